@@ -29,7 +29,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=find_packages(include=["kcl", "kcl.*"]),
-    package_data={"kcl": ["py.typed"]},
+    package_data={"kcl": ["py.typed", "cli/*.html"]},
     install_requires=[
         "pyopencl>=2026.1,<2027",
         "pytools>=2025.2,<2027",

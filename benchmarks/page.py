@@ -9,10 +9,8 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import budget
 import calls
 import check
-import direct_key
 import entries
 import processes
 import storm
@@ -21,7 +19,7 @@ from goals import ALLOCATING_CASES
 # why a goal may fall short, by the beginning of its title: the first that fits
 WHY = {
     "warm start": (
-        "the budget below has kcl's work for a kernel beside the work of pyopencl and PoCL: kcl reads, verifies and "
+        "beside the work of pyopencl and PoCL kcl has its own for each kernel: kcl reads, verifies and "
         "parses two entries, makes two keys, and unmarshals an invoker. It grows with the kernels, as the floor does"
     ),
     "second run": "a process that starts at once shares the cores with the helper of the first one",
@@ -45,15 +43,11 @@ WHY = {
     ),
     "kcl ": "every header of a large cache is read and verified",
     "statistics": "each process reads and writes its part of the journal",
-    "direct key": "it is computed from code, and a process that is disturbed computes it no faster",
-    "observation": "observing costs a little for each read and each call of a recipe",
     "unchanged, driver of pyopencl on Intel": (
         "pyopencl's own cache answers there without kcl, so both sides load the same binaries; imports, templates and "
         "launches take most of the rest"
     ),
     "unchanged": "imports of pyopencl and numpy, the program's own Python and its launches are in both",
-    "direct calls": "the launch itself is in both",
-    "executor calls": "most of a call is the driver's",
     "`kcl run`": "a few modules of kcl are imported",
     "import kcl": "importing kcl imports no pyopencl",
 }
@@ -76,7 +70,6 @@ def written(document: dict[str, Any]) -> dict[str, str]:
         "run.inc": run,
         "goals.inc": goals,
         "short.inc": short,
-        "budget.inc": stages,
         "disk.inc": disk,
     }
     return {name: "\n".join(table(document)) + "\n" for name, table in tables.items()}
@@ -176,32 +169,6 @@ def _yardsticks(parts: dict[str, Any]) -> Iterator[str]:
         yield (
             "The time of the other processes of a storm when they find everything, in times of one process alone: "
             f"{storm.share(parts['storm']):.2f}."
-        )
-    if "direct_key" in parts:
-        yield (
-            "The time of `dis` alone to read the code of the same recipes, in the best process: "
-            f"{direct_key.best(parts['direct_key'], 'dis')[0]:.3g} microseconds a recipe."
-        )
-
-
-def stages(document: dict[str, Any]) -> Iterator[str]:
-    """Say where a warm start goes."""
-    figures = document["parts"].get("budget")
-    if figures is None:
-        yield "Not measured."
-        return
-    yield f"A warm start of {figures['count']} kernels, medians:"
-    yield ""
-    yield "| stage | kcl, ms | share | floor, ms |"
-    yield "|---|---|---|---|"
-    for stage, kcl, share, floor in budget.rows(figures):
-        yield f"| {stage} | {kcl:.1f} | {share:.0%} | {floor:.1f} |"
-    counted = figures["system calls"]
-    if all(counted.values()):
-        yield ""
-        yield (
-            f"System calls: {counted['kcl']['all']}, the floor's {counted['floor']['all']}; of them on files "
-            f"{counted['kcl']['files']}, the floor's {counted['floor']['files']}."
         )
 
 

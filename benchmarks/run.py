@@ -27,7 +27,6 @@ from measure import Effort
 PARTS = {
     "imports": "what importing costs",
     "processes": "whole processes, cold, second, later, and without PoCL's own cache",
-    "budget": "where a warm start goes",
     "cold": "cold runs in pairs",
     "prepare": "many kernels made ready, by two processes and by one",
     "threads": "new kernels launched from 16 threads at once",
@@ -40,7 +39,6 @@ PARTS = {
     "listing": "commands on a large cache",
     "bookkeeping": "what statistics cost a warm run",
     "recording": "recorded calls, imports, recipes called anew",
-    "direct_key": "direct keys, and what observing a recipe costs",
 }
 
 

@@ -7,7 +7,6 @@ Each side has a cache directory of its own, filled by two runs, the second one w
 
 from __future__ import annotations
 
-import json
 import pathlib
 import statistics
 import tempfile
@@ -38,8 +37,6 @@ def cases(count: int) -> list[Case]:
     found = [
         Case("kcl run", (RUN, loopy[1]), loopy),
         Case("recipes", (PLAIN, ("drive_kcl.py", str(count))), loopy),
-        Case("install, attribute", (PLAIN, ("drive_heads.py", "attribute", str(count))), loopy),
-        Case("install, names", (PLAIN, ("drive_heads.py", "names", str(count))), loopy),
         Case("looked into", (RUN, look), (PLAIN, look)),
     ]
     for platform in _platforms():
@@ -49,7 +46,7 @@ def cases(count: int) -> list[Case]:
 
 
 def measured(effort: Effort) -> dict[str, Any]:
-    """Return the seconds of each case by side, cold pairs, the microseconds of calls, and what nothing costs."""
+    """Return the seconds of each case by side, cold pairs, and what nothing costs."""
     with tempfile.TemporaryDirectory(prefix="kcl-unchanged-", ignore_cleanup_errors=True) as name:
         root = pathlib.Path(name)
         figures: dict[str, Any] = {"count": effort.cold, "cases": {}}
@@ -57,7 +54,6 @@ def measured(effort: Effort) -> dict[str, Any]:
             print(f"{case.name} ...", flush=True)
             figures["cases"][case.name] = _pairs(case, root, effort.pairs)
         figures["cold"] = _cold(cases(effort.cold)[0], root, max(2, effort.pairs // 2))
-        figures["calls"] = _calls(root)
         nothing = Case("nothing", (RUN, ("drive_nothing.py",)), (PLAIN, ("drive_nothing.py",)))
         figures["nothing"] = _pairs(nothing, root, 3 * effort.pairs)
     return figures
@@ -95,18 +91,6 @@ def _cold(case: Case, root: pathlib.Path, pairs: int) -> dict[str, Any]:
     return figures
 
 
-def _calls(root: pathlib.Path) -> dict[str, dict[str, list[float]]]:
-    """Return the microseconds of each kind of call by side, from three processes of each, in turns."""
-    found: dict[str, dict[str, list[float]]] = {"ours": {}, "plain": {}}
-    for _ in range(3):
-        for side, options in (("ours", RUN), ("plain", PLAIN)):
-            child = measure.run("drive_direct.py", cache=root / "calls" / side / "cache", options=options)
-            measure.settle(root / "calls" / side / "cache")
-            for kind, microseconds in json.loads(child.output.splitlines()[-1]).items():
-                found[side].setdefault(kind, []).append(microseconds)
-    return found
-
-
 def _run(command: tuple[tuple[str, ...], tuple[str, ...]], cache: pathlib.Path) -> measure.Child:
     options, (script, *arguments) = command
     return measure.run(script, *arguments, cache=cache, options=options)
@@ -124,11 +108,6 @@ def gain(figures: dict[str, Any], what: str = "wall") -> tuple[float, float, flo
     return tuple(interval(figures[what]["plain"], figures[what]["ours"]))  # type: ignore[return-value]
 
 
-def call_ratio(figures: dict[str, Any], kind: str, above: str, below: str) -> float:
-    """Divide the microseconds of a call on one side by those on the other."""
-    return statistics.median(figures["calls"][above][kind]) / statistics.median(figures["calls"][below][kind])
-
-
 def nothing(figures: dict[str, Any]) -> float:
     """Return the milliseconds that a program pays that uses neither package."""
     pairs = zip(figures["nothing"]["wall"]["ours"], figures["nothing"]["wall"]["plain"], strict=True)
@@ -142,9 +121,6 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
         ratio, low, high = gain(one)
         sides = f"with {spread(one['wall']['ours']):<24}without {spread(one['wall']['plain']):<24}"
         yield f"  {name:<38}{sides}without / with {ratio:.2f} ({low:.2f} to {high:.2f}), cpu {gain(one, 'cpu')[0]:.2f}"
-    for kind in ("executor", "direct"):
-        times = (f"{side} {statistics.median(figures['calls'][side][kind]):.1f} us" for side in ("ours", "plain"))
-        yield f"  calls, {kind}: {', '.join(times)}"
     yield f"  a program that uses neither: {nothing(figures):.1f} ms more"
 
 

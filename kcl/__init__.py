@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from kcl.inspect.catalogue import CacheEntry, entries
     from kcl.inspect.explain.misses import Miss, explain
     from kcl.inspect.purge import Removal, purge
-    from kcl.inspect.report import flush, report
+    from kcl.inspect.report import flush
+    from kcl.inspect.summary import report
     from kcl.integrations import install, uninstall
     from kcl.recipe import Recipe, kernel, lazy
     from kcl.workers.prepare import prepare
@@ -68,7 +69,7 @@ _HOMES = {
     "option": "kcl.base.settings.option",
     "prepare": "kcl.workers.prepare",
     "purge": "kcl.inspect.purge",
-    "report": "kcl.inspect.report",
+    "report": "kcl.inspect.summary",
     "round_up": "kcl.generate.frontends.source",
     "stats": "kcl.base.events",
     "uninstall": "kcl.integrations",

@@ -310,11 +310,7 @@ class Kernel:
         """Advise on later hits or a faster run, where the look-up for this lead shows a way."""
         generate = self._line.generate
         stored, generate.stored = generate.stored, None
-        if stored is not None:
-            from kcl.inspect.history import restless
-
-            restless.missed(stored)
-        elif lead.events and generate.own_seconds > SLOW:
+        if stored is None and lead.events and generate.own_seconds > SLOW:
             from kcl.generate import advice
 
             advice.on_slow_recipe(self.name, generate.own_seconds)

@@ -157,16 +157,15 @@ class Line:
     ) -> Launcher:
         """Return the launcher of code for a queue or context, and for this thread.
 
-        The entry of a newly built program keeps the shapes of the `arguments`. Under `KCL_VERIFY=results` the results
-        of a stored program are compared for these arguments, after the events of `wait_for`. Raises pyopencl's own
-        error where the source does not compile, and CacheMiss.
+        Under `KCL_VERIFY=results` the results of a stored program are compared for the `arguments`, after the events
+        of `wait_for`. Raises pyopencl's own error where the source does not compile, and CacheMiss.
         """
         bindings, digest = bindings_of(holder), ready.digest
         self._leases.setdefault(digest, leases.lease(digest))  # before the look: so no launcher is released
         launcher = bindings.launchers.get((digest, get_ident()))
         if launcher is None:
             build, text = bindings.build, ready.code.text
-            found = build.program(BuildRequest(text, arguments), build.digest(text, ready.headers), lead)
+            found = build.program(BuildRequest(text), build.digest(text, ready.headers), lead)
             self.looked_up.update({event.layer: event for event in lead.events})
             if ready.headers.endswith(self._token):
                 self._own.add(found)  # its values live as long as this Kernel

@@ -201,18 +201,10 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("whole", "boolean", "whether every byte was read"),
             Field("damaged", "list of <damaged>", "the entries, and PoCL's files, that are not what was written"),
             Field("differing", "list of string", "PoCL's files that differ from their entries, with `--all`"),
-            Field("rebuilt", "list of <rebuilt>", "what was compared; empty without `--rebuild`"),
             damaged=(
                 _LAYER,
                 Field("place", "string", "the file, or the address in its store"),
                 Field("reason", "string", "what is wrong"),
-            ),
-            rebuilt=(
-                _KERNEL,
-                _KEY,
-                Field("device", "string", "the device of the program"),
-                Field("verdict", "string", "`fine`, `different` or `not comparable`"),
-                Field("reason", "string", "why; empty where it is fine"),
             ),
         ),
     ),

@@ -85,17 +85,16 @@ def environment() -> str:
 
 def switches(cache: CacheRow) -> list[CacheSwitch]:
     """Return the switches of a cache that are not its directory."""
-    placed = {template.partition("/")[0].strip("$?") for some in cache.places if some for template in some}
+    placed = {template.partition("/")[0].strip("$") for some in cache.places if some for template in some}
     return [switch for switch in cache.switches if switch.variable not in placed]
 
 
 def places() -> list[str]:
     """Write where the foreign caches lie, and when their owners read that."""
     lines = ["## Where the caches below lie", ""]
-    lines += ["The first place with a value decides: a variable that is set (`?`: it may be empty), or the default."]
+    lines += ["The first place with a value decides: a variable that is set, or the default."]
     lines += ["`user:NAME` is the user's cache directory of platformdirs, which ignores a relative `XDG_CACHE_HOME`."]
-    lines += ["`tmp:NAME` is a directory of the user among the temporary files. The first column has the names for"]
-    lines += ["commands. Neighbours are shown. A command changes a neighbour only if you name it.", ""]
+    lines += ["The first column has the names for commands. A command changes a neighbour only if you name it.", ""]
     lines += head("name", "cache", "Linux", "macOS", "Windows", "read")
     for name, cache in sorted(ROWS.items()):
         linux, macos, windows = (("no cache",) if found == () else found or ("as on Linux",) for found in cache.places)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kcl.cache.entry import Entry
 
@@ -14,10 +13,8 @@ if TYPE_CHECKING:
     from kcl.code import ProgramText
 
 
-def entry_of(
-    text: ProgramText, slot: ProgramSlot, log: str, seconds: float, launch: Mapping[str, Any] | None, driver: Driver
-) -> Entry:
-    """Describe a program that was built in `seconds`, for a launch of these shapes; its binary is not in it."""
+def entry_of(text: ProgramText, slot: ProgramSlot, log: str, seconds: float, driver: Driver) -> Entry:
+    """Describe a program that was built in `seconds`; its binary is not in it."""
     device = slot.device
     metadata = {
         "kernel": text.kernel,
@@ -28,7 +25,6 @@ def entry_of(
         "device": {"name": device.name, "driver": device.driver_version},
         "seconds": seconds,
         "created": int(time.time()),
-        **({} if launch is None else {"launch": launch}),
         **driver.described(slot),
     }
     source = driver.given(text.source).encode("utf-8", "surrogatepass")

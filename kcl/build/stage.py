@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class BuildRequest(NamedTuple):
-    """A program text to be built. A new entry keeps the shapes of the `arguments` of its first launch.
+    """A program text to be built.
 
     Made by the line of a Kernel or for an unchanged program; ends in the second stage.
 
@@ -42,7 +42,6 @@ class BuildRequest(NamedTuple):
     """
 
     text: ProgramText
-    arguments: Mapping[str, Any] | None = None
     holder: cl.Program | None = None
 
 
@@ -231,12 +230,6 @@ class Build(Stage[BuildRequest]):
             self._programs[digest] = found
             return found
 
-    def made_of(self, text: ProgramText, slots: Iterable[ProgramSlot], entries: Iterable[Entry]) -> BuiltProgram:
-        """Make a program of the entries of its devices; raises the driver's error for a binary that it refuses."""
-        look = Look("hit", slots=tuple(slots), entries=tuple(entries))
-        found: BuiltProgram = self.load(BuildRequest(text), look).value
-        return found
-
     # the verbs of the look-up
 
     def name(self, wanted: BuildRequest) -> str:
@@ -319,7 +312,6 @@ class Build(Stage[BuildRequest]):
         self, wanted: BuildRequest, found: BuiltProgram, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
-        from kcl.build import shapes
         from kcl.build.driver import Promise
         from kcl.build.entries import entry_of
 
@@ -327,10 +319,9 @@ class Build(Stage[BuildRequest]):
         promises: list[Promise] = []
         program, text = found.program, wanted.text
         text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
-        launch = shapes.described(wanted.arguments)
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = entry_of(text, slot, log, seconds, launch, self.driver)  # type: ignore[arg-type]
+            entry = entry_of(text, slot, log, seconds, self.driver)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:

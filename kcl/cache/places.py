@@ -28,7 +28,6 @@ JOURNAL = "journal"  # the counts, misses and late switches of each process that
 HEADERS = "headers"  # the files that long program texts ask for
 LISTING = "listing"  # summaries of long listings
 ORDERS = "orders"  # the programs that a run used, in their order
-RESTLESS = "restless"  # the recipes whose code was new in the last runs
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 SORTS = (
@@ -40,10 +39,10 @@ SORTS = (
     PENDING,
     PINS,
     QUARANTINE,
-    RESTLESS,
     SPACE,
     "notes",
     "readings",
+    "restless",
     "tuning",
 )
 
@@ -53,7 +52,6 @@ TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being wri
 ASIDE = ".damaged-1"  # the end of the name of a database that was found damaged
 DAMAGED = ".damaged"  # the end of the name of an entry in quarantine
 REASON = ".reason.txt"  # the end of the name of the text with the reason
-VERIFYING = "kcl-verify-"  # temporary: the beginning of the name of the folder for rebuilt programs
 
 # A folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
 ROWS = "pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"

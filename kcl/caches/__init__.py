@@ -125,8 +125,7 @@ def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
 
 def directory(name: str) -> str:
     """Return the directory of the cache `name`, which need not exist; empty for a cache without one on this system."""
-    path = place(name).path
-    return os.path.dirname(path) if ROWS[name].own == "file" and path else path
+    return place(name).path
 
 
 def directory_in_use(name: str) -> str:
@@ -146,8 +145,6 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     kind, _, rest = template.partition(":")
     if kind == "user":
         return _of_user(rest, environment)
-    if kind == "tmp":
-        return _temporary(rest, environment)
     if template.startswith("~"):
         home = environment.get("HOME", "")
         home = home if os.path.isabs(home) else settings.home()
@@ -155,36 +152,17 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     if not template.startswith("$"):
         return Place(template, "default")
     variable, _, rest = template[1:].partition("/")
-    value = environment.get(variable.rstrip("?"))
-    if value is None or not (value or variable.endswith("?")):
+    value = environment.get(variable)
+    if not value:
         return None
     path = os.path.join(value, *rest.split("/")) if rest else value
-    return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable.rstrip("?"))
+    return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable)
 
 
 def _of_user(application: str, environment: Mapping[str, str]) -> Place:
     """Return the answer of platformdirs, which ignores a relative path in `XDG_CACHE_HOME`."""
     path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
     return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
-
-
-def _temporary(prefix: str, environment: Mapping[str, str]) -> Place:
-    """Return a directory of this user in the one for temporary files, with the rules of tempfile and getpass.
-
-    This function does not call tempfile, since tempfile writes there.
-    """
-    import getpass
-
-    deciding = (name for name in ("TMPDIR", "TEMP", "TMP") if os.path.isdir(environment.get(name) or ""))
-    why = next(deciding, "default")
-    folder = environment[why] if why != "default" else settings.temporary()
-    try:
-        user = getpass.getuser()
-    except (ImportError, KeyError, OSError):  # of Windows, of earlier Pythons, and now
-        user = f"uid_{os.getuid()}" if sys.platform != "win32" else ""
-    for character in '\\/:*?"<>|':
-        user = user.replace(character, "_")
-    return Place(os.path.join(os.path.abspath(folder), prefix + user), why)
 
 
 _CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})

@@ -37,8 +37,6 @@ def files(name: str) -> tuple[str, ...]:
     place = caches.place(name).path
     if not place:
         return ()
-    if ROWS[name].own == "file":
-        return tuple(path for path in (place, *(place + end for end in trust.SIDECARS)) if _is_file(path))
     return tuple(sorted(item.path for item in _own(name, place)))
 
 
@@ -49,8 +47,6 @@ def looks_like(name: str, path: str) -> bool:
     """
     if os.path.islink(path) or not os.path.isdir(path) or _is_too_wide(path):
         return False
-    if ROWS[name].own == "file":
-        return any(_is_database(item.path) for item in _items(path) if item.name.endswith(".db"))
     return next(_own(name, path), None) is not None
 
 
@@ -181,18 +177,6 @@ def _count(path: str) -> int:
             quoted = str(table).replace('"', '""')
             count += int(database.execute(f'SELECT COUNT(*) FROM "{quoted}"').fetchone()[0])
         return count
-
-
-def _is_file(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path)
-
-
-def _is_database(path: str) -> bool:
-    with suppress(OSError):
-        if _is_file(path):
-            with open(path, "rb") as stream:
-                return stream.read(16) == b"SQLite format 3\0"
-    return False
 
 
 def _is_too_wide(path: str) -> bool:

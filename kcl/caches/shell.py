@@ -103,10 +103,7 @@ def _switch_off(wish: ShellChange, name: str, remarks: bool) -> None:
 
 def _switch_on(wish: ShellChange, name: str) -> None:
     for switch in ROWS[name].switches:
-        if switch.parse(None) is not None:
-            if switch.parse(settings.variable(switch.variable)) is not None:
-                raise ValueError(f"{ROWS[name].title} is on only where {switch.variable} is set: set it")
-        elif not _is_place(name, switch.variable):
+        if not _is_place(name, switch.variable):
             wish.unset.append(switch.variable)
 
 
@@ -132,7 +129,7 @@ def _move(wish: ShellChange, directory: str) -> None:
 
 
 def _variable(template: str) -> str:
-    return template[1:].partition("/")[0].rstrip("?") if template.startswith("$") else ""
+    return template[1:].partition("/")[0] if template.startswith("$") else ""
 
 
 def _follows(template: str) -> bool:

@@ -20,7 +20,7 @@ def kernels(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[st
     """Return the kernels that have an entry."""
     from kcl.inspect import inventory
 
-    return sorted({one.kernel for one in inventory.summaries() if one.kernel.startswith(begun)})
+    return sorted({one.kernel for one in inventory.entries() if one.kernel.startswith(begun)})
 
 
 def missed(_ctx: click.Context, _param: click.Parameter, begun: str) -> list[str]:

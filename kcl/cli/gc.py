@@ -8,30 +8,19 @@ from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.inspect import purge, space
-from kcl.inspect.purge_items import RemovalItem, RemovalRows
-
-_PROGRAMS = "programs in PoCL's own cache that entries hold"
+from kcl.inspect.purge_items import RemovalRows
 
 
 @click.command()
 @click.option("--max-size", callback=output.parsed(settings.size), metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
 @click.option("--max-age", callback=output.parsed(settings.age), metavar="AGE", help="Unused for so long: 30d, 12w.")
-@click.option(
-    "--with",
-    "beside",
-    type=click.Choice((purge.POCL,)),
-    multiple=True,
-    help="Also remove what entries hold from the cache of PoCL itself.",
-)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
-def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry_run: bool) -> None:
+def gc(max_size: int | None, max_age: float | None, dry_run: bool) -> None:
     """Remove kernels where the entries are above their bounds, and the stores that an earlier kcl left.
 
-    The bounds are KCL_MAX_SIZE, 2.0 GB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that took few
-    seconds to make for their bytes, and were used long ago. Pinned kernels stay, see `kcl pin`. A tenth of the bound is
-    free afterwards. The stores of an earlier kcl go a week after it wrote there last.
-
-    With --with pocl, programs in PoCL's own cache go that an entry holds whole, an hour after they were built last.
+    The bounds are KCL_MAX_SIZE, 2.0 GB where it is not set, and KCL_MAX_AGE, a year. First go the kernels that were
+    used longest ago. Pinned kernels stay, see `kcl pin`. A tenth of the bound is free afterwards. The stores of an
+    earlier kcl go a week after it wrote there last.
 
     Exits with 1 where something could not be removed.
     """
@@ -44,16 +33,13 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
     limit = f"of at most {output.size(bounds.size)}" if bounds.size else "and have no bound"
     output.say(f"entries take {output.size(before)} {limit}")
     old = list(purge.leftovers(gone.refusals))
-    programs = list(purge.superfluous(gone.refusals)) if beside else []
     if not dry_run:
         purge.take_away(gone)
         purge.take_away(gone._replace(items=old, rows=RemovalRows((), 0)))
-        purge.take_programs(programs, gone.refusals)
     verb = "would be removed: this is a dry run" if dry_run else "{} removed"
     removed = (
         (entries, "entry", "entries", gone.bytes),
-        (len(old), "store of an earlier kcl", "stores of an earlier kcl", _size(old)),
-        (len(programs), "program in PoCL's own cache that an entry holds", _PROGRAMS, _size(programs)),
+        (len(old), "store of an earlier kcl", "stores of an earlier kcl", sum(item.size for item in old)),
     )
     for count, one, many, size in removed:
         if count:
@@ -65,7 +51,3 @@ def gc(max_size: int | None, max_age: float | None, beside: tuple[str, ...], dry
     for refusal in gone.refusals:
         output.complain(f"{refusal.cache}: {refusal.place} is left alone: {refusal.reason}")
     raise SystemExit(output.FOUND if gone.refusals else output.FINE)
-
-
-def _size(items: list[RemovalItem]) -> int:
-    return sum(item.size for item in items)

@@ -15,8 +15,7 @@ from kcl.caches import presence
 from kcl.cli import completion, output
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
-from kcl.inspect.inventory import Fault
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import Fault, ListedEntry
 
 HEAD = (
     Column("kernel", 0, "end", 20),
@@ -101,7 +100,7 @@ def ls(
     raise SystemExit(output.FOUND if faults else output.FINE)
 
 
-def _elsewhere(found: Iterable[Summary]) -> dict[str, int]:
+def _elsewhere(found: Iterable[ListedEntry]) -> dict[str, int]:
     """Count the programs of each platform whose driver is not on this machine."""
     counts = Counter([one.platform for one in found])
     return {platform: count for platform, count in counts.items() if not presence.is_platform_here(platform)}

@@ -26,7 +26,7 @@ def pin(kernel: tuple[str, ...]) -> None:
         click.echo(one)
     if not held:
         output.complain("nothing is pinned")
-    names = [(one.kernel, one.digest) for one in inventory.summaries()] if wanted else []
+    names = [(one.kernel, one.digest) for one in inventory.entries()] if wanted else []
     for text, pinned in wanted.items():
         if not any(pins.hold([pinned], *named) for named in names):
             output.complain(f"no entry is of {text} yet; `kcl ls` lists the entries")
@@ -54,5 +54,5 @@ def _pinned(text: str) -> str:
     """Return the pin for a text: the whole digest where the text is the start of one, else the text itself."""
     if len(text) < 6 or not frozenset(text) <= frozenset("0123456789abcdef"):
         return text
-    digests = {found.digest for found in inventory.find(text) if found.digest.startswith(text)}
+    digests = {found.digest for found in inventory.named(text, inventory.rows([])) if found.digest.startswith(text)}
     return digests.pop() if len(digests) == 1 else text

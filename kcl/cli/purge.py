@@ -40,9 +40,9 @@ def purge(
     """Remove caches: kcl's own, or those that are named.
 
     LAYER is `kcl` (both layers and all that belongs to them, as where none is named), `generator`, `binary`, or the
-    name of another cache, see `kcl status`. Caches of other compilers and Mesa's are removed only where they are
-    named. Paths and sizes are shown first, and then you are asked. Links are never followed, and nothing is removed
-    that is not the cache's own.
+    name of another cache, see `kcl status`. Mesa's, which serves the whole desktop, is removed only where it is named.
+    Paths and sizes are shown first, and then you are asked. Links are never followed, and nothing is removed that is
+    not the cache's own.
 
     Exits with 1 where something was left alone or could not be removed.
     """

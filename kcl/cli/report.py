@@ -7,10 +7,10 @@ import click
 from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.inspect import kernels
-from kcl.inspect import report as tables
+from kcl.inspect import summary as tables
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.last_run import Run, last_run
+from kcl.inspect.kernels import Run, last_run
 
 
 @click.command()
@@ -24,8 +24,8 @@ def report(driver: str | None, html: str | None, as_json: bool) -> None:
     all comes from what processes left as they ended, and from the entries. Processes of the same file that were alive
     at the same time are one run.
 
-    `--html` writes a page that needs no network and no script. It adds a timeline, the OpenCL C and, where objdump is
-    installed, the assembly.
+    `--html` writes a page that needs no network and no script. It adds the OpenCL C and, where objdump is installed,
+    the assembly.
 
     Exits with 0; with 1 where no such run is known.
     """

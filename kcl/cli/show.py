@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,14 +17,15 @@ from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli import ls as listing
 from kcl.cli.ls import complain
+from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
-from kcl.inspect.inventory import Fault
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import Fault, ListedEntry
 
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
+_ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
 _OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
 _ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settings.BINARY, "asm": settings.BINARY}
@@ -30,7 +34,7 @@ _ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settin
 class ShownEntry(NamedTuple):
     """An entry with its place, and with its row in the catalogue."""
 
-    summary: Summary
+    summary: ListedEntry
     line: CacheEntry
     entry: Entry
 
@@ -75,7 +79,7 @@ def show(key: str, binary: str | None, as_json: bool, **asked: bool) -> None:
             output.say("\n" * (number > 0) + about(one), _INDENT)
 
 
-def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[Summary]:
+def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
     found = catalogue.named(key)
     if not found:
@@ -149,8 +153,6 @@ def _piece(shown: ShownEntry, name: str) -> str:
     if name == "path":
         return inventory.file_of(shown.summary.layer, shown.summary.address)
     if name == "asm":
-        from kcl.cli.assembly import NoAssembly, assembly
-
         try:
             return assembly(_part(shown, "binary"))
         except NoAssembly as error:
@@ -178,7 +180,7 @@ def _shortened(path: str) -> str:
     return shortened(path, room - _INDENT) if room else path
 
 
-def _read(summary: Summary) -> Entry:
+def _read(summary: ListedEntry) -> Entry:
     try:
         return inventory.read(summary.layer, summary.address)
     except (KeyError, CacheFault, OSError, ValueError) as error:
@@ -207,7 +209,7 @@ def _joined(described: Any, *names: str) -> str:
     return ", ".join(str(described[name]) for name in names if described.get(name)) if described else ""
 
 
-def _ambiguous(key: str, found: Sequence[Summary], catalogue: Catalogue) -> NoReturn:
+def _ambiguous(key: str, found: Sequence[ListedEntry], catalogue: Catalogue) -> NoReturn:
     copies = {one.address for one in found if [other.digest for other in found].count(one.digest) > 1}
     cure = "give more digits of one" + (", or the address of a copy" if copies else "")
     output.complain(f"{key!r} is the beginning or the kernel of {len(found)} entries; {cure}:")
@@ -220,3 +222,44 @@ def _ambiguous(key: str, found: Sequence[Summary], catalogue: Catalogue) -> NoRe
 def _fail(message: str) -> NoReturn:
     output.complain(message)
     raise SystemExit(output.FOUND)
+
+
+class NoAssembly(Exception):
+    """The binary cannot be shown as assembly; the message gives the reason."""
+
+
+def assembly(binary: bytes) -> str:
+    """Return the native code of a program binary as text: PoCL's and Intel's through objdump, PTX as it is.
+
+    Raises `NoAssembly` for an unknown binary, or if objdump is missing.
+    """
+    files: dict[str, bytes] = {}
+    if binary.startswith(poclbin.MAGIC):
+        try:
+            files = poclbin.read(binary).files()
+        except ValueError as error:
+            raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
+    elif binary.startswith(_ELF):
+        files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}  # Intel's container looks like it
+    else:
+        text = binary.rstrip(b"\0").decode("utf-8", "replace")
+        if ".version" in text and ".target" in text:
+            return text
+        raise NoAssembly("this is neither PTX nor a binary that kcl can take apart; --binary FILE writes it as it is")
+    native = [(path, content) for path, content in sorted(files.items()) if content.startswith(_ELF)]
+    if not native:
+        raise NoAssembly("the binary holds no native code, only what the driver compiles from it")
+    return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
+
+
+def _disassembled(content: bytes) -> str:
+    command = shutil.which("objdump")
+    if command is None:
+        raise NoAssembly("objdump is not installed: it comes with binutils; --binary FILE writes the binary as it is")
+    with tempfile.NamedTemporaryFile(suffix=".so") as stream:
+        stream.write(content)
+        stream.flush()
+        done = subprocess.run([command, "-d", "--no-show-raw-insn", stream.name], capture_output=True, text=True)
+    if done.returncode:
+        raise NoAssembly(f"objdump does not take it: {done.stderr.strip()}")
+    return "\n".join(line for line in done.stdout.splitlines() if stream.name not in line).strip("\n")

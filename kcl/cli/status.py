@@ -18,9 +18,8 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.drivers.pocl.jobs import OpenJobs, open_jobs
 from kcl.errors import CacheFault
-from kcl.inspect import pins
+from kcl.inspect import pins, tally
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import tally
 
 _HEAD = (
     Column("layer"),

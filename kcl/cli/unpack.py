@@ -15,8 +15,7 @@ from kcl.cli import completion, output
 from kcl.cli.ls import complain
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Fault
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.inventory import Fault, ListedEntry
 
 _ANY = "any-device"  # the folder of generated code without a program
 _FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}
@@ -77,7 +76,7 @@ def unpack(directory: str, kernel: str | None) -> None:
     except OSError as error:
         raise click.ClickException(f"{directory!r} cannot be made: {error}") from None
     faults: list[Fault] = []
-    listed = [one for one in inventory.summaries(faults=faults) if kernel in (None, one.kernel)]
+    listed = [one for one in inventory.entries(faults=faults) if kernel in (None, one.kernel)]
     found = list(_read(listed, faults))
     invokers = {inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
     programs = {inventory.launched(entry) for one, entry in found if one.layer == settings.BINARY}
@@ -103,13 +102,13 @@ def unpack(directory: str, kernel: str | None) -> None:
     raise SystemExit(output.FOUND if faults else output.FINE)
 
 
-def folders(one: Summary) -> tuple[str, str, str]:
+def folders(one: ListedEntry) -> tuple[str, str, str]:
     """Return the folders of an entry: device, kernel, key."""
     device = one.address.partition("/")[0] if one.layer == settings.BINARY else _ANY
     return device, _safe(one.kernel), one.digest
 
 
-def files(one: Summary, entry: Entry, beside: Entry) -> dict[str, bytes]:
+def files(one: ListedEntry, entry: Entry, beside: Entry) -> dict[str, bytes]:
     """Return the files of an entry by name; `beside` is the generated code that launches it."""
     key = {"digest": one.digest, "key": entry.key.parts, "metadata": entry.metadata}
     options = [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
@@ -122,7 +121,7 @@ def files(one: Summary, entry: Entry, beside: Entry) -> dict[str, bytes]:
     return found
 
 
-def _read(listed: Iterable[Summary], faults: list[Fault]) -> Iterable[tuple[Summary, Entry]]:
+def _read(listed: Iterable[ListedEntry], faults: list[Fault]) -> Iterable[tuple[ListedEntry, Entry]]:
     for one in listed:
         try:
             yield one, inventory.read(one.layer, one.address)

@@ -1,4 +1,4 @@
-"""`kcl verify`: check that the entries are unchanged, and that stored programs compute the same as their source."""
+"""`kcl verify`: check that the entries are unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 
 from kcl.base import settings
 from kcl.base.text.layout import counted
-from kcl.base.text.tables import Column
 from kcl.cache.stores.base import digest_of
 from kcl.cache.verified import entry_at
 from kcl.caches import contents
@@ -18,15 +17,8 @@ from kcl.cli.ls import in_words
 from kcl.drivers.pocl import damage, repair
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import CODE, Fault
+from kcl.inspect.inventory import Fault
 
-_HEAD = (
-    Column("kernel", 0, "end", 20),
-    Column("key"),
-    Column("device", 1, "end", 16),
-    Column("verdict", states=True),
-    Column("reason", 0, "words", 20),
-)
 _CURE = "kcl sets a damaged entry aside when it is next asked for, and makes it anew"
 _CURE_OF_POCL = (
     "kcl replaces PoCL's files from their entries when they are next asked for; kcl purge pocl removes the rest"
@@ -35,35 +27,28 @@ _CURE_OF_POCL = (
 
 @click.command()
 @click.option("--all", "whole", is_flag=True, help="Read every byte, not the headers alone.")
-@click.option("--rebuild", is_flag=True, help="Also build each program again and compare what the kernels compute.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON: what was checked, what is damaged, what was rebuilt."
-)
-def verify(whole: bool, rebuild: bool, as_json: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: what was checked, and what is damaged.")
+def verify(whole: bool, as_json: bool) -> None:
     """Check the entries of both layers.
 
     Without options the digest of every header, the lengths and the keys are checked, which finds torn and misplaced
-    entries at once. --all reads every byte against the digest over the whole, as each hit does. --rebuild compiles in
-    child processes and launches what was recorded of each program's first launch, with arrays of integers that are
-    zero; what cannot be built or launched from source here is "not comparable".
+    entries at once. --all reads every byte against the digest over the whole, as each hit does.
 
     PoCL's own cache is checked too: files that are empty, cut short or something else are damaged. With --all the files
     of each program that has an entry are compared with the entry; where they differ, the next run replaces them.
 
-    Exits with 0; with 1 where an entry is damaged or a stored program computes something else than its source.
+    Exits with 0; with 1 where an entry is damaged.
     """
     faults: list[Fault] = []
     checked = {layer: _whole(layer, faults) if whole else _headers(layer, faults) for layer in settings.LAYERS}
     faults += [Fault("pocl", *found) for found in damage.damaged(contents.files("pocl"))]
     differing = _differing() if whole else []
-    rebuilt = _rebuilt() if rebuild else []
     if as_json:
         said: dict[str, Any] = {"checked": checked, "whole": whole, "damaged": [fault._asdict() for fault in faults]}
-        output.dump({**said, "differing": differing, "rebuilt": rebuilt})
+        output.dump({**said, "differing": differing})
     else:
-        _print(checked, faults, differing, rebuilt)
-    wrong = faults or any(one["verdict"] == "different" for one in rebuilt)
-    raise SystemExit(output.FOUND if wrong else output.FINE)
+        _print(checked, faults, differing)
+    raise SystemExit(output.FOUND if faults else output.FINE)
 
 
 def _headers(layer: str, faults: list[Fault]) -> int:
@@ -89,22 +74,6 @@ def _whole(layer: str, faults: list[Fault]) -> int:
     return sound + len(faults) - before
 
 
-def _rebuilt() -> list[dict[str, Any]]:
-    from kcl.inspect.verify import rebuilding
-
-    programs = list(inventory.entries(settings.BINARY))
-    rows = [row for row in inventory.entries(settings.GENERATOR) if row.kind == CODE]
-    return [
-        {
-            "kernel": program.kernel,
-            "key": program.digest,
-            "device": program.summary.device,
-            **outcome._asdict(),
-        }
-        for program, outcome in rebuilding.compare(programs, rows)
-    ]
-
-
 def _differing() -> list[str]:
     """Return the files of PoCL's cache whose bytes differ from those in their entries."""
     found: set[str] = set()
@@ -115,7 +84,7 @@ def _differing() -> list[str]:
     return sorted(found)
 
 
-def _print(checked: dict[str, int], faults: list[Fault], differing: list[str], rebuilt: list[dict[str, Any]]) -> None:
+def _print(checked: dict[str, int], faults: list[Fault], differing: list[str]) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
     output.say(f"entries checked: {counts}; damaged: {len(faults)}")
     for fault in faults:
@@ -127,5 +96,3 @@ def _print(checked: dict[str, int], faults: list[Fault], differing: list[str], r
     if differing:
         one, many = "file is as PoCL wrote it", "files are as PoCL wrote them"
         output.say(f"PoCL's cache: {counted(len(differing), one, many)}; the next run puts what the entries hold there")
-    if rebuilt:
-        output.table(_HEAD, [(one["kernel"], one["key"][:12], *(one[of.title] for of in _HEAD[2:])) for one in rebuilt])

@@ -18,14 +18,3 @@ def on_slow_recipe(kernel: str, seconds: float) -> None:
             f"recipe {kernel!r} ran for {1e3 * seconds:.0f} ms although its code was in the cache; if it is a pure "
             "function of its parameters and of what it reads, write @kcl.kernel(pure=True), and it is not run on a hit",
         )
-
-
-def on_restless_recipe(kernel: str, runs: int, differences: list[str]) -> None:
-    """Report that a recipe was new in `runs` runs in a row, with the differences from the last one. Raises nothing."""
-    layer.warn_once(
-        f"restless recipe {kernel}",
-        f"recipe {kernel!r} was new in {runs} runs in a row, so the cache never helped: "
-        f"{'; '.join(line.strip() for line in differences[:3]) or 'its calls are the same'}. "
-        "Keep what differs in every run, as a time or a random number, out of its calls: give it to the kernel as an "
-        "argument",
-    )

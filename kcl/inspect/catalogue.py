@@ -14,12 +14,11 @@ from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.history.runs import EntryUse
-from kcl.inspect.inventory import Fault
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.history.journal import EntryUse
+from kcl.inspect.inventory import Fault, ListedEntry
 
 # The sort orders: words in their order, numbers and times the largest first.
-SORTS: dict[str, Callable[[Summary, Callable[[Summary], EntryUse]], Any]] = {
+SORTS: dict[str, Callable[[ListedEntry, Callable[[ListedEntry], EntryUse]], Any]] = {
     "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
     "layer": lambda one, _used: (one.layer, one.kernel, one.device),
     "device": lambda one, _used: (one.device, one.kernel, one.layer),
@@ -73,7 +72,7 @@ class Catalogue:
 
     def chosen(
         self, layers: Collection[str] = (), kernel: str | None = None, device: str | None = None, sort: str = "built"
-    ) -> list[Summary]:
+    ) -> list[ListedEntry]:
         """Return the entries of the named layers, or of both layers.
 
         `kernel` is a name or a shell pattern, `device` a part of the device's name, `sort` one of `SORTS`.
@@ -89,33 +88,32 @@ class Catalogue:
         ]
         return sorted(found, key=lambda one: (order(one, self._used), one.digest))
 
-    def _used(self, one: Summary) -> EntryUse:
+    def _used(self, one: ListedEntry) -> EntryUse:
         return journal.use(self._uses, one.digest)
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
         return {one.kernel for one in self._rows if one.kind not in inventory.HIDDEN}
 
-    def named(self, text: str) -> list[Summary]:
-        """Return the entries that a text names, in the way of `kcl.inspect.inventory.find`."""
+    def named(self, text: str) -> list[ListedEntry]:
+        """Return the entries that a text names, in the way of `kcl.inspect.inventory.named`."""
         return inventory.named(text, self._rows)
 
-    def described(self, shown: Iterable[Summary]) -> list[CacheEntry]:
+    def described(self, shown: Iterable[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
         shown = list(shown)
         partners = inventory.partners(shown, self._rows)
         here = {platform: presence.is_platform_here(platform) for platform in {one.platform for one in shown}}
         return [self._described(one, partners, here) for one in shown]
 
-    def _described(self, one: Summary, partners: inventory.Partners, here: Mapping[str, bool]) -> CacheEntry:
-        layer, _address, _kind, kernel, platform, device, size, built, seconds, program, recipe = one
-        others, digest = partners.get((layer, program), ()), one.digest
-        if others and layer == settings.BINARY:
+    def _described(self, one: ListedEntry, partners: inventory.Partners, here: Mapping[str, bool]) -> CacheEntry:
+        others, recipe = partners.get((one.layer, one.program), ()), one.recipe
+        if others and one.layer == settings.BINARY:
             recipe = inventory.common([other.recipe for other in others])
         uses, last, _seconds, _saved = self._used(one)
-        keys = tuple([other.digest for other in others])
-        made = (kernel, layer, platform, device, here[platform], *recipe, size, built, seconds, last or None, uses)
-        return CacheEntry(*made, keys, digest)
+        keys = tuple(other.digest for other in others)
+        made = (one.kernel, one.layer, one.platform, one.device, here[one.platform], *recipe)
+        return CacheEntry(*made, one.size, one.built, one.seconds, last or None, uses, keys, one.digest)
 
 
 def entries(*layers: str, kernel: str | None = None, device: str | None = None) -> list[CacheEntry]:

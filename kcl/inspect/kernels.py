@@ -1,4 +1,8 @@
-"""The look-ups of a run, kernel by kernel: from the memory of a process, or from the journal, and from the entries."""
+"""A run: its look-ups kernel by kernel, from the memory of a process, or from the journal, and from the entries.
+
+`Run` is the content of a report: `kcl report` renders it as text, as JSON and as a page, and a process that ends adds
+it to a file.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +25,18 @@ from kcl.base.text.tables import Column
 from kcl.cache.entry import Entry
 from kcl.cache.run_memo import driver_name
 from kcl.errors import CacheFault
-from kcl.inspect import inventory
-from kcl.inspect.history.journal import JournalMiss
-from kcl.inspect.history.records import DIGITS
-from kcl.inspect.history.runs import RunRecord
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect import inventory, tally
+from kcl.inspect.explain import misses
+from kcl.inspect.explain.misses import Miss
+from kcl.inspect.history import journal
+from kcl.inspect.history.journal import JournalMiss, RunRecord
+from kcl.inspect.history.records import COUNTERS, DIGITS
+from kcl.inspect.inventory import ListedEntry
 from kcl.record.evidence import PARAMETER
 
 HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _MACRO = re.compile(r"-D *(\S+)")
+EXPLAINED = 40  # misses of a run
 _KEY = 12  # digits of a key in a label
 _FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
@@ -56,7 +63,7 @@ class LookSummary(NamedTuple):
 class KernelEntry(NamedTuple):
     """The cached entry of a look-up, with a digest of its OpenCL C and macros."""
 
-    summary: Summary
+    summary: ListedEntry
     entry: Entry
     source: str
     parameters: Mapping[str, str]
@@ -100,23 +107,53 @@ class KernelRow(NamedTuple):
         return [look for look in self.looks if look.layer == layer]
 
 
-class Document(NamedTuple):
-    """A report with the fields of its JSON: see doc/reference/command-line.md."""
+class LayerContents(NamedTuple):
+    """The contents of a layer: the number of entries and of kernels, all bytes, and when the entries were made."""
+
+    layer: str
+    places: tuple[str, ...]
+    entries: int
+    kernels: int
+    size: int
+    oldest: float
+    newest: float
+
+
+class Run(NamedTuple):
+    """The processes of one run, their look-ups, the explanations of their misses, and the contents of the cache now.
+
+    `began` and `ended` are the times of the first and of the last look-up, in seconds since the epoch. `layers` has
+    the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many. `over`
+    is the end of the last process.
+    """
 
     driver: str
-    processes: Sequence[int]
+    processes: tuple[int, ...]
     began: float
     ended: float
-    layers: Sequence[dict[str, Any]]
-    kernels: Sequence[dict[str, Any]]
-    remarks: Sequence[str]
+    layers: tuple[dict[str, Any], ...]
+    rows: tuple[KernelRow, ...]
+    told: tuple[Miss, ...] = ()
+    untold: int = 0
+    remarks: tuple[str, ...] = ()
+    held: tuple[LayerContents, ...] = ()
+    over: float = 0.0
+
+    def total(self, column: str) -> float:
+        """Add up a counter over the layers."""
+        return sum(float(row[column]) for row in self.layers)
+
+    def described(self) -> dict[str, Any]:
+        """Write the run as JSON: see doc/reference/command-line.md."""
+        found = dict(zip(self._fields[:5], self[:5], strict=True))
+        return {**found, "kernels": list(map(described, self.rows)), "remarks": self.remarks}
 
 
 class Entries:
     """The entries of all layers by the first digits of their digests; an entry is read on request."""
 
     def __init__(self) -> None:
-        self._listed: dict[str, list[Summary]] = {}
+        self._listed: dict[str, list[ListedEntry]] = {}
         for one in inventory.rows([]):
             self._listed.setdefault(one.digest[:DIGITS], []).append(one)
         self._known: dict[str, KernelEntry | None] = {}
@@ -128,7 +165,7 @@ class Entries:
             self._known[start] = self._read(self._listed.get(start, ()))
         return self._known[start]
 
-    def _read(self, listed: Sequence[Summary]) -> KernelEntry | None:
+    def _read(self, listed: Sequence[ListedEntry]) -> KernelEntry | None:
         for summary in listed:
             try:
                 entry = inventory.read(summary.layer, summary.address)
@@ -184,13 +221,58 @@ def of_this_process() -> list[KernelRow]:
 
 
 def add_to(path: str, layers: list[dict[str, Any]], remarks: list[str]) -> None:
-    """Add the report of this process to a file, as one line of JSON; raises OSError."""
+    """Add the run of this process to a file, as one line of JSON; raises OSError."""
     found, now = of_this_process(), time.time()
     began = min((look.moment - look.seconds for row in found for look in row.looks), default=now)
-    told = Document(driver_name(), [os.getpid()], began, now, layers, list(map(described, found)), remarks)._asdict()
+    run = Run(driver_name(), (os.getpid(),), began, now, tuple(layers), tuple(found), remarks=tuple(remarks))
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "ab", buffering=0) as stream:
-        stream.write(json.dumps(told, allow_nan=False).encode() + b"\n")  # in one piece: other processes add lines, too
+        # in one piece: other processes add lines, too
+        stream.write(json.dumps(run.described(), allow_nan=False).encode() + b"\n")
+
+
+def last_run(driver: str | None = None) -> Run | None:
+    """Return the last run of a driver, or of any driver; None if none is known."""
+    run = journal.last_run(driver)
+    if not run:
+        return None
+    history, names = journal.last_misses(), {one.name for one in run}
+    missed = [one for one in history if one.process in names]
+    entries = Entries()
+    looks = of_run(run, missed, entries)
+    held = tuple(_held(layer) for layer in settings.LAYERS)
+    late = [note.late.words for note in journal.late() if note.driver == run[0].driver]
+    moments = [moment for look in looks if look.moment for moment in (look.moment - look.seconds, look.moment)]
+    return Run(
+        run[0].driver,
+        tuple(sorted({one.pid for one in run})),
+        min(moments, default=run[-1].began),
+        max(moments, default=run[0].ended),
+        tuple(_counted(run, one) for one in held),
+        tuple(rows(looks, entries)),
+        tuple(misses.told(missed[-EXPLAINED:], history)),
+        max(0, len(missed) - EXPLAINED),
+        tuple(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
+        held,
+        run[0].ended,
+    )
+
+
+def _counted(run: Iterable[RunRecord], held: LayerContents) -> dict[str, Any]:
+    """Add up the counters of a layer over the processes of a run."""
+    rows = [row for one in run for (layer, _kernel), row in one.tallies.items() if layer == held.layer]
+    sums = {name: sum(row[name] for row in rows) for name in COUNTERS}
+    return {"layer": held.layer, **sums, "files": ", ".join(held.places)}
+
+
+def _held(layer: str) -> LayerContents:
+    found = list(inventory.entries(layer))
+    built = [one.built for one in found]
+    places = tuple(store.location for store in inventory.stores(layer, []))
+    times = min(built, default=0.0), max(built, default=0.0)
+    return LayerContents(
+        layer, places, len(found), len({one.kernel for one in found}), tally.of_layer(layer).bytes, *times
+    )
 
 
 def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries) -> list[LookSummary]:

@@ -1,31 +1,26 @@
 """Purging: choose the files and rows for a request, and remove them, for `kcl purge` and `kcl.purge`.
 
-`kcl gc` asks for superfluous files: programs in PoCL's own cache that entries hold whole, and the stores of an earlier
-kcl.
+`kcl gc` asks for the stores of an earlier kcl.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kcl.base import process, settings
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl import poclbin
-from kcl.drivers.pocl.private import ACCESSED
 from kcl.errors import CacheFault, meant
-from kcl.inspect import inventory, purge_items
+from kcl.inspect import purge_items
 from kcl.inspect.purge_items import Refusal, RemovalItem, RemovalRows
 
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
-POCL = "pocl"
-_HOUR, _WEEK = 3600.0, 7 * 86400.0
+_WEEK = 7 * 86400.0
 _VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
 _CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
 
@@ -142,23 +137,6 @@ def take_away(found: Removal) -> None:
             found.refusals.append(Refusal(settings.GENERATOR, "rows", str(error)))
 
 
-def superfluous(refusals: list[Refusal], now: float | None = None) -> Iterator[RemovalItem]:
-    """Yield the programs in PoCL's own cache that entries hold whole and that no process has built for an hour.
-
-    PoCL notes each build of a program in its directory. A process that built one earlier keeps the loaded code, and
-    makes the directory again where it needs more. Unreadable places are added to `refusals`.
-    """
-    old = (time.time() if now is None else now) - _HOUR
-    known = {one.metadata["place"]: one for one in inventory.entries(settings.BINARY) if one.metadata.get("complete")}
-    for letters in purge_items.items(POCL, refusals):
-        for place in [place for place in known if os.path.dirname(place) == letters.name]:
-            item = purge_items.measured(POCL, letters.path, os.path.basename(place))
-            if item is None or os.path.islink(item.path) or item.newest >= old:
-                continue
-            if _files_in(item.path) <= _held(known[place], place):
-                yield item
-
-
 def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[RemovalItem]:
     """Yield the stores of both layers that an earlier kcl wrote and that no process has changed for a week.
 
@@ -169,34 +147,6 @@ def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[Rem
         for item in purge_items.items(layer, refusals, before=old):
             if any(int(number) < int(_CURRENT[of]) for of, number in _VERSION.findall(item.name)):
                 yield item
-
-
-def take_programs(items: Iterable[RemovalItem], refusals: list[Refusal]) -> None:
-    """Remove programs from PoCL's own cache that no process has built since they were found.
-
-    Each program is moved away first: PoCL finds all of its files or none, and ends the process where it finds a part.
-    """
-    for item in items:
-        try:
-            if purge_items.measured(item.cache, item.folder, item.name) == item:
-                purge_items.remove(item, aside=f"tempfile_{os.urandom(8).hex()}")
-        except OSError as error:
-            refusals.append(Refusal(item.cache, item.path, str(error)))
-
-
-def _files_in(folder: str) -> set[str]:
-    """Return the paths of all files below a folder of PoCL's cache, except its note of the last build."""
-    found = {os.path.join(place, name)[len(folder) :] for place, _folders, names in os.walk(folder) for name in names}
-    return found - {f"/{ACCESSED}"}
-
-
-def _held(listed: inventory.ListedEntry, place: str) -> set[str]:
-    """Return the paths of the files that a verified entry holds for a program; empty where it cannot be read."""
-    try:
-        container = poclbin.read(inventory.read(listed.layer, listed.address).parts["binary"])
-    except (OSError, CacheFault, KeyError, ValueError):
-        return set()
-    return set(container.files()) if container.program == place else set()
 
 
 def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:

@@ -143,11 +143,8 @@ def measured(cache: str, folder: str, name: str) -> RemovalItem | None:
     return RemovalItem(cache, folder, name, files, size, newest, (above.st_dev, above.st_ino))
 
 
-def remove(item: RemovalItem, aside: str = "") -> None:
-    """Remove an item, if its directory is still the one in which it was found; raises `OSError`.
-
-    `aside` is a name that is unused in the directory. Where it is given, the item takes that name first.
-    """
+def remove(item: RemovalItem) -> None:
+    """Remove an item, if its directory is still the one in which it was found; raises `OSError`."""
     if not _TREES:  # Windows, where a link needs a privilege
         _remove_by_path(item.path)
         return
@@ -157,9 +154,7 @@ def remove(item: RemovalItem, aside: str = "") -> None:
         if (status.st_dev, status.st_ino) != item.identity:
             raise OSError(f"{item.folder} is another directory than a moment ago")
         with suppress(FileNotFoundError):
-            if aside:
-                os.rename(item.name, aside, src_dir_fd=descriptor, dst_dir_fd=descriptor)
-            _remove_at(descriptor, aside or item.name, status.st_dev)
+            _remove_at(descriptor, item.name, status.st_dev)
     finally:
         os.close(descriptor)
 

@@ -1,11 +1,14 @@
-"""The report: the work of each layer in this process, and the place of its files."""
+"""The end of a process: its record in the journal, and the reports that `KCL_REPORT` asks for.
+
+A warm start imports this module; `kcl.inspect.summary` has the texts.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,80 +21,6 @@ if TYPE_CHECKING:
 
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
-NOTHING = "kcl: no kernel was asked for"
-
-
-class Report(str):
-    """The text of a report, which Python and notebooks show as printed."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        """Return the text for a notebook."""
-        from kcl.base.text import markup
-
-        return markup.element("pre", self)
-
-
-def report() -> Report:
-    """Return the table of this process: a row per layer, where their files lie, then what the reader should know.
-
-    `seconds` is what the look-ups took, with the work of those that were no hits; `saved` is by how many seconds the
-    hits were faster than what they spared. No line is longer than 80 columns, but for a word that is. It is a text,
-    which a notebook and Python show as it is printed.
-
-    >>> event, outputs = doubled()(queue, x=x)
-    >>> kcl.report()
-    layer hits misses ...
-    generator 0 1 ...
-    binary 0 1 ...
-    """
-    found = _layers()
-    lines = layer_lines(found)
-    for row in found:
-        lines += wrapped(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}")
-    notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
-    return Report("\n".join([*lines, *(line for note in [*notes, *_remarks()] for line in wrapped(note))]))
-
-
-def _layers() -> list[dict[str, Any]]:
-    """Return the counters of each layer, and the place of its files."""
-    opened, stats = layers.opened(), events.total()
-    states = {name: opened[name].state if name in opened else "not used" for name in settings.LAYERS}
-    return [{"layer": name, **stats[name], "files": states[name]} for name in settings.LAYERS]
-
-
-def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Write the counters of layers as a table."""
-    from kcl.base.text import tables
-    from kcl.inspect.history.records import COUNTERS, OUTCOMES
-
-    rows = []
-    for row in found:
-        counts = [str(int(row[column])) for column in OUTCOMES]
-        saved = max(0.0, row["saved"])
-        rows.append((row["layer"], *counts, f"{row['seconds']:.3f}", f"{saved:.3f}", str(int(row["bytes"]))))
-    return tables.lines([tables.Column(title) for title in ("layer", *COUNTERS)], rows)
-
-
-def wrapped(text: str) -> list[str]:
-    """Break a line that is too long for a terminal."""
-    from kcl.base.text.layout import WIDTH, folded
-
-    return folded(text, WIDTH)
-
-
-def _place(state: str, column: int) -> str:
-    """Write the place of files, from a column on; cut a long path in its middle."""
-    from kcl.base.text.layout import WIDTH, shortened
-
-    home = os.path.join(settings.home(), "")
-    path, space, rest = state.partition(" (")
-    path = f"~/{path.removeprefix(home)}" if path.startswith(home) else path
-    return (shortened(path, WIDTH - column) if os.path.isabs(state) else path) + space + rest
 
 
 class ReportRequest:
@@ -111,7 +40,7 @@ class Table:
     def at_exit(self) -> None:
         _add_to_file()
         if _asked().report & {"table", "kernels"}:
-            _print(_told)
+            _print(lambda summary: summary.of_process("kernels" in _asked().report))
 
 
 class Journal:
@@ -131,11 +60,11 @@ class ExitExplanation:
     """The misses are explained at exit, and before the journal moves them to the place of the files."""
 
     def at_exit(self) -> None:
-        _print(_explained)
+        _print(lambda summary: summary.explained())
 
     def before_change(self) -> None:
         if events.noted():
-            _print(_explained)
+            _print(lambda summary: summary.explained())
 
 
 _asked = process.own(ReportRequest)
@@ -258,57 +187,15 @@ def _is_on() -> bool:
     return any(not layer.state.startswith("off: ") for layer in layers.opened().values())
 
 
-def _told() -> str:
-    """Return the text to print at exit: the report, and the kernels where they are asked for."""
-    if not layers.opened() and not events.asked():
-        return "\n".join([NOTHING, *(line for remark in _remarks() for line in wrapped(remark))])
-    if "kernels" not in _asked().report:
-        return report()
-    from kcl.inspect import kernels
-
-    return "\n".join([report(), "", *kernels.lines(kernels.of_this_process())])
-
-
-def _add_to_file() -> None:
-    """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
-    path, table = _asked().file, _table()
-    if path is None or table.added:
-        return
-    table.added = True
-    from kcl.inspect import kernels
+def _print(write: Callable[[Any], str]) -> None:
+    """Print what a function of `kcl.inspect.summary` says."""
+    from kcl.inspect import summary
 
     try:
-        kernels.add_to(path, _layers(), _remarks())
-    except OSError as error:
-        reason = error.strerror
-        _print(lambda: f"kcl: no report is written to {path}: {reason}")
-
-
-def _explained() -> str:
-    """Say which look-ups missed in this process, and why."""
-    from kcl.inspect.explain import misses
-    from kcl.inspect.history import journal
-
-    found = misses.told(journal.of_this_run(), journal.last_misses())
-    return "\n".join(misses.lines(found)) or "nothing missed"
-
-
-def _print(write: Callable[[], str]) -> None:
-    try:
-        sys.stderr.write(write() + "\n")
+        sys.stderr.write(write(summary) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass  # a closed stream at exit is no fault
-
-
-def _remarks() -> list[str]:
-    remarks, late, pocl = _about_loopy(), _late(), caches.state("pocl")
-    if not pocl.on and "pocl" not in [found.cache for found in late]:
-        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
-    remarks += [found.words for found in late]
-    if _no_platform():
-        remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
-    return remarks
 
 
 def _late() -> list[LateSwitch]:
@@ -329,12 +216,16 @@ def _about_loopy() -> list[str]:
     return about_loopy.remarks()
 
 
-def _no_platform() -> bool:
-    """Tell whether pyopencl was asked for platforms in vain; never ask for the first time."""
-    opencl = sys.modules.get("pyopencl")
-    if opencl is None or layers.opened():
-        return False
+def _add_to_file() -> None:
+    """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
+    path, table = _asked().file, _table()
+    if path is None or table.added:
+        return
+    table.added = True
+    from kcl.inspect import summary
+
     try:
-        return not opencl.get_platforms()
-    except Exception:
-        return True
+        summary.add_to(path)
+    except OSError as error:
+        reason = error.strerror
+        _print(lambda _summary: f"kcl: no report is written to {path}: {reason}")

@@ -1,8 +1,8 @@
 """Space: the bounds on the stores, and the choice of the kernels that go where the stores exceed them.
 
-A kernel goes as a whole: its code, its programs and the rows that lead to them. The kernels whose making took few
-seconds for their bytes, and which were used long ago, go first. The kernels used last stay, up to a tenth of the bound,
-and so do pinned ones. Another process that reads an entry during its removal misses, and makes the entry again.
+A kernel goes as a whole: its code, its programs and the rows that lead to them. The kernels that were used longest ago
+go first, until a tenth of the bound is free; pinned ones stay. Another process that reads an entry during its removal
+misses, and makes the entry again.
 
 Measuring reads the header of every entry. So a process that ends asks `kcl.cache.growth` whether the bound may have
 been passed, and measures only then, or once a week.
@@ -13,27 +13,24 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from operator import attrgetter
 from typing import NamedTuple
 
 from kcl.base import events, process, settings
 from kcl.cache import growth
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge, purge_items
+from kcl.inspect import inventory, pins, purge, purge_items, tally
 from kcl.inspect.history import journal
-from kcl.inspect.history.runs import EntryUse
-from kcl.inspect.inventory import ListedEntry, tally
+from kcl.inspect.history.journal import EntryUse
+from kcl.inspect.inventory import ListedEntry
 
 ENTRIES = 100_000  # of both layers: listing more takes seconds
 _WEEK = 7 * 86400.0
 _ROOM = 0.9  # the share of a bound that stays in use: the next entry must not exceed it
-_NEWEST = 0.1  # of the bound: the kernels used last, which stay
 _AT_ONCE = 0.1  # of all kernels: the age removes at most this share at a time, so that a wrong clock empties nothing
-_MINUTE, _HOUR = 60.0, 3600.0
+_HOUR = 3600.0
 _PATIENCE = 10.0  # seconds
-_LAST = attrgetter("last")
 
 
 class Limits(NamedTuple):
@@ -49,21 +46,16 @@ class Limits(NamedTuple):
 
 
 class StoredKernel(NamedTuple):
-    """The code of a kernel and the programs of that code, with the last use and the seconds that making it took."""
+    """The code of a kernel and the programs of that code, with the time of the last use."""
 
     parts: tuple[ListedEntry, ...]
     last: float
-    seconds: float
     pinned: bool
 
     @property
     def size(self) -> int:
         """The size of the kernel in bytes."""
         return sum(part.size for part in self.parts)
-
-    def worth(self, now: float) -> float:
-        """Return the worth of keeping the kernel: the seconds to make it, by its bytes and the age of its last use."""
-        return self.seconds / max(1, self.size) / (_MINUTE + max(0.0, now - self.last))
 
 
 class Choice(NamedTuple):
@@ -102,21 +94,24 @@ def used() -> int:
 
 
 def chosen(bounds: Limits, now: float | None = None) -> Choice:
-    """Choose the entries that go so that the others keep within the bounds; empty where all do."""
+    """Choose the entries that go so that the others keep within the bounds; empty if all do."""
     now = time.time() if now is None else now
     faults: list[inventory.Fault] = []
     listed = list(inventory.entries(all_rows=True, faults=faults))
     kernels = wholes([one for one in listed if one.kind not in inventory.HIDDEN])
-    before = used()
-    gone = _old(kernels, bounds.age, now)
-    going = set(map(id, gone))
-    left = [one for one in kernels if id(one) not in going]
-    gone += _above(left, bounds, before - sum(one.size for one in gone), now)
-    parts = [part for one in gone for part in one.parts]
-    count = len(parts)
-    parts += _leading_nowhere(listed, parts, now) if parts else []
+    before = size = used()
+    count = sum(len(one.parts) for one in kernels)
+    is_above, most_old = not bounds.hold(size, count), max(1, int(len(kernels) * _AT_ONCE))
+    parts: list[ListedEntry] = []
+    for number, one in enumerate(sorted((one for one in kernels if not one.pinned), key=lambda one: one.last)):
+        is_old = 0 < bounds.age < now - one.last and number < most_old
+        if not is_old and (not is_above or bounds.hold(size, count, _ROOM)):
+            break
+        parts += one.parts
+        size, count = size - one.size, count - len(one.parts)
+    gone = [*parts, *(_leading_nowhere(listed, parts, now) if parts else [])]
     refusals = [purge_items.Refusal(*fault) for fault in faults]
-    return Choice(purge.Removal(*purge_items.of_entries(parts), refusals, []), count, before)
+    return Choice(purge.Removal(*purge_items.of_entries(gone), refusals, []), len(parts), before)
 
 
 def wholes(listed: Iterable[ListedEntry]) -> list[StoredKernel]:
@@ -170,38 +165,7 @@ def _is_due(bounds: Limits, now: float) -> bool:
 
 def _whole(held: list[ListedEntry], uses: Mapping[str, EntryUse], pinned: list[str]) -> StoredKernel:
     last = max(max(one.modified, journal.use(uses, one.digest).last) for one in held)
-    seconds = sum({one.kind: one.summary.seconds for one in held}.values())
-    return StoredKernel(tuple(held), last, seconds, any(pins.hold(pinned, one.kernel, one.digest) for one in held))
-
-
-def _old(kernels: list[StoredKernel], age: float, now: float) -> list[StoredKernel]:
-    """Return the kernels that were not used for `age` seconds, the oldest first, and not too many of them."""
-    found = sorted([one for one in kernels if age and not one.pinned and now - one.last > age], key=_LAST)
-    return found[: max(1, int(len(kernels) * _AT_ONCE))]
-
-
-def _above(kernels: list[StoredKernel], bounds: Limits, size: int, now: float) -> list[StoredKernel]:
-    """Return the kernels that go so that the others keep within the bounds; all kernels take `size` bytes."""
-    count = sum(len(one.parts) for one in kernels)
-    if bounds.hold(size, count):
-        return []
-    gone = []
-    for one in sorted(_movable(kernels, bounds), key=lambda one: one.worth(now)):
-        if bounds.hold(size, count, _ROOM):
-            break
-        gone.append(one)
-        size -= one.size
-        count -= len(one.parts)
-    return gone
-
-
-def _movable(kernels: list[StoredKernel], bounds: Limits) -> Iterator[StoredKernel]:
-    """Yield the kernels that may go: neither pinned ones nor those that were used last."""
-    newest = 0
-    for one in sorted(kernels, key=_LAST, reverse=True):
-        newest += one.size
-        if not one.pinned and (newest > bounds.size * _NEWEST or not bounds.size):
-            yield one
+    return StoredKernel(tuple(held), last, any(pins.hold(pinned, one.kernel, one.digest) for one in held))
 
 
 def _leading_nowhere(listed: Iterable[ListedEntry], gone: Iterable[ListedEntry], now: float) -> list[ListedEntry]:

@@ -159,7 +159,7 @@ def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
         build = _stage(program._context)
         options, _path = program._process_build_options(program._context, text.options)
         with Lead(text.kernel) as lead:
-            found: BuiltProgram = obtain(build, BuildRequest(text, None, program), lead)
+            found: BuiltProgram = obtain(build, BuildRequest(text, program), lead)
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:
             setattr(program, _SERVED, None)

@@ -15,7 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing import connection, reduction
+from multiprocessing import connection, reduction, spawn
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import events, settings
@@ -41,13 +41,11 @@ class WorkerTask(NamedTuple):
 class Setup(NamedTuple):
     """The data that a worker needs before its first kernel.
 
+    `start` is what `multiprocessing` tells a process that it spawns: the main module, `sys.path` and `sys.argv`.
     `devices` are those of the context, each as the place of its platform, its place in that, and its name.
     """
 
-    path: list[str]
-    argv: list[str]
-    main: str
-    package: str | None
+    start: dict[str, Any]
     cache_dir: str
     devices: list[tuple[int, int, str]]
 
@@ -125,16 +123,9 @@ def work(
 
 
 def _setup(devices: list[tuple[int, int, str]]) -> Setup:
-    main = sys.modules["__main__"]
-    file = getattr(main, "__file__", None)
-    return Setup(
-        [os.path.abspath(folder) for folder in sys.path],
-        sys.argv,
-        os.path.abspath(file) if file else "",
-        getattr(main, "__package__", None),
-        option.get_cache_dir() if option.is_chosen() else "",
-        devices,
-    )
+    start = spawn.get_preparation_data("kcl worker")
+    start.pop("authkey", None)  # for connections, and only `multiprocessing` itself may send it
+    return Setup(start, option.get_cache_dir() if option.is_chosen() else "", devices)
 
 
 def _hand_out(tasks: deque[WorkerTask], workers: list[Worker], said: Callable[[int, str], object]) -> dict[int, str]:

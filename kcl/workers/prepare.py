@@ -7,7 +7,10 @@ prepares the kernels that no worker could prepare.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import process, settings
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 _MOST_WORKERS = 8  # the default: each worker needs the memory of loopy and of an OpenCL driver
+_GUARD = 'if __name__ == "__main__":'
 _FEWEST_TASKS = 2  # of a worker: its start, with the import of loopy, costs about as much as a kernel
 
 
@@ -29,7 +33,7 @@ class State:
     """Whether this process is a worker: modules that it imports may ask for kernels to be prepared."""
 
     def __init__(self) -> None:
-        self.is_worker = False
+        self.is_worker = self.is_beginning = False
 
 
 _state = process.shared(State)
@@ -38,6 +42,16 @@ _state = process.shared(State)
 def be_worker() -> None:
     """Leave kernels that modules ask for during their import to the parent."""
     _state().is_worker = True
+
+
+@contextmanager
+def beginning() -> Iterator[None]:
+    """Import the main module of the parent meanwhile: a script that asks for kernels then has no guard."""
+    _state().is_beginning = True
+    try:
+        yield
+    finally:
+        _state().is_beginning = False
 
 
 def prepare(
@@ -49,9 +63,9 @@ def prepare(
 
     Each item is a Kernel, or a pair of a Kernel and a mapping that gives open arguments by name: dtypes, types, or
     arrays and scalars that have the dtype. Nothing is launched. As many worker `processes` generate and build; None is
-    one for each processor that this process may use, at most 8. A worker imports the modules of the recipes. Of a
-    script it runs the imports, definitions and constants, never a call: no guard is needed, and a recipe that a worker
-    cannot find is prepared in this process, as all are with `processes=1`, or where a layer is off.
+    one for each processor that this process may use, at most 8. A worker imports the modules of the recipes, a script
+    too: as with `multiprocessing` it needs the guard `if __name__ == "__main__":`. A recipe that a worker cannot find
+    is prepared in this process, as all are with `processes=1`, or where a layer is off.
 
     Kernels that are stored are left as they are. On PoCL a helper process completes the entries of the others, whatever
     `KCL_PROMOTE` says: `kcl.flush()` and `kcl wait` wait for it. Draws its progress on a terminal (`KCL_PROGRESS`).
@@ -68,6 +82,8 @@ def prepare(
     if processes is not None and processes < 1:
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
     if _state().is_worker:
+        if _state().is_beginning and _is_script(sys._getframe(1)):
+            raise RuntimeError(f"a worker ran the call of kcl.prepare of a script: put {_GUARD} above it")
         return
     with progress.ProgressLine() as line:
         missing = _missing(items, context)
@@ -80,14 +96,23 @@ def prepare(
         raise PrepareError(len(items), failed) from failed[0][1]
 
 
+def _is_script(frame: FrameType | None) -> bool:
+    """Return True if a call comes from the text of the script itself, and not from a module that it imports."""
+    while frame is not None and "importlib" not in frame.f_code.co_filename:
+        if frame.f_globals.get("__name__") == "__mp_main__" and frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _warn(faults: list[str]) -> None:
     """Warn once that workers could not prepare kernels that this process could."""
     if faults:
         layer.warn_once(
             "workers of kcl.prepare",
             f"{counted(len(faults), 'kernel was', 'kernels were')} prepared by this process alone, since its workers "
-            f"could not: {faults[0]}. A worker imports modules, and takes imports, definitions and constants from a "
-            "script: put what else the recipes need into a module",
+            f"could not: {faults[0]}. A worker imports modules and the script: a recipe must be found there, and what "
+            f"the script does belongs below {_GUARD}",
         )
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
-from multiprocessing import connection, reduction
+from multiprocessing import connection, reduction, spawn
 from typing import TYPE_CHECKING
 
 from kcl.base.settings import option
 from kcl.drivers.pocl import client
 from kcl.workers import prepare
 from kcl.workers.crew import Setup
-from kcl.workers.definitions import Definitions
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -32,20 +30,34 @@ def serve(socket: connection.Connection) -> None:
     from kcl.inspect import report
 
     setup = Setup(*socket.recv())
-    sys.path[:], sys.argv[:] = setup.path, setup.argv
-    sys.modules["__main__"] = Definitions(setup.main, setup.package)
-    if setup.cache_dir:
-        option.cache_dir(setup.cache_dir)
+    fault = _begin(setup)
     context: cl.Context | None = None
     while blob := socket.recv_bytes():
         try:
             context = context or _context(setup.devices)
-            _prepare(blob, context)
+            if not fault:
+                _prepare(blob, context)
         except Exception as error:
-            socket.send(f"{type(error).__name__}: {error}")
+            socket.send(_words(error))
         else:
-            socket.send("")
+            socket.send(fault)
     report.flush(0)
+
+
+def _begin(setup: Setup) -> str:
+    """Import the main module of the parent, as `multiprocessing` does; return the fault of an import that raised."""
+    try:
+        with prepare.beginning():
+            spawn.prepare(setup.start)
+    except (Exception, SystemExit) as error:
+        return _words(error)
+    if setup.cache_dir:
+        option.cache_dir(setup.cache_dir)
+    return ""
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _context(devices: list[tuple[int, int, str]]) -> cl.Context:

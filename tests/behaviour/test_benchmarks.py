@@ -10,7 +10,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 from harness import ROOT
@@ -30,13 +29,11 @@ PARTS = (
     "prepare",
     "threads",
     "bookkeeping",
-    "budget",
-    "direct_key",
     "recording",
     "unchanged",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
-TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
+TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "disk.inc")
 MEASURED = ROOT / "doc" / "explanation" / "measured"
 
 
@@ -116,24 +113,11 @@ def document() -> dict:
             "launches": {"kept": [4e-5], "anew": [5e-4], "pure": [5e-4]},
         },
         "bookkeeping": {"count": 42, "cpu": {"recorded": [1.0, 1.1], "unrecorded": [1.0, 1.1]}, "own": [0.007, 0.008]},
-        "budget": {
-            "count": 42,
-            "stages": {"kcl": {"interpreter starts": [1.0], "exit": [3.0]}, "floor": {"interpreter starts": [1.0]}},
-            "system calls": {"kcl": {}, "floor": {}},
-        },
         "unchanged": {
             "count": 42,
             "cases": {"kcl run": {what: {"ours": [1.0, 1.1], "plain": [9.0, 9.1]} for what in ("wall", "cpu")}},
             "cold": {what: {"ours": [1.0, 1.1], "plain": [1.0, 1.1]} for what in ("wall", "cpu")},
-            "calls": {
-                side: {"executor": [executor], "direct": [direct]}
-                for side, executor, direct in (("ours", 10.0, 20), ("plain", 20.0, 9000))
-            },
             "nothing": {what: {"ours": [0.03], "plain": [0.02]} for what in ("wall", "cpu")},
-        },
-        "direct_key": {
-            "keys": [{"first": 100.0, "other": 90.0, "again": 10.0, "dis": 200.0}],
-            "observed": [[1.0, 1.0]],
         },
     }
     return {"time": "now", "device": "none", "python": "3", "cores": 2, "load": {}, "parts": parts}
@@ -156,7 +140,6 @@ class TestGoals:
         assert "- warm start, 5 kernels: kcl / floor (" in text
         assert re.search(r"faster than loopy's warm start the floor itself is: 5 kernels [\d.e+]+", text)
         assert "when they find everything, in times of one process alone: 0.10." in text
-        assert "in the best process: 200 microseconds a recipe." in text
         calls = {"loopy": [2.0, 2.0], "kcl": [1.9, 1.9], "typed": [1.0, 1.0]}
         document["parts"]["calls"]["cases"] = [{"case": "outputs allocated", "microseconds": calls, "processor": calls}]
         text = "\n".join(benchmark("page").short(document))
@@ -245,14 +228,6 @@ class TestChildren:
         with pytest.raises(SystemExit, match=said):
             benchmark("measure").run(code, cache=tmp_path, options=["-c"])
 
-    def test_budget(self, tmp_path):
-        """What kcl writes at exit is written, and timed, below the stopwatch too."""
-        cache = tmp_path / "cache"
-        child = benchmark("measure").run("drive_budget.py", repr(time.monotonic()), "kcl", "1", cache=cache)
-        benchmark("measure").settle(cache)
-        assert json.loads(child.output.splitlines()[-1])["seconds"]
-        assert [*(cache / "kcl" / "journal").glob("run-*")]
-
 
 class TestRuns:
     """Every part measures, as little as shows that it works."""
@@ -266,29 +241,6 @@ class TestRuns:
         done = subprocess.run(command, text=True, capture_output=True, cwd=ROOT, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads((tmp_path / "run.json").read_text())["parts"][part]
-
-
-class TestStages:
-    """The budget's stopwatch stands at functions that exist."""
-
-    def test_functions_exist(self):
-        """Each function whose calls are a stage is where the table says."""
-        drive_budget = benchmark("drive_budget")
-        for module, path, _ in drive_budget.STAGES:
-            if (module, path) != ("drive_floor", "open"):  # a built-in function
-                owner, name = drive_budget.place(importlib.import_module(module), path)
-                assert callable(getattr(owner, name)), (module, path)
-
-    def test_stage_inside_another(self):
-        """A stage does not count the time of the stages inside of it, and together they are all the time."""
-        stopwatch = benchmark("drive_budget").Stopwatch()
-        begin = stopwatch._last
-        stopwatch.enter("outer")
-        stopwatch.enter("inner")
-        stopwatch.leave()
-        stopwatch.leave()
-        assert sum(stopwatch.seconds.values()) == pytest.approx(stopwatch._last - begin)
-        assert {"outer", "inner"} <= stopwatch.seconds.keys()
 
 
 class TestReport:

@@ -13,13 +13,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.one_platform]
 
 
 def test_ways(child):
-    """A maintainer follows each way through six files; a miss has one more, which describes the first launch."""
+    """A maintainer follows each way through six files, on a miss too."""
     command = [sys.executable, str(ROOT / "tools" / "follow.py")]
     done = subprocess.run(command, env=child.environment(), text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     found = re.findall(r"^(\w+ \w+): (\d+) files, (\d+) returns", done.stdout, re.MULTILINE)
     ways = {way: (int(files), int(returns)) for way, files, returns in found}
     assert ways.keys() == {"cold dtypes", "warm dtypes", "warm code"}
-    assert max(files for way, (files, _returns) in ways.items() if way.startswith("warm")) <= 6
-    assert ways["cold dtypes"][0] <= 7
+    assert max(files for files, _returns in ways.values()) <= 6
     assert max(returns for _files, returns in ways.values()) <= 2

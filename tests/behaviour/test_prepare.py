@@ -1,4 +1,4 @@
-"""`kcl.prepare` in a script without a guard, and the line of progress on a terminal: whole processes."""
+"""`kcl.prepare` in a script with a guard and without, and the line of progress on a terminal: whole processes."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ def filled(number):
     return kcl.Source(text, entry="filled", arguments=arguments, global_size=SHAPE)
 
 
-with open("runs", "a") as stream:
-    stream.write("once")
-(platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
-context = cl.Context(platform.get_devices())
-kernels = [filled(number) for number in range(4)]
-kcl.prepare(kernels, context, processes=2)
-kcl.flush()
-queue = cl.CommandQueue(context)
-assert [float(kernel(queue, out_host=True)[1][0][0]) for kernel in kernels] == [0, 1, 2, 3]
-print(json.dumps([[row["hits"], row["misses"]] for row in map(kcl.stats().get, ("generator", "binary"))]))
+GUARD:
+    with open("runs", "a") as stream:
+        stream.write("once")
+    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+    context = cl.Context(platform.get_devices())
+    kernels = [filled(number) for number in range(4)]
+    kcl.prepare(kernels, context, processes=2)
+    kcl.flush()
+    queue = cl.CommandQueue(context)
+    assert [float(kernel(queue, out_host=True)[1][0][0]) for kernel in kernels] == [0, 1, 2, 3]
+    print(json.dumps([[row["hits"], row["misses"]] for row in map(kcl.stats().get, ("generator", "binary"))]))
 """
 
 TERMINAL = """
@@ -79,15 +80,30 @@ def driver(child, text, platform_name):
 
 
 @pytest.mark.slow_platforms
-def test_script_without_a_guard(child, platform_name):
-    """Workers find the recipes of a script, which runs once; every launch of it hits."""
-    path = driver(child, SCRIPT, platform_name)
-    done = subprocess.run(
-        [sys.executable, path], cwd=child.directory, env=child.environment(), capture_output=True, text=True
-    )
+def test_script(child, platform_name):
+    """Workers find the recipes of a script with a guard, which runs once; every launch of it hits."""
+    text = SCRIPT.replace("GUARD", 'if __name__ == "__main__"')
+    done = run(child, driver(child, text, platform_name))
     assert done.returncode == 0, done.stderr
+    assert "CacheWarning" not in done.stderr
     assert json.loads(done.stdout) == [[4, 0], [4, 0]]
     assert (child.directory / "runs").read_text() == "once"
+
+
+@pytest.mark.one_platform
+def test_script_without_a_guard(child, platform_name):
+    """Workers stop at the call in a script without a guard; its process prepares all, and a warning says so."""
+    done = run(child, driver(child, SCRIPT.replace("GUARD", "if True"), platform_name))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[0, 4], [0, 4]]
+    assert 'put if __name__ == "__main__": above it' in done.stderr
+
+
+def run(child, path):
+    """Run a script of the user."""
+    return subprocess.run(
+        [sys.executable, path], cwd=child.directory, env=child.environment(), capture_output=True, text=True
+    )
 
 
 @pytest.mark.one_platform

@@ -73,6 +73,6 @@ class TestSchema:
     def test_doctor(self, monkeypatch):
         """What the doctor prints, findings of all kinds among it."""
         monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
-        monkeypatch.setenv("CUDA_CACHE_DIR", "/scratch")
+        monkeypatch.setenv("KCL_CACHEDIR", "/scratch")
         assert differs("doctor", found := printed("doctor", codes=(1,))) == []
         assert {"ok", "warning", "problem"} <= {one["severity"] for one in found}

@@ -154,7 +154,7 @@ class TestNarrow:
     def test_keys(self):
         """`ls` has the key of each entry at the end of its first line, and `kcl show` takes it."""
         keys = re.findall(r" ([0-9a-f]{12})$", "\n".join(lines("ls", "--limit", "0", codes=(0,))), re.MULTILINE)
-        assert set(keys) == {one.digest[:12] for one in inventory.summaries()}
+        assert set(keys) == {one.digest[:12] for one in inventory.entries()}
         assert len(keys) == COUNT
         shown = "\n".join(lines("show", keys[0], codes=(0,)))
         assert re.search(rf"^key +{keys[0]}[0-9a-f]{{52}}$", shown, re.MULTILINE)

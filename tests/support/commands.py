@@ -15,7 +15,7 @@ def run(*arguments, code=0):
     return result
 
 
-def program(kernel: str) -> inventory.Summary:
+def program(kernel: str) -> inventory.ListedEntry:
     """Return the program of a kernel."""
-    (found,) = [one for one in inventory.find(kernel) if one.layer == "binary"]
+    (found,) = [one for one in inventory.named(kernel, inventory.rows([])) if one.layer == "binary"]
     return found

@@ -77,7 +77,7 @@ SETTINGS = (
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "2G",
         "Bounds what the entries of both layers take on disk. Where they take more, kernels are removed until a tenth "
-        "of the bound is free: first those that took few seconds to make, are large, and were used long ago.",
+        "of the bound is free: first those that were used longest ago.",
     ),
     Setting(
         "KCL_NO_CACHE",

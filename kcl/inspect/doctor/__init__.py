@@ -20,7 +20,6 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "switches": switches.values,
     "contradictions": switches.contradictions,
     "late switches": switches.late,
-    "look-alikes": switches.look_alikes,
     "process ids": switches.process_ids,
     "settings": switches.unknown_settings,
     "damaged files": files.damaged,

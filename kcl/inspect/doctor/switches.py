@@ -1,8 +1,7 @@
-"""Checks of the variables: caches that are off, misread values, and variables that no program reads."""
+"""Checks of the variables: caches that are off, misread values, and settings that kcl does not have."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator
@@ -10,23 +9,13 @@ from collections.abc import Iterator
 from kcl import caches
 from kcl.base import settings
 from kcl.caches.table import ROWS, CacheSwitch
+from kcl.errors import meant
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
 from kcl.inspect.history import journal
 
-# Variables that job scripts set and no program reads, and the variables that were meant.
-LOOK_ALIKES = {
-    "CUDA_CACHE_DIR": "CUDA_CACHE_PATH",
-    "CUDA_CACHE_MAX_SIZE": "CUDA_CACHE_MAXSIZE",
-    "LOOPY_CACHE_DIR": "XDG_CACHE_HOME",
-    "POCL_CACHEDIR": "POCL_CACHE_DIR",
-    "POCL_CACHE_PATH": "POCL_CACHE_DIR",
-    "POCL_NO_CACHE": "POCL_KERNEL_CACHE",
-    "PYOPENCL_CACHE_DIR": "XDG_CACHE_HOME",
-    "XDG_CACHE_DIR": "XDG_CACHE_HOME",
-}
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
 _TRUE, _FALSE = {"1", "y", "yes", "t", "true", "on"}, {"0", "n", "no", "f", "false", "off"}
-_RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE", "JAX_ENABLE_COMPILATION_CACHE"}
+_RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 _SIBLINGS = 3
 
 
@@ -84,20 +73,6 @@ def late() -> Iterator[Finding]:
         yield Finding(severity, f"{note.driver}: {note.late.words}", cure)
 
 
-def look_alikes() -> Iterator[Finding]:
-    """Find variables that no program reads."""
-    for name, meant in LOOK_ALIKES.items():
-        value = settings.variable(name)
-        if value is not None:
-            cure = f"unset {name}" + (f"; export {meant}={value}" if "NO_CACHE" not in name else f"; export {meant}=0")
-            yield Finding(WARNING, f"{name}={value}: nobody reads it", cure)
-    known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
-    for name in sorted(settings.environment()):
-        if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
-            close = difflib.get_close_matches(name, known, 1, 0.0)[0]
-            yield Finding(WARNING, f"{name}: kcl has no such variable", f"did you mean {close}?")
-
-
 def process_ids() -> Iterator[Finding]:
     """Find directories that are new for each process or job, so that no later run finds their contents again."""
     changing = {str(number): "process id" for number in _ancestors()}
@@ -120,9 +95,13 @@ def process_ids() -> Iterator[Finding]:
 
 
 def unknown_settings() -> Iterator[Finding]:
-    """Find settings that are not understood."""
+    """Find settings that are not understood, and variables that kcl does not have."""
     for words in settings.read().rejected:
         yield Finding(WARNING, words)
+    known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
+    for name in sorted(settings.environment()):
+        if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
+            yield Finding(WARNING, f"{name}: kcl has no such variable{meant(name, known)}", f"unset {name}")
 
 
 def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:

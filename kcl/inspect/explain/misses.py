@@ -15,6 +15,7 @@ from kcl.base.text.names import of_kernel
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.explain import FIRST_TIME, Candidate, Explanation, Texts, is_base, starts, texts_in
@@ -89,7 +90,7 @@ class Candidates:
         for job in pending:
             if job.key.digest not in there:
                 address, about = job.key.digest, {**job.metadata, _PENDING: True}
-                self.entries.append(ListedEntry(layer, address, job.key, about, {}, 0, 0.0))
+                self.entries.append(ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {}))
                 self._read[address] = texts_in(job.parts)
         self._rest: Candidates | None = None
 
@@ -182,7 +183,7 @@ def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, st
     """Return the entries of the layers, by layer and kernel."""
     wanted, found = set(kernels), dict[tuple[str, str], Candidates]()
     for layer in set(layers) if wanted else ():
-        listed = list(inventory.entries(layer, all_rows=True, kernels=wanted))
+        listed = list(inventory.entries(layer, all_rows=True))
         pending = _pending() if layer == settings.BINARY else []
         for kernel in wanted:
             jobs = [job for job in pending if job.metadata.get("kernel") == kernel]

@@ -4,6 +4,9 @@ A process leaves one record when it ends (`kcl.inspect.history.records`). A proc
 into one, alone under a lock. A record counts no more once its digest is among the sources of another record: a process
 that folds may die before it has removed the folded records. No right answer depends on the journal, so no fault passes
 this module.
+
+No record says which processes make one run. Processes that ran the same file and were alive at the same time count as
+one run: forked and spawned workers, and the ranks of MPI.
 """
 
 from __future__ import annotations
@@ -13,21 +16,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kcl.base import events
-from kcl.base.events import OTHERS
+from kcl.base.events import OTHERS, Consumer
 from kcl.base.settings import trust
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import digest_of
 from kcl.cache.stores.directory import Directory
 from kcl.caches.late_switches import LateSwitch
 from kcl.errors import DamagedEntry
-from kcl.inspect.history import records, runs
-from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Rows, merged
-from kcl.inspect.history.runs import EntryUse, RunRecord
+from kcl.inspect.history import records
+from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, merged, numbers
 
 if sys.platform == "win32":
     import msvcrt
@@ -36,8 +38,12 @@ else:
 
 EARLIER = "earlier"
 MANY_READ = 16  # records: from this number on a reader folds them
-_ROWS, _USES, _MISSED, _LATE = 10_000, 20_000, 1024, 64
+_ROWS, _USES, _MISSED, _LATE, _DRIVERS = 10_000, 20_000, 1024, 64, 32
 AGE = 7 * 86400.0  # seconds: a late switch is reported for this time
+
+Record = dict[str, Any]
+Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
+Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
 
 
 class DayRow(NamedTuple):
@@ -50,11 +56,11 @@ class DayRow(NamedTuple):
 
 
 class JournalMiss(NamedTuple):
-    """A look-up that was no hit; `process` is the id of the run, `key` is None where it was not known.
+    """A look-up that was no hit; `process` is the id of the run, `key` is None if it was not known.
 
     The key is that of the row that was made, or else the key that was looked for. `texts` are the parts of an entry
-    that explain a miss, where the miss stored no entry. `seconds` is the time of the look-up and the work. `parameters`
-    are the texts of the parameters of the recipe, None where they are not known.
+    that explain a miss, if the miss stored no entry. `seconds` is the time of the look-up and the work. `parameters`
+    are the texts of the parameters of the recipe, None if they are not known.
     """
 
     time: float
@@ -71,6 +77,37 @@ class JournalMiss(NamedTuple):
     parameters: Mapping[str, str] | None = None
 
 
+class EntryUse(NamedTuple):
+    """The hits of an entry: their number, the last one, in seconds since the epoch, and the seconds taken and saved."""
+
+    uses: int
+    last: float
+    seconds: float = 0.0
+    saved: float = 0.0
+
+
+_UNUSED = EntryUse(0, 0.0)
+
+
+class RunRecord(NamedTuple):
+    """The record of one process: its name in the journal, the file that it ran, its counters, and the used entries.
+
+    `began`, with the first look-up, and `ended` are in seconds since the epoch. `remarks` are those of its report about
+    loopy. `uses` is by the first digits of the digests of the entries. `asked` gives, by the same digits, the kernel
+    and parameters for which an entry was used.
+    """
+
+    name: str
+    driver: str
+    pid: int
+    began: float
+    ended: float
+    remarks: Sequence[str]
+    asked: Mapping[str, Consumer]
+    tallies: Tallies
+    uses: dict[str, EntryUse]
+
+
 class Note(NamedTuple):
     """A switch that came too late: the file of the program, and the last time, in seconds since the epoch."""
 
@@ -79,44 +116,8 @@ class Note(NamedTuple):
     late: LateSwitch
 
 
-class _Lines(NamedTuple):
-    """A record of which only the head is parsed; the other lines are parsed on request."""
-
-    head: dict[str, Any]
-    rest: list[bytes]
-
-    def rows(self) -> Rows:
-        return {tuple(row[:3]): dict(zip(COUNTERS, row[3:], strict=True)) for row in json.loads(self.rest[0])}
-
-    def uses(self) -> dict[str, EntryUse]:
-        return {digest: EntryUse(*pair) for digest, pair in json.loads(self.rest[1]).items()}
-
-    def missed(self) -> list[JournalMiss]:
-        document = json.loads(self.rest[2])
-        parts = [Part(*part) for part in document["parts"]]
-        told = document.get("texts", {})  # records of an earlier kcl have none
-        found = []
-        for number, fields in enumerate(document["missed"]):
-            key = None if fields[6] is None else Key(parts[index] for index in fields[6])
-            texts = {name: text.encode() for name, text in told.get(str(number), {}).items()}
-            late = [*fields[9:11], *(0.0, None)[len(fields[9:11]) :]]  # an earlier kcl left none, or only the first
-            found.append(JournalMiss._make([*fields[:6], key, *fields[7:9], texts, *late]))
-        return found
-
-    def ran(self) -> list[RunRecord]:
-        """Return the known processes: the one that wrote the record, or those of the last runs."""
-        told = json.loads(self.rest[3]) if len(self.rest) > 3 else []  # records of an earlier kcl have none
-        tallies = merged({(layer, kernel): row} for (_day, layer, kernel), row in self.rows().items())
-        more = json.loads(self.rest[4]) if len(self.rest) > 4 else {}
-        return [runs.unpacked(fields, tallies, self.uses(), more.get(fields[0], ((), {}))) for fields in told]
-
-    def late(self) -> list[Note]:
-        told = json.loads(self.rest[5]) if len(self.rest) > 5 else []  # records of an earlier kcl have none
-        return [Note(moment, driver, LateSwitch(*fields)) for moment, driver, *fields in told]
-
-
 def flush() -> None:
-    """Write the collected statistics of this process; write nothing where every used layer is off. Raises nothing."""
+    """Write the collected statistics of this process; write nothing if every used layer is off. Raises nothing."""
     if records.write():
         fold()
 
@@ -131,47 +132,31 @@ def fold() -> None:
 
 def totals() -> dict[str, Counters]:
     """Return the counters of each layer over all runs."""
-    return merged(lines.head["totals"] for lines in _read())
+    return merged({row.layer: row.counters} for row in rows())
 
 
 def rows() -> list[DayRow]:
     """Return the counters by day, layer and kernel, oldest first."""
-    found: Rows = merged(lines.rows() for lines in _read())
-    return [DayRow(*place, found[place]) for place in sorted(found, key=lambda place: (place[0] != EARLIER, place))]
+    found = merged(map(_rows, _read()))
+    return [
+        DayRow._make([*place, found[place]]) for place in sorted(found, key=lambda place: (place[0] != EARLIER, place))
+    ]
 
 
 def uses() -> dict[str, EntryUse]:
     """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
-    return runs.merged_uses(lines.uses() for lines in _read())
+    return _merged_uses(map(_uses, _read()))
 
 
 def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
-    """Return the use of the entry with a digest; without a time where it was never used."""
-    return uses.get(digest[:DIGITS], runs.UNUSED)
+    """Return the use of the entry with a digest; without a time if it was never used."""
+    return uses.get(digest[:DIGITS], _UNUSED)
 
 
 def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
-    found = [missed for lines in _read() for missed in lines.missed()]
+    found = [missed for record in _read() for missed in _missed(record)]
     return sorted([*found, *of_this_run()], key=lambda missed: missed.time)
-
-
-def last_run(driver: str | None = None) -> list[RunRecord]:
-    """Return the processes of the last run of a driver, or of any; empty where none is known."""
-    return runs.last(_ran(), driver)
-
-
-def ended() -> dict[str, float]:
-    """Return the end of each known process, by its name."""
-    found: dict[str, float] = {}
-    for one in _ran():
-        found[one.name] = max(one.ended, found.get(one.name, 0.0))
-    return found
-
-
-def late() -> list[Note]:
-    """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
-    return _late(_read())
 
 
 def of_this_run() -> list[JournalMiss]:
@@ -179,8 +164,23 @@ def of_this_run() -> list[JournalMiss]:
     return [JournalMiss(*fields) for fields in records.missed(events.noted())]
 
 
+def last_run(driver: str | None = None) -> list[RunRecord]:
+    """Return the processes of the last run of a driver, or of any; empty if none is known."""
+    return last(_ran(_read()), driver)
+
+
+def ended() -> dict[str, float]:
+    """Return the end of each known process, by its name."""
+    return {one.name: one.ended for one in sorted(_ran(_read()), key=lambda one: one.ended)}
+
+
+def late() -> list[Note]:
+    """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
+    return _late(_read())
+
+
 def fault() -> str:
-    """Say why the records cannot be read; empty where they can be read or do not exist. Raises nothing."""
+    """Say why the records cannot be read; empty if they can be read or do not exist. Raises nothing."""
     try:
         next(records.store().scan(), None)
     except FAULTS as error:
@@ -189,7 +189,7 @@ def fault() -> str:
 
 
 def reset() -> None:
-    """Forget all statistics and misses; raises `OSError` or `CacheFault` where the files cannot be removed."""
+    """Forget all statistics and misses; raises `OSError` or `CacheFault` if the files cannot be removed."""
     events.taken()
     store = records.store()
     if next(store.scan(), None) is not None:
@@ -198,21 +198,93 @@ def reset() -> None:
                 store.delete(place)
 
 
-def _ran() -> list[RunRecord]:
-    return [one for lines in _read() for one in lines.ran()]
+def last(found: Iterable[RunRecord], driver: str | None = None) -> list[RunRecord]:
+    """Return the processes of the last run of a driver, or of any, the one that ended last first."""
+    whole: dict[str, RunRecord] = {}
+    for one in found:  # a process may have left several records
+        whole[one.name] = _added(whole[one.name], one) if one.name in whole else one
+    run: list[RunRecord] = []
+    for one in sorted(whole.values(), key=lambda one: -one.ended):
+        if not run and driver in (None, one.driver):
+            run, begin = [one], one.began
+        elif run and one.driver == run[0].driver and one.ended >= begin:
+            run.append(one)
+            begin = min(begin, one.began)
+    return run
 
 
-def _late(records: Iterable[_Lines]) -> list[Note]:
-    notes = sorted(note for lines in records for note in lines.late() if note.time > time.time() - AGE)
-    newest = {note[1:]: note for note in notes}
+def kept(found: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return the last runs of the drivers that ran last: a folded record keeps these."""
+    found, kept, room = list(found), list[RunRecord](), _USES
+    newest = {one.driver: one.ended for one in sorted(found, key=lambda one: one.ended)}
+    for driver in sorted(newest, key=lambda one: -newest[one])[:_DRIVERS]:
+        run = last(found, driver)
+        room -= sum(len(one.uses) for one in run)
+        if room < 0 and kept:
+            break
+        kept += run
+    return kept
+
+
+def _added(one: RunRecord, other: RunRecord) -> RunRecord:
+    """Add up two records of one process; the later remarks count."""
+    before, after = sorted((one, other), key=lambda each: each.ended)
+    return before._replace(
+        began=min(one.began, other.began),
+        ended=after.ended,
+        remarks=after.remarks,
+        asked={**after.asked, **before.asked},
+        tallies=merged([one.tallies, other.tallies]),
+        uses=_merged_uses([one.uses, other.uses]),
+    )
+
+
+def _merged_uses(found: Iterable[Mapping[str, EntryUse]]) -> dict[str, EntryUse]:
+    """Add up the uses of the same entries."""
+    total: dict[str, EntryUse] = {}
+    for digest, used in (pair for uses in found for pair in uses.items()):
+        count, last, seconds, saved = total.get(digest, _UNUSED)
+        total[digest] = EntryUse(count + used.uses, max(last, used.last), seconds + used.seconds, saved + used.saved)
+    return total
+
+
+def _rows(record: Record) -> Rows:
+    return {tuple(row[:3]): dict(zip(COUNTERS, row[3:], strict=True)) for row in record["days"]}
+
+
+def _uses(record: Record) -> dict[str, EntryUse]:
+    return {digest: EntryUse(*used) for digest, used in record["uses"].items()}
+
+
+def _missed(record: Record) -> Iterator[JournalMiss]:
+    parts = [Part(*part) for part in record["parts"]]
+    for fields in record["missed"]:
+        key = None if fields[6] is None else Key(parts[index] for index in fields[6])
+        texts = {name: text.encode() for name, text in fields[9].items()}
+        yield JournalMiss._make([*fields[:6], key, *fields[7:9], texts, *fields[10:]])
+
+
+def _ran(found: Iterable[Record]) -> Iterator[RunRecord]:
+    for record in found:
+        for *fields, asked, tallies, uses in (
+            run if len(run) > 7 else [*run, [row[1:] for row in record["days"]], record["uses"]]
+            for run in record["runs"]
+        ):
+            by = {digest: Consumer(kernel, tuple(parameters)) for digest, (kernel, parameters) in asked.items()}
+            counted = {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in tallies}
+            yield RunRecord._make([*fields, by, counted, {digest: EntryUse(*used) for digest, used in uses.items()}])
+
+
+def _late(found: Iterable[Record]) -> list[Note]:
+    notes = [Note(moment, driver, LateSwitch(*late)) for record in found for moment, driver, *late in record["late"]]
+    newest = {note[1:]: note for note in sorted(notes) if note.time > time.time() - AGE}
     return sorted(newest.values(), reverse=True)[:_LATE]
 
 
-def _read() -> list[_Lines]:
-    """Return the records that count; fold them where they are many. Raises nothing."""
+def _read() -> list[Record]:
+    """Return the records that count; fold them if they are many. Raises nothing."""
     try:
-        store = records.store()
-        live, _useless = _parted(store)
+        live, _useless = _parted(records.store())
         if len(live) > MANY_READ:
             fold()
         return list(live.values())
@@ -221,20 +293,20 @@ def _read() -> list[_Lines]:
         return []
 
 
-def _parted(store: Directory) -> tuple[dict[str, _Lines], list[str]]:
+def _parted(store: Directory) -> tuple[dict[str, Record], list[str]]:
     """Return the records that count by address, and the addresses of the others: folded ones, damaged ones."""
     for _ in range(3):
         found, damaged, vanished = _scanned(store)
         if not vanished:  # else another process may have folded the records into a new one that the scan missed
             break
-    folded = {digest for lines in found.values() for digest in lines.head["sources"]}
-    live = {place: lines for place, lines in found.items() if digest_of(place) not in folded}
+    folded = {digest for record in found.values() for digest in record["sources"]}
+    live = {place: record for place, record in found.items() if digest_of(place) not in folded}
     return live, [*damaged, *(place for place in found if place not in live)]
 
 
-def _scanned(store: Directory) -> tuple[dict[str, _Lines], list[str], bool]:
+def _scanned(store: Directory) -> tuple[dict[str, Record], list[str], bool]:
     """Return the records by address, the addresses of damaged ones, and whether one vanished during the scan."""
-    found, damaged, vanished = {}, [], False
+    found, damaged, vanished = dict[str, Record](), list[str](), False
     for place in store.scan():
         try:
             blob = store.get(place)
@@ -245,11 +317,8 @@ def _scanned(store: Directory) -> tuple[dict[str, _Lines], list[str], bool]:
             vanished = True
         elif hashlib.sha256(blob).hexdigest() != digest_of(place):
             damaged.append(place)
-        else:
-            head, *rest = blob.split(b"\n")
-            lines = _Lines(json.loads(head), rest)
-            if lines.head["format"] == FORMAT:
-                found[place] = lines
+        elif blob.startswith(b'{"format":%d,' % FORMAT):  # else of another kcl
+            found[place] = json.loads(blob)
     return found, damaged, vanished
 
 
@@ -261,23 +330,28 @@ def _fold(store: Directory) -> None:
         live, useless = _parted(store)
         for place in useless:  # delete folded records before the record that lists them
             store.delete(place)
-        totals = merged(lines.head["totals"] for lines in live.values())
-        rows = _coarser(merged(lines.rows() for lines in live.values()))
-        uses = runs.merged_uses(lines.uses() for lines in live.values())
-        latest = sorted(uses.items(), key=lambda pair: pair[1].last)[-_USES:]
-        missed = sorted((one for lines in live.values() for one in lines.missed()), key=lambda one: one.time)
-        ran = runs.kept([one for lines in live.values() for one in lines.ran()])
-        sources = [digest_of(place) for place in live]
-        told = {one.name: runs.told(one) for one in ran}
-        late = [[*note[:2], *note.late] for note in _late(live.values())]
-        records.put(store, totals, rows, dict(latest), missed[-_MISSED:], sources, map(runs.packed, ran), told, late)
+        held = list(live.values())
+        used = sorted(_merged_uses(map(_uses, held)).items(), key=lambda pair: pair[1].last)[-_USES:]
+        missed = sorted((one for record in held for one in _missed(record)), key=lambda one: one.time)
+        records.put(
+            store,
+            sources=[digest_of(place) for place in live],
+            days=[[*place, *numbers(row)] for place, row in _coarser(merged(map(_rows, held))).items()],
+            uses=dict(used),
+            missed=missed[-_MISSED:],
+            runs=[
+                [*one[:7], [[*place, *numbers(row)] for place, row in one.tallies.items()], one.uses]
+                for one in kept(_ran(held))
+            ],
+            late=[[*note[:2], *note.late] for note in _late(held)],
+        )
         for place in live:
             store.delete(place)
 
 
 @contextmanager
 def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
-    """Hold the lock for removing records; yield False where another process holds it. A dead process holds no lock."""
+    """Hold the lock for removing records; yield False if another process holds it. A dead process holds no lock."""
     descriptor = os.open(os.path.join(folder, "lock"), trust.LOCK, 0o600)
     try:
         end = time.monotonic() + patience

@@ -10,11 +10,11 @@ from kcl.code import ProgramText
 TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA=1",), ("add",))
 
 
-def described(context, launch=None):
+def described(context):
     """Return the entry of the text on a context."""
     driver = drivers.of(context)
     (slot,) = Build(context, driver).slots(TEXT)
-    return slot, entry_of(TEXT, slot, "a log", 0.5, launch, driver)
+    return slot, entry_of(TEXT, slot, "a log", 0.5, driver)
 
 
 def test_facts(context):
@@ -25,10 +25,3 @@ def test_facts(context):
     assert entry.parts == {"source.cl": TEXT.source.encode("utf-8", "surrogatepass"), "build.log": b"a log"}
     assert entry.metadata["device"] == {"name": device.name, "driver": device.driver_version}
     assert (entry.metadata["kernels"], entry.metadata["seconds"]) == (["add"], 0.5)
-    assert "launch" not in entry.metadata
-
-
-def test_launch(context):
-    """The shapes of the launch are in it, where they are known."""
-    assert described(context, {"n": {"python": "4"}})[1].metadata["launch"] == {"n": {"python": "4"}}
-    assert described(context, {})[1].metadata["launch"] == {}

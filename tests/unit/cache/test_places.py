@@ -14,7 +14,7 @@ from kcl.cache import places
 # Modules before `cache.places` in the import order, with a name of their own each.
 BEFORE = {"base.settings": {".kcl_cache", "kcl"}}
 PLAIN = {*places.SORTS, *places.FOLDERS}  # words that also mean something else: names where they are joined to a path
-DISTINCT = {places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl", places.TEMPORARY, places.VERIFYING}
+DISTINCT = {places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl", places.TEMPORARY}
 DISTINCT |= {places.DAMAGED, places.REASON, ".kcl_cache"}
 CALLS = {"join", "own", "Directory", "Remembered", "Path"}
 

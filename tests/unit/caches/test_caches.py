@@ -48,21 +48,12 @@ class TestState:
         ("name", "variable", "off", "on"),
         [
             ("comgr", "AMD_COMGR_CACHE", ["0"], ["", "1", "no", "false"]),
-            ("cupy", "CUPY_CACHE_IN_MEMORY", ["1", "01"], ["", "0", "true", "2"]),
-            ("jax", "JAX_ENABLE_COMPILATION_CACHE", ["0", "false", "OFF", "", "x"], ["1", "True", "yes"]),
             ("mesa", "MESA_SHADER_CACHE_DISABLE", ["1", "true", "Y"], ["", "0", "on", "x"]),
             ("neo", "NEO_CACHE_PERSISTENT", ["0", "", "true", "-0", "00"], ["1", "2", "-1", "01", "1x"]),
-            ("taichi", "TI_OFFLINE_CACHE", ["0", "no"], ["", "1", "2"]),
-            ("tilelang", "TILELANG_DISABLE_CACHE", ["1", "TRUE", "on"], ["", "0", "2"]),
-            ("tinygrad", "CACHELEVEL", ["0", "-1", "x", ""], ["1", "2"]),
-            ("tinygrad", "CCACHE", ["0"], ["1"]),
-            ("torch", "TORCHINDUCTOR_FORCE_DISABLE_CACHES", ["1", "true"], ["", "0"]),
-            ("triton", "TRITON_ALWAYS_COMPILE", ["1", "Yes"], ["", "0", "2"]),
         ],
     )
     def test_words(self, monkeypatch, name, variable, off, on):
         """Each switch means what its owner's parser makes of it."""
-        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/somewhere")
         for value in off:
             monkeypatch.setenv(variable, value)
             assert caches.state(name).reason.startswith(f"{variable}={value}"), value
@@ -78,9 +69,8 @@ class TestState:
         assert "no such directory" in caches.state("neo").reason
 
     def test_unset(self):
-        """Without a variable every cache is on, but JAX's, which has no place unless it is told one."""
-        assert {name for name in ROWS if caches.state(name) != (True, "")} == {"jax"}
-        assert caches.state("jax").reason.startswith("JAX_COMPILATION_CACHE_DIR (not set")
+        """Without a variable every cache is on."""
+        assert {name for name in ROWS if caches.state(name) != (True, "")} == set()
 
     def test_flag_of_pyopencl(self, monkeypatch):
         """pyopencl's own flag, flipped after its import, counts."""
@@ -142,36 +132,20 @@ class TestPlace:
             ("comgr", {}, "{xdg}/comgr", "XDG_CACHE_HOME"),
             ("comgr", {"AMD_COMGR_CACHE_DIR": "/c"}, "/c", "AMD_COMGR_CACHE_DIR"),
             ("cuda", {}, "{home}/.nv/ComputeCache", "default"),
-            ("cupy", {"CUPY_CACHE_DIR": "/c"}, "/c", "CUPY_CACHE_DIR"),
-            ("hidet", {}, "{home}/.cache/hidet", "default"),
             ("intel", {}, "", ""),
-            ("jax", {}, "", ""),
-            ("jax", {"JAX_COMPILATION_CACHE_DIR": "/j"}, "/j", "JAX_COMPILATION_CACHE_DIR"),
             ("mesa", {}, "{xdg}", "XDG_CACHE_HOME"),
             ("mesa", {"MESA_GLSL_CACHE_DIR": "/m"}, "/m", "MESA_GLSL_CACHE_DIR"),
             ("mesa", {"MESA_GLSL_CACHE_DIR": "/m", "MESA_SHADER_CACHE_DIR": "/n"}, "/n", "MESA_SHADER_CACHE_DIR"),
             ("neo", {"XDG_CACHE_HOME": ""}, "{home}/.cache/neo_compiler_cache", "default"),
-            ("numba", {"NUMBA_CACHE_DIR": "/n"}, "/n", "NUMBA_CACHE_DIR"),
-            ("numba", {"XDG_CACHE_HOME": ""}, "numba", "XDG_CACHE_HOME"),
             ("pocl", {"POCL_CACHE_DIR": ""}, "{xdg}/pocl/kcache", "XDG_CACHE_HOME"),
             ("pyopencl-binary", {}, "{xdg}/pyopencl", "XDG_CACHE_HOME"),
             ("pyopencl-binary", {"XDG_CACHE_HOME": "relative"}, "{home}/.cache/pyopencl", "default"),
-            ("taichi", {"TI_OFFLINE_CACHE_FILE_PATH": "/t"}, "/t", "TI_OFFLINE_CACHE_FILE_PATH"),
-            ("tilelang", {}, "{home}/.tilelang/cache", "default"),
-            ("tilus", {"TILUS_CACHE_DIR": "/t"}, "/t", "TILUS_CACHE_DIR"),
-            ("tinygrad", {"CACHEDB": "/t/my.db"}, "/t/my.db", "CACHEDB"),
-            ("torch", {"TMPDIR": "{tmp}", "LOGNAME": "a:b"}, "{tmp}/torchinductor_a_b", "TMPDIR"),
-            ("triton", {"TRITON_HOME": "/t"}, "/t/.triton/cache", "TRITON_HOME"),
-            ("warp", {}, "{xdg}/warp", "XDG_CACHE_HOME"),
         ],
     )
     def test_templates(self, monkeypatch, tmp_path, name, variables, path, why):
         """The first template that can be filled in decides, and the variable that did is named."""
-        import tempfile
-
-        monkeypatch.setattr(tempfile, "tempdir", None)
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
-        words = {"home": tmp_path / "home", "xdg": tmp_path / "cache", "tmp": tmp_path}
+        words = {"home": tmp_path / "home", "xdg": tmp_path / "cache"}
         for variable, value in variables.items():
             monkeypatch.setenv(variable, value.format(**words))
         assert caches.place(name) == (path.format(**words), why)

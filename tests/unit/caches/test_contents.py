@@ -48,12 +48,7 @@ class TestFiles:
 
     def test_nothing(self):
         """A cache whose directory is not there has no files, and neither has one without a directory."""
-        assert contents.files("triton") == contents.files("intel") == ()
-
-    def test_single_file(self):
-        """Where the cache is one file, that and what SQLite keeps beside it are its own."""
-        filled("tinygrad", "cache.db", "cache.db-wal", "downloads/x")
-        assert [os.path.basename(path) for path in contents.files("tinygrad")] == ["cache.db", "cache.db-wal"]
+        assert contents.files("comgr") == contents.files("intel") == ()
 
 
 class TestLooksLike:
@@ -62,7 +57,7 @@ class TestLooksLike:
         monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
         filled("pocl", "AB/" + "C" * 37 + "/program.bc")
         assert contents.looks_like("pocl", str(tmp_path / "pocl"))
-        assert not contents.looks_like("triton", str(tmp_path / "pocl"))
+        assert not contents.looks_like("neo", str(tmp_path / "pocl"))
         os.symlink(tmp_path / "pocl", tmp_path / "link")
         os.mkdir(tmp_path / "empty")
         for path in ("link", "empty", "none"):
@@ -109,7 +104,7 @@ class TestMeasure:
         before = {name: contents.files(name) for name in ROWS}
         assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
         assert {name: contents.files(name) for name in ROWS} == before
-        assert not os.path.exists(caches.directory("triton"))
+        assert not os.path.exists(caches.directory("comgr"))
 
 
 def test_total():

@@ -31,7 +31,7 @@ class TestGc:
     @pytest.mark.usefixtures("copy")
     def test_removes(self):
         """A dry run shows what would go; then it goes."""
-        listed = len(list(inventory.summaries()))
+        listed = len(list(inventory.entries()))
         shown = gc("--max-size", "20K", "--dry-run")
         count = int(re.search(r"^(\d+) entr.* would be removed", shown.output, re.MULTILINE)[1])
         assert "nothing to remove" not in shown.output
@@ -40,7 +40,7 @@ class TestGc:
         done = gc("--max-size", "20K")
         assert done.exit_code == 0, done.output
         assert "are removed" in done.output
-        assert len(list(inventory.summaries())) == listed - count
+        assert len(list(inventory.entries())) == listed - count
         assert sum(len(names) for _place, _folders, names in os.walk(places.binaries())) < files
 
     def test_wrong_size(self):
@@ -100,108 +100,3 @@ def age(folder, days=8):
     for place, folders, names in os.walk(folder):
         for name in folders + names:
             os.utime(os.path.join(place, name), (time.time() - 86400 * days,) * 2, follow_symlinks=False)
-
-
-@pytest.fixture
-def kcache(copy, platform_name, monkeypatch):
-    """The folder of PoCL's own cache in a copy of the caches."""
-    if platform_name != "pocl":
-        pytest.skip("only PoCL has such a cache")
-    folder = copy.child.cache / "pocl" / "kcache"
-    monkeypatch.setenv("POCL_CACHE_DIR", str(folder))
-    age(folder)
-    return folder
-
-
-def programs(folder):
-    """Return the folders of the programs in PoCL's own cache."""
-    return sorted(path.parent for path in folder.glob("*/*/program.bc"))
-
-
-class TestPocl:
-    def test_removes(self, kcache, copy):
-        """What entries hold goes from PoCL's own cache when it is asked for; the next run hits, and writes it again."""
-        count = len(programs(kcache))
-        assert count > 1
-        gc()
-        assert f"{count} programs in PoCL's own cache" in gc("--with", "pocl", "--dry-run").output
-        assert len(programs(kcache)) == count
-        done = gc("--with", "pocl")
-        assert (done.exit_code, "are removed" in done.output) == (0, True)
-        assert list(kcache.glob("*/*")) == []
-        copy.run(warm=True)
-        assert "programs" not in gc("--with", "pocl").output  # built a moment ago
-
-    def test_keeps(self, kcache, tmp_path):
-        """A program stays that was built lately, that no entry holds whole, or that is a link."""
-        lately, more, linked, damaged, *others = programs(kcache)
-        os.utime(lately / "last_accessed")
-        (more / "kernel" / "7-1-1").mkdir(parents=True)
-        (more / "kernel" / "7-1-1" / "kernel.so").touch()
-        os.utime(more / "kernel" / "7-1-1" / "kernel.so", (1, 1))
-        elsewhere = tmp_path / "elsewhere"
-        linked.rename(elsewhere)
-        linked.symlink_to(elsewhere)
-        kept = kcache / "AB" / ("C" * 37)
-        kept.mkdir(parents=True)
-        for path in places_of(damaged):
-            with open(path, "r+b") as stream:
-                stream.seek(-1, os.SEEK_END)
-                last = stream.read()[0]
-                stream.seek(-1, os.SEEK_END)
-                stream.write(bytes([last ^ 1]))
-        assert gc("--with", "pocl").exit_code == 0
-        assert programs(kcache) == [lately, more, linked, damaged]
-        assert (elsewhere / "program.bc").exists()
-        assert kept.exists()
-        assert not any(path.exists() for path in others)
-
-    def test_is_used(self, kcache, copy):
-        """A process that has loaded a program goes on when it goes, with another local size too."""
-        code = SIZES.replace("CACHE", repr(str(kcache)))
-        assert copy.child.json(code, PYOPENCL_CTX="portable", POCL_CACHE_DIR=str(kcache)) > 0
-
-
-def places_of(program):
-    """Return the files of the entries of a program in PoCL's own cache."""
-    for one in inventory.entries("binary"):
-        if one.metadata["place"] == f"{program.parent.name}/{program.name}":
-            yield os.path.join(places.binaries(), one.address)
-
-
-SIZES = """
-    import json, os, time
-    import numpy as np
-    import pyopencl as cl
-    import kcl
-    from click.testing import CliRunner
-    from kcl.cli import main
-
-    @kcl.kernel
-    def twice():
-        return kcl.Source(
-            "__kernel void twice(__global float *x, int n, int w) { x[get_global_id(0)] *= 2; }",
-            entry="twice",
-            arguments=[kcl.Array("x", np.float32, "(n,)", "inout"), *(kcl.Scalar(name, np.int32) for name in "nw")],
-            global_size="(n,)",
-            local_size="(w,)",
-        )
-
-    context = cl.create_some_context(interactive=False)
-    queue = cl.CommandQueue(context)
-
-    def launch(size):
-        event, (x,) = twice()(queue, x=np.ones(64, np.float32), w=np.int32(size))
-        assert (x == 2).all()
-
-    launch(16)
-    kcl.flush()
-    for place, folders, names in os.walk(CACHE):
-        for name in names:
-            os.utime(os.path.join(place, name), (1, 1))
-    done = CliRunner().invoke(main, ["gc", "--with", "pocl"])
-    assert done.exit_code == 0 and "are removed" in done.output, done.output
-    for size in (16, 32, 64):
-        launch(size)
-    print(json.dumps(len(done.output)))
-"""

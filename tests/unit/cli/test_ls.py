@@ -28,7 +28,7 @@ class TestLs:
         (line,) = [line for line in lines if line.split()[:2] == ["typed", "binary"]]
         assert line.endswith(f"  {address_[-64:][:12]}")
         assert "  -  " not in line
-        assert len(lines) == len(list(inventory.summaries()))
+        assert len(lines) == len(list(inventory.entries()))
 
     def test_json(self, cache):
         """--json has a stable set of members, with numbers as numbers."""
@@ -115,7 +115,7 @@ class TestLs:
     @pytest.mark.usefixtures("cache")
     def test_limit(self):
         """A limit says how many are left out."""
-        count = len(list(inventory.summaries()))
+        count = len(list(inventory.entries()))
         lines = run("ls", "--limit", "2").output.splitlines()
         assert lines[-1] == f"{count - 2} more; --limit 0 shows all"
         assert len(lines) == 4
@@ -134,7 +134,7 @@ class TestLs:
             stream.truncate(100)
         result = run("ls", "--layer", "binary", code=1)
         assert path in result.stderr
-        assert len(result.stdout.splitlines()) == 1 + len(list(inventory.summaries("binary")))
+        assert len(result.stdout.splitlines()) == 1 + len(list(inventory.entries("binary")))
 
     def test_parameters(self, monkeypatch):
         """Parameters are whole at 80 columns, in several lines, and dtypes stand by their names."""

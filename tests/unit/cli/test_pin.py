@@ -28,7 +28,7 @@ class TestPin:
 
     def test_by_digest(self):
         """The start of a digest stands for the whole."""
-        found = next(inventory.summaries())
+        found = next(inventory.entries())
         invoke("pin", found.digest[:12])
         assert pins.read() == [found.digest]
         assert invoke("unpin", found.digest[:8]).exit_code == 0

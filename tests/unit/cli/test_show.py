@@ -11,6 +11,7 @@ from commands import program, run
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
+from kcl.cli.show import NoAssembly, assembly
 from kcl.inspect import inventory
 
 pytestmark = pytest.mark.one_platform
@@ -76,7 +77,7 @@ class TestShow:
     def test_ambiguous(self):
         """Where several entries are meant they are listed, and the status is 2."""
         result = run("show", "untyped", code=2)
-        entries = [one for one in inventory.find("untyped") if one.layer == "binary"]
+        entries = [one for one in inventory.named("untyped", inventory.rows([])) if one.layer == "binary"]
         assert all(one.digest[:12] in result.stdout for one in entries)
         assert "give more digits" in result.stderr
 
@@ -108,3 +109,23 @@ class TestShow:
             stream.seek(-1, os.SEEK_END)
             stream.write(b"X")
         assert "cannot be read" in run("show", found.digest, code=1).stderr
+
+
+@pytest.mark.one_platform
+class TestAssembly:
+    def test_ptx(self):
+        """NVIDIA's binary is text already."""
+        text = ".version 8.3\n.target sm_90\n.visible .entry axpy()\n{ ret; }\n"
+        assert assembly(text.encode() + b"\0") == text
+
+    @pytest.mark.parametrize("binary", [b"", b"BC\xc0\xde", b"poclbin\0" + bytes(80)])
+    def test_unknown(self, binary):
+        """What cannot be taken apart is said to be so."""
+        with pytest.raises(NoAssembly):
+            assembly(binary)
+
+    def test_no_objdump(self, monkeypatch):
+        """Without objdump the message says which package has it."""
+        monkeypatch.setenv("PATH", "/nowhere")
+        with pytest.raises(NoAssembly, match="binutils"):
+            assembly(b"\x7fELF" + bytes(100))

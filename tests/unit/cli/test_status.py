@@ -47,7 +47,7 @@ class TestJson:
         assert generator["directory"] == os.path.dirname(warm.rows.location)
         assert binary["why"] == generator["why"] == "XDG_CACHE_HOME"
         assert binary["entries"] == len(list(warm.binaries.scan()))
-        assert generator["entries"] == len(list(inventory.summaries("generator"))) < len(list(warm.rows.scan()))
+        assert generator["entries"] == len(list(inventory.entries("generator"))) < len(list(warm.rows.scan()))
         assert generator["bytes"] == os.path.getsize(warm.rows.location)
         assert binary["oldest"] <= binary["newest"]
         assert 0.4 < binary["hit_rate"] < 0.6
@@ -96,9 +96,9 @@ class TestText:
         printed = status()
         assert [line.split()[0] for line in printed.splitlines()][:3] == ["layer", "generator", "binary"]
         assert os.path.join(option.folder("pyopencl"), "kcl-binary-v1") in printed
-        assert "triton" not in printed
+        assert "mesa" not in printed
         names = [line.split()[0] for line in status("--all").splitlines()]
-        assert set(names) > {"comgr", "cuda", "neo", "triton"}  # whatever is on this machine
+        assert set(names) > {"comgr", "cuda", "mesa", "neo"}  # whatever is on this machine
 
     def test_not_here(self, monkeypatch, tmp_path):
         """A cache of a driver that is not on this machine is left out, unless it holds something or is switched off."""
@@ -115,12 +115,12 @@ class TestText:
 
     def test_neighbour(self, monkeypatch, tmp_path):
         """A neighbour that holds something is shown, with its directory and the variable that decided."""
-        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
-        (tmp_path / "triton" / ("A" * 52)).mkdir(parents=True)
-        (tmp_path / "triton" / ("A" * 52) / "__grp__k.json").write_text("{}")
-        (line,) = [line for line in status().splitlines() if line.startswith("triton")]
-        assert line.split()[:5] == ["triton", "on", "1", "2", "B"]
-        assert line.split()[-2:] == [str(tmp_path / "triton"), "TRITON_CACHE_DIR"]
+        monkeypatch.setenv("MESA_SHADER_CACHE_DIR", str(tmp_path / "mesa"))
+        (tmp_path / "mesa" / "mesa_shader_cache" / "ab").mkdir(parents=True)
+        (tmp_path / "mesa" / "mesa_shader_cache" / "ab" / ("0" * 38)).write_text("{}")
+        (line,) = [line for line in status().splitlines() if line.startswith("mesa")]
+        assert line.split()[:5] == ["mesa", "on", "1", "2", "B"]
+        assert line.split()[-2:] == [str(tmp_path / "mesa"), "MESA_SHADER_CACHE_DIR"]
 
     def test_pending(self):
         """Programs that wait to be completed are counted."""

@@ -6,14 +6,17 @@ import hashlib
 import json
 
 import pytest
+from click.testing import CliRunner
 
+from kcl import cli, option
 from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.stores.base import Stat
 from kcl.inspect import kernels
-from kcl.inspect.history.runs import EntryUse, RunRecord
-from kcl.inspect.inventory.listing import Summary
+from kcl.inspect.history.journal import EntryUse, RunRecord
+from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelEntry, LookSummary
 
 COUNTERS = {"hits": 2, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 1.0, "saved": 4.0, "bytes": 9}
@@ -29,7 +32,7 @@ def look(layer, kernel="axpy", outcome="hit", digest="", **others):
 def stored(layer, kernel, source, **parameters):
     """Return what lies in the cache of a look-up."""
     entry = Entry(Key([("layer", layer), ("source", source)]), {}, {"source.cl": source.encode()})
-    summary = Summary(layer, f"x-{entry.key.digest}", "code", kernel, "", "", 1, 1.0, 1.0)
+    summary = ListedEntry(layer, f"x-{entry.key.digest}", Stat(1, 1.0), entry.key, {"kernel": kernel}, {})
     return KernelEntry(summary, entry, hashlib.sha256(source.encode()).hexdigest(), parameters, {"x": "float32"})
 
 
@@ -122,7 +125,15 @@ class TestLooks:
         digest = held.entry.key.digest
         run = [
             RunRecord(
-                "a", "driver.py", 1, 1.0, 2.0, {("binary", "axpy"): COUNTERS}, {digest: EntryUse(1, 1.5, 0.25, 1.0)}
+                "a",
+                "driver.py",
+                1,
+                1.0,
+                2.0,
+                (),
+                {},
+                {("binary", "axpy"): COUNTERS},
+                {digest: EntryUse(1, 1.5, 0.25, 1.0)},
             )
         ]
         found = kernels.of_run(run, [], Entries(held))
@@ -181,11 +192,45 @@ class TestAddTo:
 class TestEntries:
     def test_parameters(self, filled):
         """Parameters come from the row of the code or from its base row, dtypes from the arguments."""
-        from kcl import option
-        from kcl.inspect.last_run import last_run
-
         option.cache_dir(filled.project.child.cache)
-        found = {row.kernel: row for row in last_run("driver.py").rows}
+        found = {row.kernel: row for row in kernels.last_run("driver.py").rows}
         assert found["parameter"].parameters == {"factor": "9"}
         assert found["typed"].dtypes["x"].startswith("float")
         assert all(kernels.outcome(row.of("binary")).startswith("hit") for row in found.values())
+
+
+def test_no_last_run():
+    """Where nothing ran there is no run."""
+    assert kernels.last_run() is None
+
+
+@pytest.mark.one_platform
+class TestLastRun:
+    def test_counts(self, filled):
+        """Each look-up of the last run is in a row, and the counters say the same; the cache is what it holds."""
+        option.cache_dir(filled.project.child.cache)
+        run = kernels.last_run("driver.py")
+        looks = [look for row in run.rows for look in row.looks]
+        for row in run.layers:
+            assert sum(look.times for look in looks if look.layer == row["layer"]) == row["hits"] > 0
+        assert run.total("misses") == 0
+        assert run.told == ()
+        assert all(held.entries and held.size and held.places for held in run.held)
+
+    def test_sizes(self, filled):
+        """A layer has the size that `kcl status` says: all bytes of its files."""
+        option.cache_dir(filled.project.child.cache)
+        rows = json.loads(CliRunner().invoke(cli.main, ["status", "--json"]).output)["layers"]
+        sizes = {row["layer"]: row["bytes"] for row in rows if row["kind"] == "kcl"}
+        assert {held.layer: held.size for held in kernels.last_run("driver.py").held} == sizes
+
+    def test_missed(self, warm):
+        """A run that missed says why, as `kcl explain` does."""
+        warm.edit("driver.py", "parameter(9)", "parameter(10)")
+        warm.run("inputs")
+        option.cache_dir(warm.child.cache)
+        run = kernels.last_run()
+        said = [change.sentence for one in run.told for change in one.changes]
+        assert "parameter factor: 9 -> 10" in said
+        (missed,) = [row for row in run.rows if any(look.outcome == "miss" for look in row.looks)]
+        assert missed.label == "parameter(factor=10)"

@@ -102,8 +102,8 @@ class TestPurge:
 class TestPlanned:
     def test_names(self):
         """`everything` adds the names that are given, and none is taken twice."""
-        found = purge.planned(("kcl", "triton"), True, None, None)
-        assert {item.cache for item in found.items} <= {*purge_items.everything(), "triton"}
+        found = purge.planned(("kcl", "mesa"), True, None, None)
+        assert {item.cache for item in found.items} <= {*purge_items.everything(), "mesa"}
 
 
 @pytest.mark.one_platform

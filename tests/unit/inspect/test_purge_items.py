@@ -86,7 +86,7 @@ class TestItems:
     def test_without_neighbours(self):
         """All stands for kcl's own and the drivers' caches; neighbours must be named."""
         assert set(purge_items.own()) | {"loopy", "pyopencl", "pocl", "cuda"} <= set(purge_items.everything())
-        assert not {"triton", "jax", "mesa", "torch"} & set(purge_items.everything())
+        assert "mesa" not in purge_items.everything()
 
     def test_older(self):
         """A directory is as old as the newest file in it."""
@@ -265,4 +265,4 @@ class TestQuiet:
 
 def _use(place: str) -> None:
     used = {place[-64:][: journal.DIGITS]: journal.EntryUse(1, time.time())}
-    records.put(records.store(), {}, {}, used, [], [])
+    records.put(records.store(), uses=used)

@@ -107,7 +107,7 @@ class TestInWorkers:
         kernels = [local(7), prepare_recipes.fatal(5), prepare_recipes.fatal(6), filled(3), filled("a b")]
         with (
             pytest.raises(kcl.PrepareError, match="1 of 5") as caught,
-            pytest.warns(kcl.CacheWarning, match=r"2 kernels were prepared by this process alone.*put what else"),
+            pytest.warns(kcl.CacheWarning, match=r"2 kernels were prepared by this process alone.*belongs below"),
         ):
             kcl.prepare(kernels, context, processes=2)
         assert [kernel for kernel, _error in caught.value.errors] == ["filled(number='a b')"]

@@ -18,6 +18,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.caches.late_switches import LateSwitch
 from kcl.inspect.history import journal, records
+from kcl.inspect.history.journal import EntryUse, RunRecord
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
 MISS = Event("binary", "axpy", KEY.digest, "miss", "not in the cache", 0.5, 100)
@@ -143,17 +144,6 @@ class TestTexts:
         journal.fold()
         assert [bool(missed.texts) for missed in journal.last_misses()] == [False, False, False, True]
 
-    def test_earlier_kcl(self, root):
-        """A record that an earlier kcl left has none."""
-        end(MISS)
-        (name,) = names(root)
-        path = root / "kcl" / "journal" / name
-        blob = path.read_bytes().replace(b',"texts":{}', b"")
-        path.unlink()
-        records.store().put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
-        (missed,) = journal.last_misses()
-        assert (missed.key, missed.texts) == (KEY, {})
-
 
 class TestNothing:
     def test_no_look_up(self, root):
@@ -182,7 +172,7 @@ class TestLate:
     def left(self, *values, past=0.0):
         """Leave late switches with these values, so many seconds ago."""
         noted = [[time.time() - past, "driver.py", *self.LATE._replace(value=value)] for value in values]
-        records.put(records.store(), {}, {}, {}, [], [], late=noted)
+        records.put(records.store(), late=noted)
 
     def test_once(self):
         """What is found again is told once, with the time of the last; folding keeps it."""
@@ -229,16 +219,6 @@ class TestLate:
         for number in range(80):
             self.left(str(number), past=100.0 - number)
         assert [note.late.value for note in journal.late()] == [str(number) for number in reversed(range(16, 80))]
-
-    def test_of_an_earlier_kcl(self, root):
-        """A record of an earlier kcl, which says nothing of late switches, tells of none."""
-        end(HIT)
-        (path,) = [root / "kcl" / "journal" / name for name in names(root)]
-        blob = path.read_bytes().rpartition(b"\n")[0]
-        path.unlink()
-        records.store().put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
-        assert journal.late() == []
-        assert journal.totals()["generator"]["hits"] == 1
 
 
 class TestFolding:
@@ -309,7 +289,7 @@ class TestFaults:
         """Damaged records go when records are folded, as others can write them too; those of a later kcl stay."""
         end(HIT)
         folder = root / "kcl" / "journal"
-        later = json.dumps({"format": records.FORMAT + 1, "sources": []}).encode()
+        later = json.dumps({"format": records.FORMAT + 1, "sources": []}, separators=(",", ":")).encode()
         for number in range(records.MANY):
             (folder / f"run-{number:064x}").write_bytes(b"garbage")
         (folder / f"run-{hashlib.sha256(later).hexdigest()}").write_bytes(later)
@@ -464,7 +444,101 @@ class TestRuns:
 
 
 def test_json(root):
-    """A record is JSON, line by line."""
+    """A record is one line of JSON."""
     end(HIT, MISS)
     (name,) = names(root)
-    assert len([json.loads(line) for line in (root / "kcl" / "journal" / name).read_bytes().split(b"\n")]) == 7
+    (line,) = (root / "kcl" / "journal" / name).read_text().splitlines()
+    assert json.loads(line)["days"]
+
+
+class TestOtherFormat:
+    def test_earlier(self, root):
+        """A record of an earlier kcl counts for nothing, and stays."""
+        end(HIT)
+        blob = b'{"format":1,"sources":[],"totals":{}}\n[]'
+        records.store().put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
+        assert journal.totals()["generator"]["hits"] == 1
+        journal.fold()
+        assert len(names(root)) == 2
+
+
+ROW = dict.fromkeys(records.COUNTERS, 1)
+
+
+def ran(name, began, ended, driver="driver.py", uses=None):
+    """Return a process with one look-up."""
+    return RunRecord(name, driver, int(began), began, ended, (), {}, {("binary", "axpy"): ROW}, uses or {})
+
+
+class TestLast:
+    def test_alone(self):
+        """A process that ended before the last one began is another run."""
+        assert [one.name for one in journal.last([ran("a", 1, 2), ran("b", 3, 4)])] == ["b"]
+
+    def test_at_once(self):
+        """Processes of a file that were alive at the same time are one run, in a chain too; others are not."""
+        found = [ran("a", 1, 4), ran("b", 3, 6), ran("c", 5, 8), ran("x", 5, 6, "other.py"), ran("old", 0, 0.5)]
+        assert [one.name for one in journal.last(found)] == ["c", "b", "a"]
+
+    def test_of_a_driver(self):
+        """The last run of a driver is found where another one ran later; none where it never ran."""
+        found = [ran("a", 1, 2), ran("x", 3, 4, "other.py")]
+        assert [one.name for one in journal.last(found, "driver.py")] == ["a"]
+        assert journal.last(found, "third.py") == []
+
+    def test_several_records(self):
+        """What one process wrote in several records is added up."""
+        one, two = (
+            ran("a", 1, 2, uses={"d": EntryUse(1, 2.0, 0.5, 3.0)}),
+            ran("a", 8, 9, uses={"d": EntryUse(2, 9.0, 1.0, 4.0)}),
+        )
+        (whole,) = journal.last([one, two])
+        assert (whole.began, whole.ended) == (1, 9)
+        assert whole.tallies["binary", "axpy"]["hits"] == 2
+        assert whole.uses == {"d": EntryUse(3, 9.0, 1.5, 7.0)}
+
+    def test_remarks(self):
+        """A process says last what it says when it ends; records that are folded keep it."""
+        for said in ("asked: 1", "asked: 2"):
+            events.emit(events.Event("binary", "axpy", "", "hit", "", 0.0, 1))
+            records.write([said])
+            journal.fold()
+            (found,) = journal.last_run()
+            assert found.remarks == [said]
+
+
+class TestKeptRuns:
+    def test_of_each_driver(self):
+        """The last run of each driver is kept, older ones are not."""
+        found = [ran("a", 1, 2), ran("b", 3, 4), ran("x", 1, 2, "other.py")]
+        assert {one.name for one in journal.kept(found)} == {"b", "x"}
+
+    def test_bound(self):
+        """Of very many drivers those that ran last are kept; of very many entries the newest run at least."""
+        assert len(journal.kept([ran(str(number), number, number + 0.5, f"{number}.py") for number in range(99)])) == 32
+        many = {str(number): EntryUse(1, 1.0) for number in range(20_001)}
+        assert [one.name for one in journal.kept([ran("a", 1, 2, "a.py"), ran("b", 3, 4, "b.py", many)])] == ["b"]
+
+
+@pytest.fixture
+def hit():
+    """A hit of this process, 0.5 s long, that saved two."""
+    key = Key([("source", "1")])
+    events.emit(events.Event("binary", "axpy", key.digest, "hit", "", 0.5, 10, 2.0), key, [key.digest])
+    return key.digest
+
+
+class TestLastRun:
+    def test_folded(self, hit, monkeypatch):
+        """A fold keeps what the last run did: driver, counters, and what each hit took and saved."""
+        monkeypatch.setattr("sys.argv", ["/somewhere/driver.py"])
+        journal.flush()
+        (before,) = journal.last_run()
+        assert before.driver == "driver.py"
+        assert before.ended - before.began >= 0.5
+        assert before.uses[hit[: journal.DIGITS]][2:] == (0.5, 2.0)
+        journal.fold()
+        (after,) = journal.last_run("driver.py")
+        assert after == before
+        journal.fold()
+        assert journal.last_run("driver.py") == [before]

@@ -1,4 +1,4 @@
-"""kcl.inspect.inventory and kcl.inspect.inventory.listing: what lies in the layers, by headers alone."""
+"""kcl.inspect.inventory: what lies in the layers, by headers alone."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class TestSummaries:
     def test_nothing(self, tmp_path):
         """Where there is no cache there is nothing, and nothing is made."""
         option.cache_dir(tmp_path / "root")
-        assert list(inventory.summaries()) == list(inventory.entries()) == inventory.find("axpy") == []
+        assert list(inventory.entries()) == found("axpy") == []
         assert not (tmp_path / "root").exists()
 
     def test_both_layers(self, stores):
         """A program and the row that holds code are listed with what their headers say; other rows are not."""
         fill(stores, "axpy")
-        generated, program = inventory.summaries()
+        generated, program = inventory.entries()
         assert (generated.layer, generated.kind, generated.kernel, generated.seconds) == (
             "generator",
             "code",
@@ -90,22 +90,22 @@ class TestSummaries:
     def test_one_layer(self, stores):
         """A layer can be listed alone."""
         fill(stores, "axpy", "sum")
-        assert {found.layer for found in inventory.summaries("binary")} == {"binary"}
-        assert {found.kernel for found in inventory.summaries("generator")} == {"axpy", "sum"}
+        assert {found.layer for found in inventory.entries("binary")} == {"binary"}
+        assert {found.kernel for found in inventory.entries("generator")} == {"axpy", "sum"}
 
     def test_directory_of_rows(self, stores):
         """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
         fill(stores, "axpy")
         row = code("elsewhere")[-1]
         Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(row.key.digest, row.pack())
-        assert {found.kernel for found in inventory.summaries("generator")} == {"axpy", "elsewhere"}
+        assert {found.kernel for found in inventory.entries("generator")} == {"axpy", "elsewhere"}
         assert inventory.read("generator", row.key.digest) == row
 
     def test_other_python(self, stores):
         """The rows of another Python version are listed too."""
         fill(stores, "axpy")
         os.rename(stores[1].location, stores[1].location.replace(".sqlite", "-other.sqlite"))
-        assert [found.kernel for found in inventory.summaries("generator")] == ["axpy"]
+        assert [found.kernel for found in inventory.entries("generator")] == ["axpy"]
 
     def test_imports(self, child, stores):
         """A listing imports neither pyopencl nor numpy, loopy or pytools."""
@@ -114,7 +114,7 @@ class TestSummaries:
             """
             import json, sys
             from kcl.inspect import inventory
-            count = len([*inventory.summaries(), *inventory.entries()])
+            count = len([*inventory.entries(), *inventory.entries()])
             print(json.dumps([count, sorted({"pyopencl", "numpy", "loopy", "pytools"} & set(sys.modules))]))
             """,
             KCL_CACHE_DIR=option.get_cache_dir(),
@@ -136,12 +136,6 @@ class TestEntries:
         assert found["code"].metadata == whole.metadata
         assert found["code"].sizes == {"source.cl": 7}
 
-    def test_named(self, stores):
-        """Only what belongs to the named kernels is read."""
-        fill(stores, "axpy", "sum", "max")
-        assert {listed.kernel for listed in inventory.entries(kernels={"sum", "max"})} == {"sum", "max"}
-        assert len(list(inventory.entries("generator", kernels={"sum"}, all_rows=True))) == 3
-
     def test_long_header(self, stores):
         """A header that is longer than what is read at once is read whole, in a file and in a row."""
         long = entry("axpy", text="x" * 20_000)
@@ -157,13 +151,13 @@ class TestFaults:
     def test_damaged(self, stores, blob):
         """What cannot be read is named with a reason, every time; the others are listed."""
         fill(stores, "axpy", "sum")
-        victim = next(found for found in inventory.summaries("binary") if found.kernel == "sum")
+        victim = next(found for found in inventory.entries("binary") if found.kernel == "sum")
         with open(path_of(victim), "r+b") as stream:
             stream.truncate(len(blob) if blob is not None else victim.size - 1)
             stream.write(blob or b"")
         for _ in range(2):
             faults: list[Fault] = []
-            assert [found.kernel for found in inventory.summaries("binary", faults=faults)] == ["axpy"]
+            assert [found.kernel for found in inventory.entries("binary", faults=faults)] == ["axpy"]
             (fault,) = faults
             assert fault.place == path_of(victim)
             assert fault.reason
@@ -173,7 +167,7 @@ class TestFaults:
         fill(stores, "axpy")
         stores[1].put("ab" * 32, b"garbage")
         faults: list[Fault] = []
-        assert len(list(inventory.summaries("generator", faults=faults))) == 1
+        assert len(list(inventory.entries("generator", faults=faults))) == 1
         assert len(faults) == 1
         assert "ab" * 32 in faults[0].place
 
@@ -183,30 +177,30 @@ class TestFaults:
         with open(stores[1].location, "wb") as stream:
             stream.write(b"no database at all" * 100)
         faults: list[Fault] = []
-        assert [found.layer for found in inventory.summaries(faults=faults)] == ["binary"]
+        assert [found.layer for found in inventory.entries(faults=faults)] == ["binary"]
         assert [fault.place for fault in faults] == [stores[1].location]
         assert os.path.exists(stores[1].location)
 
     def test_links(self, stores, tmp_path):
         """A link in an entry's place is not followed."""
         fill(stores, "axpy")
-        (found,) = inventory.summaries("binary")
+        (found,) = inventory.entries("binary")
         os.rename(path_of(found), tmp_path / "elsewhere")
         os.symlink(tmp_path / "elsewhere", path_of(found))
-        assert list(inventory.summaries("binary")) == []
+        assert list(inventory.entries("binary")) == []
 
     def test_loose(self, stores):
         """A directory that others can write is a fault."""
         fill(stores, "axpy")
         os.chmod(option.folder("pyopencl"), 0o777)
         faults: list[Fault] = []
-        assert list(inventory.summaries("binary", faults=faults)) == []
+        assert list(inventory.entries("binary", faults=faults)) == []
         assert "chmod" in faults[0].reason
 
     def test_read(self, stores):
         """An entry is read whole and verified; one that is not there is a KeyError."""
         fill(stores, "axpy")
-        generated, program = inventory.summaries()
+        generated, program = inventory.entries()
         assert inventory.read("binary", program.address) == entry("axpy")
         assert inventory.read("generator", generated.address) == code("axpy")[-1]
         with pytest.raises(KeyError):
@@ -218,18 +212,23 @@ class TestFaults:
             inventory.read("binary", program.address)
 
 
+def found(text):
+    """Return the addresses of the entries that a text names."""
+    return [one.address for one in inventory.named(text, inventory.rows([]))]
+
+
 class TestFind:
     def test_names(self, stores):
         """An entry is found by its kernel, by the start of its digest and by its address."""
         fill(stores, "axpy", "sum")
-        generated, program = (found for found in inventory.summaries() if found.kernel == "sum")
-        assert inventory.find("sum") == [generated, program]
-        assert inventory.find(program.digest[:10]) == inventory.find(program.address) == [program]
-        assert inventory.find("nothing") == inventory.find("") == []
+        generated, program = (one for one in inventory.entries() if one.kernel == "sum")
+        assert found("sum") == [generated.address, program.address]
+        assert found(program.digest[:10]) == found(program.address) == [program.address]
+        assert found("nothing") == found("") == []
 
     def test_rows_that_lead(self, stores):
         """The digest of a base row or a pointer, which events name, stands for the code that it leads to."""
         fill(stores, "axpy", "sum")
-        (generated,) = (found for found in inventory.summaries("generator") if found.kernel == "sum")
+        (generated,) = (one for one in inventory.entries("generator") if one.kernel == "sum")
         base, pointer, _code = code("sum")
-        assert inventory.find(base.key.digest) == inventory.find(pointer.key.digest[:12]) == [generated]
+        assert found(base.key.digest) == found(pointer.key.digest[:12]) == [generated.address]

@@ -1,16 +1,15 @@
-"""kcl.inspect.inventory.tally: what lies in the folders of a large store, without looking at each file again."""
+"""kcl.inspect.tally: what lies in the folders of a store."""
 
 from __future__ import annotations
 
 import os
 
-from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
-from kcl.inspect.inventory import tally
+from kcl.inspect import tally
 
 
 def store(root, folders, number):
@@ -29,18 +28,12 @@ def age(folder):
         os.utime(path, (1e9, 1e9))
 
 
-def kept():
-    """Return whether a summary was written."""
-    return os.path.isdir(os.path.join(option.folder("kcl"), "listing"))
-
-
 class TestOf:
     def test_small(self, tmp_path):
-        """Of a small store everything is looked at, and nothing is written; what is being written is no entry."""
+        """Everything is looked at; what is being written is no entry."""
         store(tmp_path / "store", ["a", "b"], 3)
         (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
         assert tally.of("binary", Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
-        assert not kept()
         assert tally.of("binary", Directory(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
 
     def test_without_folders(self, tmp_path):
@@ -48,38 +41,6 @@ class TestOf:
         store = Directory(tmp_path / "store")
         store.put("0" * 64, b"12345")
         assert tally.of("binary", store)[:2] == (1, 5)
-
-    def test_large(self, tmp_path):
-        """A store that did not change counts as it was counted; one that did is looked at again."""
-        root = tmp_path / "store"
-        store(root, ["a", "b"], tally.FEW)
-        assert tally.of("binary", Directory(root))[:2] == (2 * tally.FEW, 10 * tally.FEW)
-        assert kept()
-        # in the place of an entry, without a trace in the folder: what nobody does
-        next((root / "a").iterdir()).write_bytes(b"longer than 5")
-        assert tally.of("binary", Directory(root)).bytes == 10 * tally.FEW
-        (root / "b" / ("one-" + "0" * 64)).write_bytes(b"1")
-        assert tally.of("binary", Directory(root))[:2] == (2 * tally.FEW + 1, 10 * tally.FEW + 8 + 1)
-
-    def test_just_changed(self, tmp_path):
-        """What a folder holds that changed a moment ago is not kept: it may change again at the same time."""
-        root = tmp_path / "store"
-        store(root, ["a"], tally.FEW + 1)
-        os.utime(root / "a")
-        tally.of("binary", Directory(root))
-        next((root / "a").iterdir()).write_bytes(b"longer than five")
-        assert tally.of("binary", Directory(root)).bytes > 5 * (tally.FEW + 1)
-
-    def test_damaged(self, tmp_path):
-        """A summary that is none is made anew."""
-        root = tmp_path / "store"
-        store(root, ["a"], tally.FEW + 1)
-        tally.of("binary", Directory(root))
-        (path,) = [item.path for item in os.scandir(os.path.join(option.folder("kcl"), "listing"))]
-        for text in (b"[]", b"{", b'{"x": 1}', b'{"x": [1, 2, "3", 4, 5, 6]}', b""):
-            with open(path, "wb") as stream:
-                stream.write(text)
-            assert tally.of("binary", Directory(root)).entries == tally.FEW + 1
 
 
 class TestOfCode:
@@ -98,19 +59,12 @@ class TestOfCode:
         """Of a database the rows with code are counted, and all bytes."""
         store = self.rows(tmp_path, 3)
         assert tally.of("generator", store) == (3, os.path.getsize(store.location), 1e9, 1e9, "")
-        assert not kept()
 
-    def test_kept(self, tmp_path):
-        """The count of a large one is kept, beside those of other stores, until the file changes."""
-        many, other = self.rows(tmp_path / "rows", tally.FEW + 1), tmp_path / "store"
-        store(other, ["a"], tally.FEW + 1)
-        for _ in range(2):
-            assert tally.of("generator", many).entries == tally.of("binary", Directory(other)).entries == tally.FEW + 1
+    def test_damaged(self, tmp_path):
+        """A file that is no database says so."""
+        many = self.rows(tmp_path, 3)
         with open(many.location, "r+b") as stream:
             stream.write(b"garbage" * 100)
-        os.utime(many.location, (1e9, 1e9))
-        assert tally.of("generator", Database(many.location)).entries == tally.FEW + 1  # nobody looked
-        os.utime(many.location, (2e9 - 1, 1e9 + 1))
         assert "not a database" in tally.of("generator", Database(many.location)).fault
 
     def test_directory(self, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from html.parser import HTMLParser
 
@@ -10,12 +11,12 @@ import pytest
 from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cli.page import page
+from kcl.cache.stores.base import Stat
+from kcl.cli.page import assembly_of, coloured, diff, page, source_of
 from kcl.inspect.explain.calls import Change
 from kcl.inspect.explain.misses import Miss
-from kcl.inspect.inventory.listing import Summary
-from kcl.inspect.kernels import KernelEntry, KernelRow, LookSummary
-from kcl.inspect.last_run import LayerContents, Run, last_run
+from kcl.inspect.inventory import ListedEntry
+from kcl.inspect.kernels import KernelEntry, KernelRow, LayerContents, LookSummary, Run, last_run
 
 EVIL = "</code></pre><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>\"' &amp;"
 VOID = {"meta", "br"}
@@ -73,7 +74,8 @@ def evil_run() -> Run:
     """Return a run in which each text is the user's, and means no good."""
     key = Key([("source", EVIL)])
     parts = {"source.cl": EVIL.encode(), "binary": EVIL.encode()}
-    summary = Summary("binary", f"x-{key.digest}", "binary", EVIL, EVIL, EVIL, 1, 1.0, 1.0)
+    about = {"kernel": EVIL, "device": {"name": EVIL}, "platform": {"name": EVIL}}
+    summary = ListedEntry("binary", f"x-{key.digest}", Stat(1, 1.0), key, about, {})
     held = KernelEntry(summary, Entry(key, {}, parts), "", {EVIL: EVIL}, {EVIL: EVIL})
     looks = tuple(
         LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0)
@@ -125,4 +127,56 @@ class TestPage:
         for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel", "float32", "Assembly"):
             assert words in reader.text
         assert str(warm.child.cache) in reader.text
-        assert sum(1 for value in reader.of("class") if value.startswith("bar ")) > len(run.rows)
+
+
+PTX = b".version 8.0\n.target sm_90\nadd.f32 %f1, %f2, %f3; // <b>\n"
+
+
+def row(**parts):
+    """Return a kernel with an entry that has these parts."""
+    entry = Entry(Key([("source", "1")]), {}, {name.replace("_", "."): part for name, part in parts.items()})
+    summary = ListedEntry(
+        "binary", f"x-{entry.key.digest}", Stat(1, 1.0), entry.key, {"device": {"name": "a device"}}, {}
+    )
+    return KernelRow("k", (), (KernelEntry(summary, entry, "", {}, {}),))
+
+
+def plain(markup):
+    """Return the text of markup."""
+    return html.unescape(re.sub("<[^>]*>", "", markup))
+
+
+def test_coloured():
+    """Colours change no character, and nothing of a source is taken for markup."""
+    source = '__kernel void f(__global float *x) { x[0] < 1 && (x[1] = 2.0f); } // </pre><script>\n#define A "&amp;"\n'
+    marked = coloured(source)
+    assert plain(marked) == source
+    assert '<span class="k">__kernel</span>' in marked
+    assert "<script" not in marked
+
+
+def test_source():
+    """The OpenCL C is shown; where it is not in the cache the page says so."""
+    assert "x[0]" in plain(source_of(row(source_cl=b"x[0];")))
+    assert "not in the cache" in source_of(row())
+
+
+def test_assembly():
+    """PTX is shown as it is, once a program; what cannot be taken apart says why."""
+    shown, (held,) = set(), row(binary=PTX).stored
+    assert plain(assembly_of(held, shown)) == f"Assembly for a device{PTX.decode()}"
+    assert "shown above" in assembly_of(held, shown)
+    assert "No assembly" in assembly_of(row(binary=b"unknown").stored[0], set())
+
+
+def test_long():
+    """Of a very long text the beginning is shown, and the command for the rest."""
+    shown = plain(source_of(row(source_cl=b"x;\n" * 2000)))
+    assert "1000 more lines: kcl show" in shown
+
+
+def test_diff():
+    """Lines that came and went are marked."""
+    marked = diff(["-a < b", "+c", " d"])
+    assert "<del>-a &lt; b</del>\n<ins>+c</ins>\n<span> d</span>" in marked
+    assert diff([]) == ""

@@ -6,9 +6,10 @@ and both sorts of the generator layer.
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -21,49 +22,54 @@ from kcl.cache.stores.base import Stat
 from kcl.cache.stores.directory import Directory
 from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
-from kcl.inspect.inventory import listing
-from kcl.inspect.inventory.listing import KINDS, RecipeSummary, Summary
 
 _HEAD = 4096  # holds most headers; a longer header is read again
 _PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 
-CODE, BASE, POINTER, PROOFS = KINDS
-Partners = dict[tuple[str, str], list[Summary]]
+CODE, BASE, POINTER, PROOFS = "code", "base", "pointer", "proofs"  # the kinds of rows of the generator layer
 LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
 HIDDEN = frozenset({*LEADING, PROOFS})  # the kinds that a listing does not show
 _SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of the base row
 
 
+class RecipeSummary(NamedTuple):
+    """The recipe of generated code: its file and line, its parameters, and the dtypes of the arguments.
+
+    The parameters are texts by name, and so are the dtypes, as numpy writes them ("<f4").
+    """
+
+    site: str = ""
+    parameters: Mapping[str, str] = {}
+    dtypes: Mapping[str, str] = {}
+
+
 class ListedEntry:
     """An entry by its header: `sizes` are those of its parts, `size` is that of the whole, in bytes.
 
-    `modified` is in seconds since the epoch: for a file the time of writing, for a row the time when the entry was
-    made.
+    `kind` is the layer, or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
+    `kcl.record.proofs`). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
+    when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
+    what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
     """
 
-    __slots__ = ("_key", "address", "layer", "metadata", "modified", "size", "sizes")
-
     def __init__(
-        self,
-        layer: str,
-        address: str,
-        key: bytes | Key,
-        metadata: dict[str, Any],
-        sizes: dict[str, int],
-        size: int,
-        modified: float,
+        self, layer: str, address: str, stat: Stat, key: bytes | Key, metadata: dict[str, Any], sizes: dict[str, int]
     ) -> None:
-        self.layer, self.address = layer, address
-        self._key = key
-        self.metadata, self.sizes, self.size, self.modified = metadata, sizes, size, modified
+        self._key, self.metadata, self.sizes = key, metadata, sizes
+        self.layer, self.address, self.size = layer, address, stat.size
+        created, seconds = (_number(self.metadata.get(name)) for name in ("created", "seconds"))
+        self.modified = stat.used or created
+        self.built, self.seconds = created or self.modified, seconds
+        self.kernel = str(self.metadata.get("kernel", ""))
+        self.kind = layer if layer != settings.GENERATOR else _kind(self.metadata)
+        self.device, self.platform = (_name(self.metadata.get(of)) for of in ("device", "platform"))
+        self.program = str(self.metadata.get("program", ""))[:_PROGRAM]
 
-    @property
+    @functools.cached_property
     def key(self) -> Key:
-        """The full key; raises DamagedEntry where the header holds none."""
-        if isinstance(self._key, bytes):
-            self._key = key_from(self._key)
-        return self._key
+        """The full key; raises DamagedEntry for a header without one."""
+        return key_from(self._key) if isinstance(self._key, bytes) else self._key
 
     @property
     def digest(self) -> str:
@@ -71,52 +77,11 @@ class ListedEntry:
         return self.address[-64:]
 
     @property
-    def kernel(self) -> str:
-        """The name of the kernel's recipe."""
-        return str(self.metadata.get("kernel", ""))
-
-    @property
-    def kind(self) -> str:
-        """The sort of entry: the name of its layer, or in the generator layer "code", "base", "pointer" or "proofs"."""
-        if self.layer != settings.GENERATOR:
-            return self.layer
-        if "proven" in self.metadata:
-            return PROOFS
-        return CODE if "function" in self.metadata else POINTER if "row" in self.metadata else BASE
-
-    @property
     def leads_to(self) -> str:
         """The digest by which a base row or a pointer leads to code; `led_by` of the key of that code contains it."""
         return Key(map(tuple, self.metadata["row"])).digest if self.kind == POINTER else self.digest
 
-    @property
-    def built(self) -> float:
-        """The time when the entry was made, in seconds since the epoch; the file may be a copy, or completed later."""
-        created = self.metadata.get("created")
-        return float(created) if isinstance(created, (int, float)) else self.modified
-
-    @property
-    def summary(self) -> Summary:
-        """The summary of the entry in a listing."""
-        device, platform = (_name(self.metadata.get(of)) for of in ("device", "platform"))
-        seconds = self.metadata.get("seconds")
-        took = float(seconds) if isinstance(seconds, (int, float)) else 0.0
-        program = str(self.metadata.get("program", ""))[:_PROGRAM]
-        return Summary(
-            self.layer,
-            self.address,
-            self.kind,
-            self.kernel,
-            platform,
-            device,
-            self.size,
-            self.built,
-            took,
-            program,
-            self.recipe,
-        )
-
-    @property
+    @functools.cached_property
     def recipe(self) -> RecipeSummary:
         """The recipe of generated code, as far as the entry names it; empty for any other entry."""
         try:
@@ -125,6 +90,9 @@ class ListedEntry:
             return RecipeSummary(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
         except (KeyError, TypeError, ValueError, AttributeError):
             return RecipeSummary()
+
+
+Partners = dict[tuple[str, str], list[ListedEntry]]
 
 
 def led_by(key: Key) -> list[str]:
@@ -147,22 +115,12 @@ class Fault(NamedTuple):
     reason: str
 
 
-def summaries(*layer_names: str, faults: list[Fault] | None = None) -> Iterator[Summary]:
-    """Return the entries of the named layers, or of all layers, as a listing shows them.
-
-    Of the generator layer only the rows that hold code. Unreadable entries are added to `faults`.
-    """
-    found = rows([] if faults is None else faults, layer_names)
-    return (one for one in found if one.kind not in HIDDEN)
-
-
-def rows(faults: list[Fault], layer_names: Iterable[str] = ()) -> list[Summary]:
+def rows(faults: list[Fault], layer_names: Iterable[str] = ()) -> list[ListedEntry]:
     """Return the entries of layers, including rows without code; add unreadable ones to `faults`."""
-    names = layer_names or settings.LAYERS
-    return [one for layer in names for store in stores(layer, faults) for one in of_store(layer, store, faults)]
+    return list(entries(*layer_names, faults=faults, all_rows=True))
 
 
-def partners(shown: Iterable[Summary], every: Iterable[Summary]) -> Partners:
+def partners(shown: Iterable[ListedEntry], every: Iterable[ListedEntry]) -> Partners:
     """Return, by layer and program, the entries of other layers with the same OpenCL C: code and its programs."""
     wanted = {one.program for one in shown if one.program}
     found: Partners = {}
@@ -182,24 +140,15 @@ def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
     return RecipeSummary(**{name: getattr(first, name) for name in same})
 
 
-def entries(
-    *layer_names: str,
-    faults: list[Fault] | None = None,
-    all_rows: bool = False,
-    kernels: Collection[str] | None = None,
-) -> Iterator[ListedEntry]:
+def entries(*layer_names: str, faults: list[Fault] | None = None, all_rows: bool = False) -> Iterator[ListedEntry]:
     """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
     The generator layer yields only the rows that hold code, unless `all_rows` asks for those that lead there.
-    With `kernels`, only the entries of these kernels.
     """
     told: list[Fault] = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
         for store in stores(layer, told):
-            named = None
-            if kernels is not None:
-                named = {found.address for found in of_store(layer, store, told) if found.kernel in kernels}
-            for found in _headers(layer, store, told, named):
+            for found in of_store(layer, store, told):
                 if all_rows or found.kind not in HIDDEN:
                     yield found
 
@@ -255,86 +204,50 @@ def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
     return row.on_disk(folder, names)
 
 
-def find(text: str, faults: list[Fault] | None = None) -> list[Summary]:
+def named(text: str, listed: Iterable[ListedEntry]) -> list[ListedEntry]:
     """Return the entries that a text names: the start of a digest, an address, or the name of a kernel.
 
     The digest of a row that leads to code stands for that code.
     """
-    return named(text, rows([] if faults is None else faults))
-
-
-def named(text: str, listed: Iterable[Summary]) -> list[Summary]:
-    """Return the rows of all layers that a text names, in the way of `find`."""
     if not text:
         return []
-    found = [one for one in listed if text in (one.kernel, one.address) or one.address[-64:].startswith(text)]
-    shown = [one for one in found if one.kind not in HIDDEN]
-    leading = {one.address for one in found if one.kind in LEADING and one.kernel != text}
-    if leading:
-        every = list(entries(settings.GENERATOR, all_rows=True))
-        to = {one.leads_to for one in every if one.address in leading}
-        digests = {one.digest for one in every if one.kind == CODE and not to.isdisjoint(led_by(one.key))}
-        shown += [one for one in listed if one.digest in digests and one not in shown]
-    return shown
+    listed = list(listed)
+    found = [one for one in listed if text in (one.kernel, one.address) or one.digest.startswith(text)]
+    to = {one.leads_to for one in found if one.kind in LEADING and one.kernel != text}
+    code = [one for one in listed if to and one.kind == CODE and not to.isdisjoint(led_by(one.key))]
+    return list(dict.fromkeys([*(one for one in found if one.kind not in HIDDEN), *code]))
+
+
+def _kind(metadata: Mapping[str, Any]) -> str:
+    if "proven" in metadata:
+        return PROOFS
+    return CODE if "function" in metadata else POINTER if "row" in metadata else BASE
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def _name(described: object) -> str:
     return str(described.get("name", "")) if isinstance(described, dict) else ""
 
 
-def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> list[Summary]:
-    """Summarise a store, from the saved listing and the headers of new entries."""
-    stamp = listing.stamp_of(store.location)
-    before, known = listing.load(store.location, layer)
-    if stamp and stamp == before:
-        return [found for _stamp, found in known.values()]
+def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> Iterator[ListedEntry]:
+    """Yield the entries of a store by their headers; add unreadable ones to `faults`."""
     try:
-        stamps = store.stamps()
-    except _FAULTS as error:
-        faults.append(Fault(layer, store.location, str(error)))
-        return []
-    known = {
-        address: known[address] for address in known.keys() & stamps.keys() if known[address][0] == stamps[address]
-    }
-    new, so_far = stamps.keys() - known.keys(), len(faults)
-    for found in _headers(layer, store, faults, new if known else None):
-        if found.address in new:
-            known[found.address] = stamps[found.address], found.summary
-    if len(known) > listing.FEW and (new or stamp != before):
-        listing.save(store.location, [] if len(faults) > so_far else stamp, known)  # else faults appear only once
-    return [found for _stamp, found in known.values()]
-
-
-def _headers(
-    layer: str, store: layers.Files, faults: list[Fault], named: Collection[str] | None
-) -> Iterator[ListedEntry]:
-    """Read headers, of all entries or of those with the named addresses."""
-    try:
-        for address in store.scan() if named is None else named:
+        for address in store.scan():
             try:
-                found = _header(layer, store, address)
+                found = store.head(address, _HEAD)
+                if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
+                    found = store.head(address, header_end(found[1]))
+                if found is not None:  # not removed in between
+                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size))
             except (OSError, DamagedEntry) as error:
                 faults.append(Fault(layer, _where(store, address), str(error)))
-                continue
-            if found is not None:  # not removed in between
-                yield found
     except _FAULTS as error:
-        faults.append(Fault(layer, store.location, str(error)))
-
-
-def _header(layer: str, store: layers.Files, address: str) -> ListedEntry | None:
-    found = store.head(address, _HEAD)
-    if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
-        found = store.head(address, header_end(found[1]))
-    return None if found is None else _listed(layer, address, *found)
+        if "no such table" not in str(error):  # a database that another process makes at this moment
+            faults.append(Fault(layer, store.location, str(error)))
 
 
 def _where(store: layers.Files, address: str) -> str:
     return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
-
-
-def _listed(layer: str, address: str, stat: Stat, head: bytes) -> ListedEntry:
-    key, metadata, sizes = peek(head, stat.size)
-    created = metadata.get("created")
-    made = float(created) if isinstance(created, (int, float)) else 0.0
-    return ListedEntry(layer, address, key, metadata, sizes, stat.size, stat.used or made)

@@ -1,8 +1,4 @@
-"""The size of each store, kept in a separate file for a large one: looking at ten thousand files takes long.
-
-Entries are put in place by renaming, so a store with unchanged folders has unchanged contents. The counts can be made
-again at any time. A wrong count would show a wrong size, and decides nothing.
-"""
+"""The size of the stores: entries and bytes, counted anew each time; of files no content is read."""
 
 from __future__ import annotations
 
@@ -12,16 +8,12 @@ from contextlib import suppress
 
 from kcl.base import settings
 from kcl.cache import layers, places
-from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import RunMemo
 from kcl.cache.stores.database import Database
 from kcl.caches import contents
 from kcl.caches.contents import Contents
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.inventory import listing
 
-FEW = 256  # up to this number of entries a store is counted again each time
 # A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
 _CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
@@ -39,18 +31,15 @@ def of_layer(name: str) -> Contents:
 
 
 def of(layer: str, store: layers.Files) -> Contents:
-    """Count the entries of a store as a listing does; an unchanged store is not asked. Raises nothing."""
-    stamp = listing.stamp_of(store.location)
-    memo = RunMemo(places.LISTING, Key([Part("tally", store.location)]))
-    known = memo.read() if stamp else {}
-    if stamp and known.get("stamp") == stamp:
-        return Contents(*known["contents"])
+    """Count the entries of a store: of the generator layer the rows that hold code. Raises nothing."""
+    found = files(store)
     try:
-        found = _counted(layer, store)
+        if isinstance(store, Database):
+            return found._replace(entries=store.count(_CODE, _HEADER))
     except (OSError, sqlite3.Error, CacheFault) as error:
         return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
-    if stamp and found.entries > FEW:
-        memo.write({"stamp": stamp, "contents": found})
+    if layer == settings.GENERATOR:
+        return found._replace(entries=sum(one.kind == inventory.CODE for one in inventory.of_store(layer, store, [])))
     return found
 
 
@@ -65,14 +54,3 @@ def files(store: layers.Files) -> Contents:
                 held.append(item.stat(follow_symlinks=False))
     times = [status.st_mtime for status in held]
     return Contents(len(held), sum(status.st_size for status in held), min(times, default=0.0), max(times, default=0.0))
-
-
-def _counted(layer: str, store: layers.Files) -> Contents:
-    """Count the entries of a store: of the generator layer the rows that hold code."""
-    found = files(store)
-    if isinstance(store, Database):
-        return found._replace(entries=store.count(_CODE, _HEADER))
-    if layer == settings.GENERATOR:
-        listed = inventory.of_store(layer, store, [])
-        return found._replace(entries=sum(one.kind == inventory.CODE for one in listed))
-    return found

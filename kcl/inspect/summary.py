@@ -1,0 +1,134 @@
+"""The summary: the work of each layer in this process, and the place of its files, as text."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kcl import caches
+from kcl.base import events, settings
+from kcl.base.text import tables
+from kcl.base.text.layout import WIDTH, folded, shortened
+from kcl.cache import layers
+from kcl.caches import late_switches
+from kcl.inspect import about_loopy
+from kcl.inspect.history.records import COUNTERS, OUTCOMES
+
+NOTHING = "kcl: no kernel was asked for"
+
+
+class Report(str):
+    """The text of a report, which Python and notebooks show as printed."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return the text for a notebook."""
+        from kcl.base.text import markup
+
+        return markup.element("pre", self)
+
+
+def report() -> Report:
+    """Return the table of this process: a row per layer, where their files lie, then what the reader should know.
+
+    `seconds` is what the look-ups took, with the work of those that were no hits; `saved` is by how many seconds the
+    hits were faster than what they spared. No line is longer than 80 columns, but for a word that is. It is a text,
+    which a notebook and Python show as it is printed.
+
+    >>> event, outputs = doubled()(queue, x=x)
+    >>> kcl.report()
+    layer hits misses ...
+    generator 0 1 ...
+    binary 0 1 ...
+    """
+    found = _layers()
+    lines = layer_lines(found)
+    for row in found:
+        lines += wrapped(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}")
+    notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
+    return Report("\n".join([*lines, *(line for note in [*notes, *_remarks()] for line in wrapped(note))]))
+
+
+def _layers() -> list[dict[str, Any]]:
+    """Return the counters of each layer, and the place of its files."""
+    opened, stats = layers.opened(), events.total()
+    states = {name: opened[name].state if name in opened else "not used" for name in settings.LAYERS}
+    return [{"layer": name, **stats[name], "files": states[name]} for name in settings.LAYERS]
+
+
+def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Write the counters of layers as a table."""
+    rows = []
+    for row in found:
+        counts = [str(int(row[column])) for column in OUTCOMES]
+        saved = max(0.0, row["saved"])
+        rows.append((row["layer"], *counts, f"{row['seconds']:.3f}", f"{saved:.3f}", str(int(row["bytes"]))))
+    return tables.lines([tables.Column(title) for title in ("layer", *COUNTERS)], rows)
+
+
+def wrapped(text: str) -> list[str]:
+    """Break a line that is too long for a terminal."""
+    return folded(text, WIDTH)
+
+
+def _place(state: str, column: int) -> str:
+    """Write the place of files, from a column on; cut a long path in its middle."""
+    home = os.path.join(settings.home(), "")
+    path, space, rest = state.partition(" (")
+    path = f"~/{path.removeprefix(home)}" if path.startswith(home) else path
+    return (shortened(path, WIDTH - column) if os.path.isabs(state) else path) + space + rest
+
+
+def of_process(by_kernel: bool) -> str:
+    """Return the text to print at exit: the report, and the kernels if they are asked for."""
+    if not layers.opened() and not events.asked():
+        return "\n".join([NOTHING, *(line for remark in _remarks() for line in wrapped(remark))])
+    if not by_kernel:
+        return report()
+    from kcl.inspect import kernels
+
+    return "\n".join([report(), "", *kernels.lines(kernels.of_this_process())])
+
+
+def add_to(path: str) -> None:
+    """Add the run of this process to a file, as one line of JSON; raises OSError."""
+    from kcl.inspect import kernels
+
+    kernels.add_to(path, _layers(), _remarks())
+
+
+def explained() -> str:
+    """Say which look-ups missed in this process, and why."""
+    from kcl.inspect.explain import misses
+    from kcl.inspect.history import journal
+
+    found = misses.told(journal.of_this_run(), journal.last_misses())
+    return "\n".join(misses.lines(found)) or "nothing missed"
+
+
+def _remarks() -> list[str]:
+    remarks = about_loopy.remarks() if "loopy" in sys.modules or events.total()["made"] else []
+    late, pocl = late_switches.find() if caches.changed() else [], caches.state("pocl")
+    if not pocl.on and "pocl" not in [found.cache for found in late]:
+        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    remarks += [found.words for found in late]
+    if _no_platform():
+        remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
+    return remarks
+
+
+def _no_platform() -> bool:
+    """Tell whether pyopencl was asked for platforms in vain; never ask for the first time."""
+    opencl = sys.modules.get("pyopencl")
+    if opencl is None or layers.opened():
+        return False
+    try:
+        return not opencl.get_platforms()
+    except Exception:
+        return True

@@ -1,1 +1,0 @@
-"""Verification: compare stored entries with the present output of the recipe, and with the results of their source."""
