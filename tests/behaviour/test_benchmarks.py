@@ -34,6 +34,7 @@ PARTS = (
     "direct_key",
     "recording",
     "unchanged",
+    "bundle",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
 TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "budget.inc", "disk.inc")
@@ -130,6 +131,17 @@ def document() -> dict:
                 for side, executor, direct in (("ours", 10.0, 20), ("plain", 20.0, 9000))
             },
             "nothing": {what: {"ours": [0.03], "plain": [0.02]} for what in ("wall", "cpu")},
+        },
+        "bundle": {
+            "kernels": [
+                {
+                    "count": 42,
+                    "bytes": 42 * 5000,
+                    "tar": 42 * 50000,
+                    "cpu": {"import": [0.1, 0.1], "save": [0.1, 0.2], "load": [0.15, 0.15]},
+                    **{clock: {"first": [0.6, 0.6], "warm": [0.45, 0.45]} for clock in ("wall", "first cpu")},
+                }
+            ]
         },
         "direct_key": {
             "keys": [{"first": 100.0, "other": 90.0, "again": 10.0, "dis": 200.0}],
