@@ -19,6 +19,8 @@ def entry_of(
 ) -> Entry:
     """Describe a program that was built in `seconds`, for a launch of these shapes; its binary is not in it."""
     device = slot.device
+    for directory in slot.options.directories:  # the log names a header by its place here
+        log = log.replace(directory.rstrip("/") + "/", "")
     metadata = {
         "kernel": text.kernel,
         "kernels": list(text.kernels),

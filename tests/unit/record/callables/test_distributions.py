@@ -61,7 +61,9 @@ class TestOwn:
         code = "from kcl.record.callables import distributions; print(distributions.own())"
         packages = [path for path in sys.path if path.endswith("site-packages")]  # of what kcl needs
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *paths, *packages])}
-        done = subprocess.run([sys.executable, "-S", "-c", code], env=environment, text=True, capture_output=True)
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", code], env=environment, cwd=root.parent, text=True, capture_output=True
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
