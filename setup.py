@@ -13,7 +13,8 @@ LOOPY = ["loopy>=2025.2,<2026", "islpy>=2025.2,<2026"]
 POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
 INTEL = [f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}", f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}"]
 PYTEST = ["pytest>=8,<10", "pytest-timeout>=2.3,<3", "pytest-xdist>=3.6,<4"]
-TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11", "joblib>=1.4,<2", f"mpich>=4.2,<6; {LINUX_X86_64}"]
+MPI = [f"mpich>=4.2,<6; {LINUX_X86_64}", f"mpi4py>=4,<5; {LINUX_X86_64}"]
+TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11", "joblib>=1.5,<2", *MPI]
 LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
 # matplotlib draws what `make bench` measured; zstandard is compared with zlib there, and the start of a command with
 # that of rich. kcl itself uses none of them.
@@ -43,7 +44,7 @@ setup(
         "pocl": POCL,
         "intel": INTEL,
         "test": TEST,
-        "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27", *BENCH],
+        "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27", "distributed>=2025.1,<2027", *BENCH],
     },
     entry_points={
         "console_scripts": ["kcl = kcl.__main__:main"],

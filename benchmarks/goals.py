@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import bookkeeping
+import bundle
 import calls
 import cold
 import entries
@@ -164,6 +165,14 @@ def _listing(command: str) -> Callable[[Parts], Figure | None]:
     return _of("listing", lambda figures: Figure(*listing.ratio(figures, command)), entries=10_000)
 
 
+def _bundle(count: int, figure: Callable[[Any], float]) -> Callable[[Parts], Figure | None]:
+    def found(parts: Parts) -> Figure | None:
+        one = next((one for one in parts.get("bundle", {}).get("kernels", ()) if one["count"] == count), None)
+        return None if one is None else Figure(figure(one))
+
+    return found
+
+
 def _gain(case: str) -> Callable[[Parts], Figure | None]:
     """How many times longer an unchanged program takes without kcl."""
 
@@ -238,6 +247,33 @@ GOALS = (
         "bytes on disk per kernel: kcl's own / PoCL's",
         _of("entries", lambda figures: Figure(entries.share(figures)), count=42),
         most=1.0,
+    ),
+    *(
+        Goal(
+            f"bundle of {count} kernels: bytes a kernel",
+            _bundle(count, lambda one: one["bytes"] / one["count"]),
+            most=8000,
+        )
+        for count in (42, 200)
+    ),
+    Goal(
+        "bundle of 42 kernels: a tar of the stores / the bundle",
+        _bundle(42, lambda one: one["tar"] / one["bytes"]),
+        least=8.0,
+    ),
+    *(
+        Goal(
+            f"bundle of 42 kernels: {what} / import pyopencl, processor time",
+            _bundle(42, lambda one, what=what: bundle.ratio(one, what)),
+            most=most,
+        )
+        for what, most in (("save", 4.0), ("load", 2.0))
+    ),
+    Goal(
+        "first run of 42 kernels after loading / (warm start with PoCL's cache empty + load)",
+        _bundle(42, lambda one: bundle.first(one, "wall")),
+        most=1.15,
+        processor=_bundle(42, lambda one: bundle.first(one, "first cpu")),
     ),
     *(
         Goal(f"{command}, 10,000 entries: start / that of import rich", _listing(command), most=most)

@@ -36,6 +36,7 @@ PARTS = {
     "calls": "hot calls",
     "lookup": "look-ups among many entries",
     "entries": "bytes on disk, and what compression would do",
+    "bundle": "a bundle: its bytes, what saving and loading cost, and the first run after it",
     "listing": "commands on a large cache",
     "bookkeeping": "what statistics cost a warm run",
     "recording": "recorded calls, imports, recipes called anew",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kcl.base.events import Event, add_hook, stats
+    from kcl.bundle import artifacts, load_artifacts, load_cache_artifacts, save_artifacts, save_cache_artifacts
+    from kcl.bundle.info import CacheInfo
     from kcl.cache.layer import CacheWarning
     from kcl.errors import (
         CacheFault,
@@ -40,6 +42,7 @@ _HOMES = {
     "Array": "kcl.generate.frontends.source",
     "CacheEntry": "kcl.inspect.catalogue",
     "CacheFault": "kcl.errors",
+    "CacheInfo": "kcl.bundle.info",
     "CacheMiss": "kcl.errors",
     "CacheWarning": "kcl.cache.layer",
     "DamagedEntry": "kcl.errors",
@@ -60,17 +63,22 @@ _HOMES = {
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
     "add_hook": "kcl.base.events",
+    "artifacts": "kcl.bundle",
     "entries": "kcl.inspect.catalogue",
     "explain": "kcl.inspect.explain.misses",
     "flush": "kcl.inspect.report",
     "install": "kcl.integrations",
     "kernel": "kcl.recipe",
     "lazy": "kcl.recipe",
+    "load_artifacts": "kcl.bundle",
+    "load_cache_artifacts": "kcl.bundle",
     "option": "kcl.base.settings.option",
     "prepare": "kcl.workers.prepare",
     "purge": "kcl.inspect.purge",
     "report": "kcl.inspect.summary",
     "round_up": "kcl.generate.frontends.source",
+    "save_artifacts": "kcl.bundle",
+    "save_cache_artifacts": "kcl.bundle",
     "stats": "kcl.base.events",
     "uninstall": "kcl.integrations",
 }
@@ -79,6 +87,7 @@ __all__ = [
     "Array",
     "CacheEntry",
     "CacheFault",
+    "CacheInfo",
     "CacheMiss",
     "CacheWarning",
     "DamagedEntry",
@@ -99,17 +108,22 @@ __all__ = [
     "UnknownInput",
     "UnusableDirectory",
     "add_hook",
+    "artifacts",
     "entries",
     "explain",
     "flush",
     "install",
     "kernel",
     "lazy",
+    "load_artifacts",
+    "load_cache_artifacts",
     "option",
     "prepare",
     "purge",
     "report",
     "round_up",
+    "save_artifacts",
+    "save_cache_artifacts",
     "stats",
     "uninstall",
 ]

@@ -53,6 +53,10 @@ class Driver:
         """Return the parts of a key that say for which device a binary was built."""
         return identity.identity(device)
 
+    def folder(self, device: cl.Device) -> str:
+        """Return the name of the folder for the entries of a device, for readers of the cache directory."""
+        return str(device.name)
+
     def added_options(self) -> str:
         """Return the build options that the driver adds to the given ones."""
         return ""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 def entry_of(text: ProgramText, slot: ProgramSlot, log: str, seconds: float, driver: Driver) -> Entry:
     """Describe a program that was built in `seconds`; its binary is not in it."""
     device = slot.device
+    for directory in slot.options.directories:  # the log names a header by its place here
+        log = log.replace(directory.rstrip("/") + "/", "")
     metadata = {
         "kernel": text.kernel,
         "kernels": list(text.kernels),

@@ -41,7 +41,7 @@ class ProgramSlot(NamedTuple):
 def slots_of(
     text: ProgramText, options: BuildOptions, devices: Iterable[tuple[cl.Device, str, Sequence[Part]]], remembers: bool
 ) -> list[ProgramSlot]:
-    """Return the slot of a program for each device, which comes with its name and its identity.
+    """Return the slot of a program for each device, which comes with its folder and its identity.
 
     If it `remembers`, a long text is scanned for headers once. Raises UnknownInput where the headers cannot be known.
     """
@@ -54,9 +54,9 @@ def slots_of(
     slots = []
     # The wanted kernel has no part in it: a program has one entry, whichever of its kernels is asked for first.
     shown = first_kernel(text.source) or text.kernel
-    for device, name, parts in devices:
+    for device, folder, parts in devices:
         key = Key([*common, *parts])
-        slots.append(ProgramSlot(device, key, address(key.digest, name, shown), options))
+        slots.append(ProgramSlot(device, key, address(key.digest, folder, shown), options))
     return slots
 
 

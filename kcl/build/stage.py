@@ -139,18 +139,18 @@ class Build(Stage[BuildRequest]):
 
     @functools.cached_property
     def devices(self) -> list[tuple[cl.Device, str]]:
-        """The devices of the context with their names, in its order: asking costs more than a look-up in memory."""
-        return [(device, device.name) for device in self.context.devices]
+        """The devices of the context with their folders, in its order: asking costs more than a look-up in memory."""
+        return [(device, self.driver.folder(device)) for device in self.context.devices]
 
     @functools.cached_property
     def identities(self) -> list[tuple[Part, ...]]:
         """The identity of each device of the context, in its order."""
-        return [self.driver.identity(device) for device, _name in self.devices]
+        return [self.driver.identity(device) for device, _folder in self.devices]
 
     @functools.cached_property
     def _make(self) -> Callable[[cl.Program, str], cl.Kernel]:
         # With this extension pyopencl also checks, for each new kernel, whether its arguments are too large.
-        asks = any("cl_nv_device_attribute_query" in device.extensions for device, _name in self.devices)
+        asks = any("cl_nv_device_attribute_query" in device.extensions for device, _folder in self.devices)
         return cl.Kernel if asks else new_kernel
 
     def kernels(self, program: cl.Program, names: Sequence[str]) -> dict[str, cl.Kernel]:

@@ -61,9 +61,12 @@ class Entry:
         self.metadata = dict(metadata)
         self.parts = dict(parts)
 
-    def pack(self) -> bytes:
-        """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold."""
-        described, body = _lay_out(self.parts)
+    def pack(self, in_pieces: bool = True) -> bytes:
+        """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold.
+
+        Without pieces all parts are plain: a bundle compresses its entries together.
+        """
+        described, body = _lay_out(self.parts, PIECES_LIMIT if in_pieces else 0)
         header = _encode_header(self, described)
         if len(header) > HEADER_LIMIT or FIXED_SIZE + len(header) + len(body) > ENTRY_LIMIT:
             limits = f"the limits of {HEADER_LIMIT} for its header and {ENTRY_LIMIT} in all"
@@ -225,11 +228,10 @@ def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
     return Key((name, value) for name, value in parts)
 
 
-def _lay_out(parts: Mapping[str, bytes]) -> tuple[list[tuple[Any, ...]], bytes]:
-    """Return the descriptions of the parts, and the body of the parts."""
+def _lay_out(parts: Mapping[str, bytes], room: int) -> tuple[list[tuple[Any, ...]], bytes]:
+    """Return the descriptions of the parts, and the body of the parts; at most `room` bytes of parts in pieces."""
     described: list[tuple[Any, ...]] = []
     body: list[bytes] = []
-    room = PIECES_LIMIT
     for name, part in parts.items():
         pieces = _pieces(part) if _LEAST < len(part) <= room else []
         if pieces:

@@ -68,7 +68,8 @@ class Layer:
     """A level of the line: memory above its stores, in their order. Thread-safe.
 
     An entry is read from the first store that has it, and written to all stores. Memory keeps the entries made in this
-    process; with `keeps_read` it keeps the entries read from a store too.
+    process; with `keeps_read` it keeps the entries read from a store too. `used` has the addresses that this process
+    asked for and published, for a bundle: a helper may make the entry later, or never.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Layer:
         self.place = place or stores[0].location
         self.notes: list[str] = []
         self.memory = Memory()
+        self.used: dict[str, None] = {}
         self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # of blobs in memory: half of a call by a new Kernel
         self._keeps_read = keeps_read
         self.strict = chosen.strict
@@ -127,6 +129,7 @@ class Layer:
 
     def look_up(self, address: str, key: Key) -> Answer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
+        self.used[address] = None
         blob = self.memory.get(address)
         if blob is None:
             faults: list[Exception] = []
@@ -155,6 +158,7 @@ class Layer:
 
         This is for entries before their first look-up: nothing is set aside.
         """
+        self.used[address] = None
         blob = self.memory.get(address)
         if blob is None:
             blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
@@ -187,6 +191,7 @@ class Layer:
         except (TypeError, ValueError) as error:
             self.fault("pack", error)
             return 0
+        self.used[address] = None
         self.memory.put(address, blob)
         for _done in self._each("write", lambda store: store.put(address, blob), faults):
             continue

@@ -2,7 +2,7 @@
 
     pytools/pdict-v5-kcl-generated-v1-<Python>.sqlite   the generator layer, beside the PersistentDicts of pytools
     pytools/kcl-generated-v1/                           the generator layer where SQLite cannot be used
-    pyopencl/kcl-binary-v1/<device>/<kernel>-<digest>   the binary layer
+    pyopencl/kcl-binary-v1/<device>/<kernel>-<digest>   the binary layer; on PoCL a CPU's name is LLVM's
     kcl/                                                files that belong to no entry: one folder for each sort
 
 `kcl.base.settings.option.folder` returns the paths of these three folders. A comment on each name below describes its

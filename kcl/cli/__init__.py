@@ -33,6 +33,8 @@ COMMANDS = {
     "env": "kcl.cli.env",
     "flush": "kcl.cli.flush",
     "wait": "kcl.cli.flush",
+    "save": "kcl.cli.save",
+    "load": "kcl.cli.load",
     "purge": "kcl.cli.purge",
     "gc": "kcl.cli.gc",
     "pin": "kcl.cli.pin",

@@ -13,6 +13,7 @@ from kcl.base.text.names import of_parameters
 from kcl.base.text.tables import Column
 from kcl.caches import presence
 from kcl.cli import completion, output
+from kcl.cli.from_bundle import from_bundle
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault, ListedEntry
@@ -45,6 +46,7 @@ _LINES = 100  # on a terminal, by default
 
 
 @click.command()
+@from_bundle
 @click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
 @click.option(
     "--kernel",

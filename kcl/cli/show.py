@@ -16,6 +16,7 @@ from kcl.base.text.names import of_parameters
 from kcl.cache.entry import Entry
 from kcl.cli import completion, output
 from kcl.cli import ls as listing
+from kcl.cli.from_bundle import from_bundle
 from kcl.cli.ls import complain
 from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, meant
@@ -40,6 +41,7 @@ class ShownEntry(NamedTuple):
 
 
 @click.command()
+@from_bundle
 @click.argument("key", shell_complete=completion.kernels)
 @click.option("--source", is_flag=True, help="The OpenCL C.")
 @click.option("--log", is_flag=True, help="What the compiler said.")

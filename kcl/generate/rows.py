@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import marshal
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -265,9 +266,12 @@ def _placed(option: str, place: Evidence) -> str | list[str]:
     """Describe an include directory as files are described, so that a copy of the project has its own."""
     if option[:2] != "-I" or not option[2:].strip():
         return option
+    path = option[2:].strip()
+    if not place.directory:  # a recipe that runs gives its own directories: no entry holds those of another place
+        return ["-I", "cwd", os.path.basename(path)]
     from kcl.record import manifest
 
-    return ["-I", *manifest.place(option[2:].strip(), place.directory, place.written)]
+    return ["-I", *manifest.place(path, place.directory, place.written)]
 
 
 def _located(option: Any, directory: str) -> str:

@@ -31,6 +31,7 @@ PARTS = (
     "bookkeeping",
     "recording",
     "unchanged",
+    "bundle",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
 TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "disk.inc")
@@ -118,6 +119,17 @@ def document() -> dict:
             "cases": {"kcl run": {what: {"ours": [1.0, 1.1], "plain": [9.0, 9.1]} for what in ("wall", "cpu")}},
             "cold": {what: {"ours": [1.0, 1.1], "plain": [1.0, 1.1]} for what in ("wall", "cpu")},
             "nothing": {what: {"ours": [0.03], "plain": [0.02]} for what in ("wall", "cpu")},
+        },
+        "bundle": {
+            "kernels": [
+                {
+                    "count": 42,
+                    "bytes": 42 * 5000,
+                    "tar": 42 * 50000,
+                    "cpu": {"import": [0.1, 0.1], "save": [0.1, 0.2], "load": [0.15, 0.15]},
+                    **{clock: {"first": [0.6, 0.6], "warm": [0.45, 0.45]} for clock in ("wall", "first cpu")},
+                }
+            ]
         },
     }
     return {"time": "now", "device": "none", "python": "3", "cores": 2, "load": {}, "parts": parts}

@@ -29,6 +29,7 @@ from sybil import Sybil
 from sybil.parsers.myst import CodeBlockParser
 
 import kcl
+from kcl import drivers
 from kcl.base import process, settings
 from kcl.caches.table import ROWS
 from kcl.drivers.pocl import client
@@ -60,7 +61,7 @@ class Reader:
             environment["TMPDIR"]: "/tmp",
             str(ROOT): f"{READER}/kcl",
             _device(): "pthread-cpu",
-            re.sub(r"[^A-Za-z0-9._+-]+", "_", _device()): "pthread-cpu",
+            _folder(): "pocl-cpu",
         }
 
     def shown(self, printed: str) -> str:
@@ -148,6 +149,14 @@ def _device() -> str:
     import pyopencl as cl
 
     return next(one for one in cl.get_platforms() if "Portable" in one.name).get_devices()[0].name
+
+
+@functools.cache
+def _folder() -> str:
+    import pyopencl as cl
+
+    platform = next(one for one in cl.get_platforms() if "Portable" in one.name)
+    return drivers.named(platform.name).folder(platform.get_devices()[0])
 
 
 def blocks(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import pathlib
 import re
 import shutil
 import sqlite3
@@ -22,6 +23,7 @@ from commands import run
 from kcl import cli, option
 from kcl.base import events, settings
 from kcl.base.events import Event
+from kcl.bundle.format import write
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
@@ -132,6 +134,9 @@ COMMANDS = [
     "report",
     "flush",
     "wait",
+    "save all.kclb",
+    "save none.kclb nothing",
+    "load {bundle}",
 ]
 
 
@@ -146,7 +151,8 @@ class TestNarrow:
     def test_fits(self, words):
         """No line is longer than 80 characters, but for one word, which is not broken: a path."""
         recorded()
-        keys = {"key": code(7).key.digest[:12], "program": program(7).key.digest[:12]}
+        keys = {"key": code(7).key.digest[:12], "program": program(7).key.digest[:12], "bundle": "empty.kclb"}
+        pathlib.Path("empty.kclb").write_bytes(write([]))
         printed = lines(*words.format(**keys).split(), codes=(0, 1, 2))
         assert printed
         assert [line for line in printed if len(line) > 80 and len(line.split()) > 1] == []

@@ -11,6 +11,8 @@ import pytest
 import traces
 from harness import PLATFORMS, ROOT, Child
 
+from kcl.bundle import contents
+from kcl.bundle.info import CacheInfo
 from kcl.cache.entry import Entry
 
 USER, HOME, PROJECT, CACHE = "markeduser", "markedhome", "markedproject", "markedcache"
@@ -34,7 +36,7 @@ def stored(entry):
 @pytest.mark.parametrize("count", [5, pytest.param(42, marks=pytest.mark.slow)])
 @pytest.mark.slow_platforms
 def test_no_trace(tmp_path, platform_name, count):
-    """No mark of the builder is in the decompressed bytes of entries, logs and rows."""
+    """No mark of the builder is in the decompressed bytes of entries, logs and rows, nor in those of a bundle."""
     directory = tmp_path / HOME / PROJECT
     directory.mkdir(parents=True, mode=0o700)
     for file in (traces.__file__, ROOT / "benchmarks" / "kernels.py"):
@@ -58,6 +60,12 @@ def test_no_trace(tmp_path, platform_name, count):
         kinds |= entry.parts.keys()
         if entry.metadata.get("kernel") == "loud" and "binary" in entry.parts:
             assert b"said" in entry.parts["build.log"]
+    travelling = dict.fromkeys(kinds, 0)
+    for _kind, address, entry in contents.unpack((directory / "saved.kclb").read_bytes(), CacheInfo()):
+        assert list(traces.found(address.encode() + stored(entry), marks)) == [], entry.metadata
+        for kind in entry.parts:
+            travelling[kind] += 1
+    assert travelling["binary"] == count + 1  # and the program with a message of the compiler
     assert {"binary", "build.log", "source.cl"} <= kinds
 
 

@@ -34,6 +34,9 @@ def found(content: bytes, marks: Iterable[str]) -> Iterator[str]:
 def main(platform: str, count: int) -> None:
     """Launch the kernels of the benchmarks, and one whose compilation says something; print the host's name."""
     host = mark_host()
+    os.mkdir("headers")
+    with open("headers/seven.h", "w") as stream:
+        stream.write("#define SEVEN 7\n#warning said in the header\n")
     import kernels
     import numpy as np
     import pyopencl as cl
@@ -42,10 +45,11 @@ def main(platform: str, count: int) -> None:
 
     @kcl.kernel
     def loud() -> kcl.Source:
-        """x = 7, and a warning."""
+        """x = 7, with a header and two warnings."""
         arguments = [kcl.Array("x", np.float32, "(8,)", "out")]
-        text = "#warning said\nkernel void loud(global float *x) { x[get_global_id(0)] = 7; }"
-        return kcl.Source(text, entry="loud", arguments=arguments, global_size="(8,)")
+        text = '#include "seven.h"\n#warning said\nkernel void loud(global float *x) { x[get_global_id(0)] = SEVEN; }'
+        headers = [os.path.abspath("headers")]
+        return kcl.Source(text, entry="loud", arguments=arguments, global_size="(8,)", include_dirs=headers)
 
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
     context = cl.Context(found.get_devices()[:1])
@@ -56,7 +60,9 @@ def main(platform: str, count: int) -> None:
         recipe, variant = kernels.case(number)
         recipes[recipe](variant)(queue, **arguments.of(number))
     loud()(queue)
-    assert kcl.flush()
+    data, _info = kcl.save_artifacts()
+    with open("saved.kclb", "wb") as stream:
+        stream.write(data)
     print(host)
 
 

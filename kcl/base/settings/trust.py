@@ -105,13 +105,13 @@ def check_folder(path: str) -> None:
         _check_mode(path, status, 0)
 
 
-def file_fault(status: os.stat_result) -> str | None:
-    """Return the fault of a file that should be mine alone; ``None`` for a file without a fault."""
+def file_fault(status: os.stat_result, roots: bool = False) -> str | None:
+    """Return the fault of a file that should be mine alone, with `roots` mine or root's; ``None`` for no fault."""
     if not stat.S_ISREG(status.st_mode):
         return f"it is {_kind(status.st_mode)}, not a regular file"
     if sys.platform == "win32":
         return None
-    if status.st_uid != os.geteuid() and status.st_uid not in my_uids():
+    if status.st_uid != os.geteuid() and not (roots and status.st_uid == 0) and status.st_uid not in my_uids():
         return f"it belongs to uid {status.st_uid}, not to uid {os.geteuid()}"
     if status.st_mode & _LOOSE:
         return f"others can write it (mode {stat.S_IMODE(status.st_mode):04o})"

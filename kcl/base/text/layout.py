@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 WIDTH = 80  # columns of a terminal, for the output at a program's end
 _LEFT_OUT = "..."
@@ -79,3 +79,9 @@ def is_numeric(cells: Iterable[str]) -> bool:
         if not number.partition(" ")[0].replace(".", "", 1).isdigit():
             return False
     return number is not None
+
+
+def alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the number of equal letters or lines at the beginning of two texts."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))

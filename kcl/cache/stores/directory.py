@@ -163,10 +163,10 @@ class Directory:
                         os.unlink(item.path)
 
 
-def publish(path: str, blob: bytes) -> None:
+def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
     """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
     temporary = os.path.join(os.path.dirname(path), places.TEMPORARY + os.urandom(8).hex())
-    descriptor = os.open(temporary, _WRITE, 0o600)
+    descriptor = os.open(temporary, _WRITE, mode)
     try:
         try:
             _write(descriptor, blob)

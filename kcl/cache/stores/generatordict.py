@@ -1,6 +1,6 @@
 """The PersistentDict of pytools with kcl's own rows: bytes that are verified, never pickles that are run.
 
-The class, the file, its name and the table are those of pytools. Three actions of pytools are replaced: at construction
+The class, the file and the table are those of pytools. Three actions of pytools are replaced: at construction
 (make the directory, open, wait for ever), on a busy database (retry for ever) and with a row (unpickle it).
 `kcl.cache.stores.persistentdict` imports this module at the first use of a row, since this module imports pytools.
 """

@@ -26,10 +26,8 @@ T = TypeVar("T")
 # Releases of pytools with a PersistentDict that fits `GeneratorDict`: 2026.1.1 passed all of
 # tests/unit/cache/stores/test_persistentdict.py; 2024.1.8, 2024.1.15, 2024.1.21, 2025.1, 2025.1.7, 2025.2.5 and 2026.1
 # passed its TestPytools, TestNoPickle, TestRows, TestProcesses and TestBusy. The releases between were not run. Earlier
-# releases have no mutex (2024.1.5 to 2024.1.7) or another file (2024.1.3 and before). Since 2026.1 a hyphen precedes
-# the Python version in the file's name.
+# releases have no mutex (2024.1.5 to 2024.1.7) or another file (2024.1.3 and before).
 _FIRST, _END = (2024, 1, 8), (2026, 2)
-_HYPHEN = (2026, 1)
 
 # SQLite's messages, under a code that also has harmless meanings, for a schema or header of the file that is not kcl's
 _DAMAGE = ("no such column", "unsupported file format", "cannot modify", "malformed", "no such table", "no such index")
@@ -40,15 +38,16 @@ def supported(version: tuple[int, ...]) -> bool:
     return _FIRST <= tuple(version) < _END
 
 
-def filename(container_dir: str, identifier: str, version: tuple[int, ...]) -> str:
-    """Return the path that this release of pytools gives to the file of a PersistentDict."""
-    python = ".".join(str(part) for part in sys.version_info)
-    hyphen = "-" if tuple(version) >= _HYPHEN else ""
-    return os.path.join(container_dir, places.dictionary(identifier, hyphen + python))
+def filename(container_dir: str, identifier: str) -> str:
+    """Return the path of the file of a PersistentDict: as pytools names it, but one file for a minor release of Python.
+
+    Keys hold the minor release too, and the tag of the bytecode: all patch releases of Python find the same rows.
+    """
+    return os.path.join(container_dir, places.dictionary(identifier, "-{}.{}".format(*sys.version_info)))
 
 
 class Rows:
-    """Keep each blob as a row of one SQLite file, in the directory and under the name that pytools uses.
+    """Keep each blob as a row of one SQLite file, in the directory that pytools uses.
 
     Rows hold the bytes of entries and are never unpickled. The table has no place for the time of a use. The file is
     opened at the first `get` and made at the first `put`. A method waits for a busy file while others change it, then
@@ -59,12 +58,9 @@ class Rows:
     name = "persistentdict"
 
     def __init__(self, container_dir: str | os.PathLike[str], identifier: str = places.GENERATED) -> None:
-        import pytools  # noqa: F401  # before its submodule: see `kcl.cache.layers`
-        from pytools.version import VERSION
-
         self.identifier = identifier
         self.container_dir = os.path.abspath(container_dir)
-        self.location = filename(self.container_dir, identifier, VERSION)
+        self.location = filename(self.container_dir, identifier)
         self._rows: GeneratorDict | None = None
         self._trusted = False
         self._set_aside = False

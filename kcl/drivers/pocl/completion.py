@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcl import caches
 from kcl.base import events, process
@@ -24,13 +24,19 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.errors import CacheFault
 
+if TYPE_CHECKING:
+    import pyopencl as cl
+
 Progress = Callable[[int, int], object]
 
 _PARTIAL = "partial hit"
 
 
 class LoadedProgram(NamedTuple):
-    """A program made of an entry: the entry's address, its content, and the options as the driver got them."""
+    """A program made of an entry: the entry's address, its content, the options as the driver got them, the device.
+
+    The device is None for an entry of this machine. An entry that was made elsewhere may name an equal device.
+    """
 
     address: str
     key: Key
@@ -38,6 +44,7 @@ class LoadedProgram(NamedTuple):
     place: str
     sizes: dict[str, list[str]]
     options: str
+    device: cl.Device | None = None
 
 
 Thing = TypeVar("Thing", Promise, LoadedProgram)
@@ -80,11 +87,11 @@ def unseen(jobs: tuple[Promise, ...]) -> None:
     _keep(_state().unseen, jobs)
 
 
-def loaded(address: str, entry: Entry, options: str) -> None:
+def loaded(address: str, entry: Entry, options: str, device: cl.Device) -> None:
     """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
     found = _loaded(address, entry, options)
     if found is not None and layers.binary().promote != "off":
-        _keep(_state().loaded, (found,))
+        _keep(_state().loaded, (found._replace(device=device),))
 
 
 def _loaded(address: str, entry: Entry, options: str) -> LoadedProgram | None:
@@ -208,6 +215,8 @@ def _launch(kernel: str, size: str) -> str:
 
 
 def _job_of(entry: Entry, program: LoadedProgram, cache: str) -> Entry:
-    about = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
+    about: dict[str, Any] = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
+    if program.device is not None:
+        about["device"] = {"name": program.device.name, "driver": program.device.driver_version}
     parts = {name: part for name, part in entry.parts.items() if name != "binary"}
     return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)

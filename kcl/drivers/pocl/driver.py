@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +23,19 @@ if TYPE_CHECKING:
     from kcl.build.driver import ContextHolder, ProgramAhead, Promise
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.entry import Entry
+    from kcl.cache.key import Part
 
 _EXTRA = "POCL_EXTRA_BUILD_FLAGS"
 # How long a process waits in all for entries that a helper still completes, beyond the helper's progress, before it
 # builds the programs itself. If only a hit will do, it can only wait.
 _PATIENCE = 2.0
 _STRICT_PATIENCE = 60.0
+
+
+def _cpu(device: cl.Device) -> str:
+    """Return LLVM's name of the CPU that a device compiles for; empty for any other device."""
+    found = re.search(r"HSTR: (?:pthread|basic|cpu)-\S+-linux-\w+-(\S+)$", device.version)
+    return found[1] if found else ""
 
 
 class State:
@@ -64,6 +72,16 @@ class Pocl(Driver):
 
     quotes_stay = True
 
+    def identity(self, device: cl.Device) -> tuple[Part, ...]:
+        """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""
+        parts = super().identity(device)
+        return tuple([part for part in parts if part.name != "device"]) if _cpu(device) else parts
+
+    def folder(self, device: cl.Device) -> str:
+        """Return LLVM's name of a CPU, for example `pocl-znver3`; the name of any other device."""
+        cpu = _cpu(device)
+        return f"pocl-{cpu}" if cpu else super().folder(device)
+
     def added_options(self) -> str:
         """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
         return dict(caches.code_variables()).get(_EXTRA, "")
@@ -99,7 +117,7 @@ class Pocl(Driver):
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember the entry, to check at the end whether it lacked any code."""
-        completion.loaded(slot.address, entry, slot.options.text)
+        completion.loaded(slot.address, entry, slot.options.text, slot.device)
 
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
         """Wait for the helper that completes the entry; return False if none does, or if it takes too long."""

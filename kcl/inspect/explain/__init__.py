@@ -12,12 +12,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kcl.base.text.layout import alike
 from kcl.cache.key import Difference, Key
+from kcl.cache.phrases import About, Origin, sentence, telling
 from kcl.inspect.explain import calls
 from kcl.inspect.explain import record as records
 from kcl.inspect.explain.calls import Change
-from kcl.inspect.explain.lines import alike, short_diff
-from kcl.inspect.explain.phrases import About, Origin, sentence, telling
+from kcl.inspect.explain.lines import short_diff
 from kcl.inspect.explain.record import ParsedRecord
 from kcl.record.evidence import PARAMETER
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from kcl.base.text.layout import shortened
 from kcl.cache.key import by_occurrence
+from kcl.cache.phrases import WIDTH, About, arrow, sentence, telling, value
 from kcl.inspect.explain.lines import Hunk, hunks, in_turn
 from kcl.inspect.explain.pairs import Graph, Match, matched
-from kcl.inspect.explain.phrases import WIDTH, About, arrow, sentence, telling, value
 from kcl.inspect.explain.record import ParsedRecord, RecordedCall, beside, blanked, in_notation, referenced, written
 from kcl.record.table import CONSTRUCTORS
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from kcl.base.text.layout import cut
+from kcl.base.text.layout import alike, cut
 
 _SHOWN = 8  # lines of a diff
 _WIDTH = 110  # of a line
@@ -35,12 +35,6 @@ def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
         return [Hunk(start + 1, start + 1, one, other)]
     steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
     return [Hunk(start + i + 1, start + k + 1, one[i:j], other[k:m]) for tag, i, j, k, m in steps if tag != "equal"]
-
-
-def alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the number of equal letters or lines at the beginning of two texts."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, pair in pairs if pair[0] != pair[1]), min(len(one), len(other)))
 
 
 def short_diff(before: str, after: str) -> list[str]:

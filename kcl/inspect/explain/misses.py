@@ -15,13 +15,13 @@ from kcl.base.text.names import of_kernel
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
+from kcl.cache.phrases import WIDTH, value
 from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.explain import FIRST_TIME, Candidate, Explanation, Texts, is_base, starts, texts_in
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.calls import Change
-from kcl.inspect.explain.phrases import WIDTH, value
 from kcl.inspect.explain.record import ParsedRecord
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss

@@ -13,11 +13,13 @@ import hashlib
 import os
 import re
 import sys
+from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import kcl
 from kcl.base import process
 from kcl.base.settings import PACKAGE
 
@@ -36,6 +38,9 @@ _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 # Lines of a record that do not count: those of files outside of the directory, of files about the installation, and of
 # files that an editable install leaves beside its metadata; lines without a digest (compiled files, the record itself).
 _volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),").match
+# the lines of kcl's Python files in the record of its wheel, without their sizes
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")  # as records write digests
+_OWN = re.compile(rb"(?m)^kcl/[^,\n]*\.py,sha256=[\w-]{43},")
 # the lines in which metadata names other distributions
 _REQUIRES = rb"(?m)^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)"
 
@@ -356,13 +361,34 @@ def reached(name: str) -> str:
     return generator(name) if name in GENERATORS else identity(name)
 
 
+def here(name: str) -> str:
+    """Return the text of a distribution as `reached` does; "absent" for one that is not installed here."""
+    return reached(name) if name in GENERATORS or _is_installed(name) else ABSENT
+
+
 def own() -> str:
-    """Return the text of kcl: its version and record, or its content where it runs from a checkout."""
+    """Return the text of kcl: its version, and a digest over path and SHA-256 of its Python files.
+
+    The record of an installed kcl lists them; those of a checkout are read. So a wheel is the same kcl as its checkout.
+    """
     place = locate("kcl")
     distribution = _installer("kcl", place) if place is not None and place.path == PACKAGE else None
+    listed = []
     if distribution is not None:
-        return _identify(distribution)
-    return f"checkout {content(PACKAGE)}"
+        site, folder = _state().homes[distribution]
+        listed = _OWN.findall(site.record(folder))
+    lines = sorted(listed or map(_line_of, _files(PACKAGE)))
+    return f"{kcl.__version__} {hashlib.sha256(b''.join(filter(None, lines))).hexdigest()}"
+
+
+def _line_of(found: tuple[str, str]) -> bytes:
+    """Return the line of a Python file of kcl in a record, without its size; empty for any other file."""
+    inside, file = found
+    if not inside.endswith(".py"):
+        return b""
+    with open(file, "rb") as stream:
+        digest = b2a_base64(hashlib.sha256(stream.read()).digest()).translate(_URL_SAFE, b"=\n")
+    return b"kcl/%s,sha256=%s," % (inside.encode(), digest)
 
 
 def content(path: str) -> str:

@@ -173,9 +173,9 @@ class TestExplain:
 
     def test_words_for_all(self, filled):
         """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
+        from kcl.cache import phrases
         from kcl.cache.key import Difference
-        from kcl.inspect.explain import phrases
-        from kcl.inspect.explain.phrases import About, sentence
+        from kcl.cache.phrases import About, sentence
 
         for store, binary in ((filled.project.rows, False), (filled.project.binaries, True)):
             for address in store.scan():

@@ -6,7 +6,10 @@ import os
 import time
 from types import SimpleNamespace
 
+import pytest
+
 from kcl import caches
+from kcl.build import identity
 from kcl.cache import layers
 from kcl.cache.key import Key
 from kcl.drivers.pocl import driver
@@ -57,3 +60,48 @@ def test_waits_within_bounds(bench, monkeypatch):
 def test_nobody_to_wait_for():
     """Where no job waits there is nobody to wait for."""
     assert Pocl().awaited(SLOT) is False
+
+
+class SeenDevice:
+    """A device of PoCL as pyopencl shows it, with another name or version."""
+
+    def __init__(self, device, **seen):
+        self._device, self._seen = device, seen
+
+    def __getattr__(self, name):
+        return self._seen[name] if name in self._seen else getattr(self._device, name)
+
+
+class TestIdentity:
+    """The marketing name of a CPU is in no key, and in no folder."""
+
+    @pytest.fixture(autouse=True)
+    def _pocl_only(self, platform_name):
+        if platform_name != "pocl":
+            pytest.skip("about PoCL")
+
+    def test_marketing_name(self, device):
+        """Another marketing name is the same identity and folder; LLVM's name of the CPU names the folder."""
+        driver, other = Pocl(), SeenDevice(device, name="pthread-Another(R) Processor")
+        assert driver.identity(other) == driver.identity(device)
+        assert "device" not in dict(driver.identity(device))
+        cpu = device.version.rpartition("linux-gnu-")[2]
+        assert driver.folder(other) == driver.folder(device) == f"pocl-{cpu}"
+
+    def test_cpu_and_features(self, device, monkeypatch):
+        """Another CPU of LLVM, the other sort of CPU device, and other features are another identity."""
+        driver = Pocl()
+        before = driver.identity(device)
+        other = SeenDevice(device, version="OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512")
+        assert driver.identity(other) != before
+        assert driver.folder(other) == "pocl-skylake-avx512"
+        basic = SeenDevice(device, version=device.version.replace("pthread-", "basic-"))
+        assert driver.identity(basic) != before
+        monkeypatch.setattr(identity, "cpu_features", lambda: "sse2")
+        assert driver.identity(device) != before
+
+    def test_other_devices(self, device):
+        """A device whose version names no CPU keeps its name in key and folder."""
+        driver, other = Pocl(), SeenDevice(device, version="OpenCL 3.0 PoCL HSTR: CUDA-sm_80")
+        assert dict(driver.identity(other))["device"] == device.name
+        assert driver.folder(other) == device.name

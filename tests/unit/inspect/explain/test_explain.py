@@ -19,10 +19,10 @@ from kcl.base.events import Event
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.phrases import Origin
 from kcl.generate import rows
 from kcl.inspect import inventory
 from kcl.inspect.explain import FIRST_TIME, Candidate, Texts, changes, explain, misses, nearest, texts_in
-from kcl.inspect.explain.phrases import Origin
 from kcl.inspect.explain.record import parsed
 from kcl.inspect.history import journal
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import importlib.metadata
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -50,6 +52,43 @@ def project(tmp_path: pathlib.Path) -> Project:
 
 def part(parts: list[list[str]], name: str) -> str | None:
     return dict(map(tuple, parts)).get(name)  # type: ignore[arg-type]
+
+
+class TestOwn:
+    """kcl itself counts by its Python files, and equally where it is installed and where it is a checkout."""
+
+    def own(self, root: pathlib.Path, *paths: str) -> str:
+        code = "from kcl.record.callables import distributions; print(distributions.own())"
+        packages = [path for path in sys.path if path.endswith("site-packages")]  # of what kcl needs
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *paths, *packages])}
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", code], env=environment, cwd=root.parent, text=True, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def test_checkout_and_installed(self, tmp_path: pathlib.Path) -> None:
+        """The record of an installed kcl, and its files, lead to the text of the checkout; another file does not."""
+        texts = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in (ROOT / "kcl").rglob("*.py")}
+        site = tmp_path / "site-packages"
+        lines = []
+        for name, text in texts.items():
+            path = site / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+            lines.append(f"{name},sha256={digest},{len(text)}")
+        assert self.own(site) == distributions.own()  # nothing says that it is installed
+        info = site / "kcl-0.1.0.dist-info"
+        info.mkdir()
+        record = info / "RECORD"
+        record.write_text("\n".join([*reversed(lines), "kcl/py.typed,sha256=abc,0", "../../bin/kcl,sha256=abc,9"]))
+        assert self.own(site) == distributions.own()
+        version, digest = distributions.own().split()
+        assert version == "0.1.0"
+        assert len(digest) == 64
+        record.write_text(re.sub(r"(?<=kcl/code\.py,sha256=).{43}", "A" * 43, record.read_text()))
+        assert self.own(site) != distributions.own()
 
 
 class TestInstalled:

@@ -10,10 +10,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from kcl.base.text.layout import cut
+from kcl.base.text.layout import alike, cut
 from kcl.base.text.names import dtype, of_value
 from kcl.cache.key import Difference
-from kcl.inspect.explain.lines import alike
 
 ABSENT = "absent"
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
@@ -141,7 +140,7 @@ def _distribution(name: str, difference: Difference, about: About) -> str:
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
-    """Compare "<format> <version> <record>", or "<format> checkout <content>"."""
+    """Compare "<format> <version> <digest of the files>"."""
     before, after = ((side or "").split(" ")[1:2] for side in (difference.before, difference.after))
     return "kcl itself changed" if before == after else f"kcl {' '.join(before)} -> {' '.join(after)}"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcl.cache import phrases
 from kcl.cache.key import Difference
-from kcl.inspect.explain import phrases
-from kcl.inspect.explain.phrases import About, Origin, sentence
+from kcl.cache.phrases import About, Origin, sentence
 
 ONE, OTHER = "1" * 64, "2" * 64
 RECIPE = About(

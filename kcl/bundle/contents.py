@@ -1,0 +1,143 @@
+"""The entries that a bundle takes from the layers of this process, and those that it brings into layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kcl.base import settings
+from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
+from kcl.bundle.info import CacheInfo, misfit
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.layer import Layer
+from kcl.cache.stores.base import digest_of
+from kcl.cache.verified import entry_at
+from kcl.drivers.pocl import completion
+from kcl.errors import CacheFault, DamagedEntry
+from kcl.record import proofs
+
+Contents = dict[tuple[str, str], Entry]  # by the name of the layer and the address there
+_CODE = "binary"  # the part of a program that has its code
+_DEBUG = "its debug information (-g) names directories of this machine"
+_OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
+_INCOMPLETE = "it is not complete: run kcl flush, then save again"
+
+
+def used(info: CacheInfo) -> Contents:
+    """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
+    proofs.write()
+    completion.flush()
+    found: Contents = {}
+    for kind, layer in layers.opened().items():
+        waiting = list(layer.used)
+        for address in waiting:
+            entry = _read(layer, address, info)
+            if entry is not None:
+                add(found, kind, address, entry, info)
+                unit = entry.metadata.get("unit")  # the address of the row that leads an equal result to this code
+                waiting += [unit] if unit and isinstance(unit, str) and unit not in layer.used else []
+            elif kind == settings.BINARY:
+                info.left_out.append((digest_of(address), _INCOMPLETE))
+    return found
+
+
+def add(found: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
+    """Add an entry, unless it must stay at home: `info` says so then."""
+    reason = _stays(entry) if kind == settings.BINARY else ""
+    if reason:
+        info.left_out.append((entry.key.digest, reason))
+    else:
+        found[kind, address] = entry
+
+
+def pack(found: Contents, info: CacheInfo) -> bytes:
+    """Return the bundle of entries; those above the limit are left out. Raises CacheFault above the limits of all."""
+    records = []
+    for (kind, address), entry in sorted(found.items(), key=lambda one: one[0]):
+        blob = entry.pack(in_pieces=False)
+        if len(blob) > ENTRY_LIMIT:
+            info.left_out.append((entry.key.digest, f"its size is above the limit of {ENTRY_LIMIT} bytes"))
+        else:
+            records.append(BundleRecord(kind, address, blob))
+            info.add(kind, entry)
+    data = write(records)
+    info.bytes = len(data)
+    return data
+
+
+def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
+    """Yield the verified entries of a bundle with layer and address; raises CacheFault where the bundle is damaged."""
+    for kind, address, blob in read(data):
+        if kind not in settings.LAYERS:
+            info.skipped[kind] = info.skipped.get(kind, 0) + 1
+            continue
+        try:
+            digest_of(address)
+            entry = entry_at(address, blob)
+            if (_CODE in entry.parts) != (kind == settings.BINARY):
+                raise DamagedEntry(f"this is no entry of the {kind} layer")
+        except (CacheFault, ValueError) as error:
+            info.refused.append((address[-64:], str(error)))
+        else:
+            yield kind, address, entry
+
+
+def store(data: bytes, info: CacheInfo, usable: bool = False) -> None:
+    """Publish the entries of a bundle one by one, or those `usable` here; one that is there stays if it has no less."""
+    for kind, address, entry in unpack(data, info):
+        layer, front_end = layers.layer(kind), entry.metadata.get("front_end")
+        kinds = [front_end] if front_end in layers.TABLE[kind].owners else layers.TABLE[kind].owners
+        off = [layer.off(frozenset({one})) for one in kinds]
+        if all(off):
+            info.left_out.append((entry.key.digest, f"the {kind} layer is off: {off[0]}"))
+            continue
+        if usable and (reason := misfit(kind, entry.key)):
+            info.left_out.append((entry.key.digest, reason))
+            continue
+        new = improved(_read(layer, address), entry)
+        if new is not None:
+            layer.publish(address, new)
+        info.add(kind, entry)
+
+
+def improved(before: Entry | None, entry: Entry) -> Entry | None:
+    """Return the entry that takes the place of an earlier one with the same key; None if the earlier one stays."""
+    if before is None:
+        return entry
+    proven, held = _table(entry, "proven"), _table(before, "proven")
+    if not proven.keys() <= held.keys():
+        return before.described(proven={**proven, **held})
+    more = _completeness(entry) > _completeness(before)
+    return entry if more and bool(entry.metadata.get("complete")) >= bool(before.metadata.get("complete")) else None
+
+
+def _completeness(entry: Entry) -> set[str]:
+    """Return the kernels of a program with the launch sizes that it has code for, and whether it counts as complete."""
+    listed = [(kernel, sizes) for kernel, sizes in _table(entry, "specialisations").items() if isinstance(sizes, list)]
+    return {f"{kernel} {size}" for kernel, sizes in listed for size in sizes} | (
+        {"complete"} if entry.metadata.get("complete") else set()
+    )
+
+
+def _table(entry: Entry, name: str) -> dict[str, Any]:
+    value = entry.metadata.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _read(layer: Layer, address: str, info: CacheInfo | None = None) -> Entry | None:
+    try:
+        return layer.read(address)
+    except Exception as error:  # a look-up sets it aside and says so
+        if info is not None:
+            info.refused.append((address[-64:], str(error)))
+        return None
+
+
+def _stays(entry: Entry) -> str:
+    """Return why a program stays at home; empty if it may travel."""
+    parts = dict(entry.key.parts)
+    options = f"{parts.get('options')} {parts.get('variable POCL_EXTRA_BUILD_FLAGS')}"
+    if any(word.lstrip("'\"").startswith("-g") for word in options.split()):
+        return _DEBUG
+    return _OWN_PATH if "header paths" in parts else "" if _CODE in entry.parts else _INCOMPLETE

@@ -1,0 +1,38 @@
+"""The option `--from` of commands that list entries: those of a bundle, in place of the cache."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from kcl import bundle
+from kcl.base.settings import option
+from kcl.cli import output
+
+
+@contextmanager
+def _in_place_of_the_cache(file: str) -> Iterator[None]:
+    """Have commands see the entries of a bundle, and no others."""
+    with tempfile.TemporaryDirectory(prefix="kcl-from-") as folder, option.cache_dir(folder):
+        info = bundle.load(bundle.content(file))
+        for digest, reason in [*info.refused, *info.left_out]:
+            output.complain(f"{file}: {digest[:12]}: {reason}")
+        yield
+
+
+def _see(context: click.Context, _parameter: click.Parameter, file: str | None) -> None:
+    if file is not None and not context.resilient_parsing:
+        context.with_resource(_in_place_of_the_cache(os.path.abspath(file)))
+
+
+from_bundle = click.option(
+    "--from",
+    type=click.Path(exists=True, dir_okay=False),
+    expose_value=False,
+    callback=_see,
+    help="Of a bundle that kcl save or a program made, in place of the cache.",
+)

@@ -1,0 +1,32 @@
+"""`kcl load`: store the entries of bundles in the cache."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from kcl import bundle
+from kcl.base.text.layout import counted
+from kcl.cli import output
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option("--usable", is_flag=True, help="Store only what can hit here; status 1 if that is nothing.")
+def load(files: tuple[str, ...], usable: bool) -> None:
+    """Store the entries of bundles in the cache, as `kcl save` or a program made them.
+
+    An entry that is there stays, unless the new one has more. Entries that cannot hit here are stored too, since an
+    image is built on another machine than it runs on; the command says how many these are, and why. A bundle runs code
+    as you: load those of people whose programs you would run.
+
+    Exits with 0; with 1 where nothing was stored, or a bundle is damaged.
+    """
+    found = [(file, bundle.load(bundle.content(file), usable)) for file in files]
+    for file, info in found:
+        output.say(f"{file}:\n{info}")
+        for reason, count in Counter([reason for _digest, reason in info.unusable]).items():
+            output.say(f"{counted(count, 'entry', 'entries')} cannot hit here: {reason}")
+    damaged = any(info.refused for _file, info in found)
+    raise SystemExit(output.FOUND if damaged or all(info.empty() for _file, info in found) else output.FINE)

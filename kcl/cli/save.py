@@ -1,0 +1,79 @@
+"""`kcl save`: write entries of the cache into one file."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+import click
+
+from kcl import bundle
+from kcl.base import settings
+from kcl.bundle import contents
+from kcl.bundle.info import CacheInfo
+from kcl.cache.verified import entry_at
+from kcl.cli import completion, output
+from kcl.cli.ls import complain
+from kcl.errors import DamagedEntry, meant
+from kcl.inspect import inventory, report
+from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.inspect.kernels import last_run as find_last_run
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("kernel", nargs=-1, shell_complete=completion.kernels)
+@click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
+@click.option("--last-run", is_flag=True, help="Only what the last run of a program used.")
+def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_run: bool) -> None:
+    """Save entries of the cache in FILE, for `kcl load` or `kcl.load_artifacts` on another machine.
+
+    KERNEL is a name, or a pattern such as 'mat*': without one the whole cache is saved. The code of a kernel comes with
+    its programs, and with the rows that lead to it. Entries that wait for their binary are completed first, as by
+    `kcl flush`. Programs with debug information stay at home.
+
+    Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
+    """
+    complete = report.flush()
+    faults: list[Fault] = []
+    rows = list(inventory.entries(faults=faults, all_rows=True))
+    chosen = {(one.layer, one.address) for one in (_chosen(rows, kernel, last_run) if kernel or last_run else rows)}
+    found, info = contents.Contents(), CacheInfo()
+    for layer in layer_names or settings.LAYERS:
+        for place, address, blob in inventory.blobs(layer, faults):
+            if (layer, address) in chosen:
+                try:
+                    contents.add(found, layer, address, entry_at(address, blob), info)
+                except DamagedEntry as error:
+                    faults.append(Fault(layer, place, str(error)))
+    if found:
+        bundle.write(file, found, info)
+        output.say(f"{file}:\n{info}")
+    else:
+        click.echo("no entries" + "".join([meant(name, {one.kernel for one in rows}) for name in kernel]))
+    complain(faults)
+    raise SystemExit(output.FINE if found and complete and not faults else output.FOUND)
+
+
+def _chosen(rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool) -> list[ListedEntry]:
+    """Return the entries of kernels, or of the last run, with their partners and the rows that lead to them."""
+    run = find_last_run() if last_run else None
+    ran = {stored.summary.digest for row in (run.rows if run else ()) for stored in row.stored}
+    shown = [one for one in rows if one.kind not in inventory.HIDDEN]
+    named = {
+        one.digest: inventory.launched(one)[0]
+        for one in shown
+        if (not kernels or any(fnmatch.fnmatchcase(one.kernel, name) for name in kernels))
+        and (not last_run or one.digest in ran)
+    }
+    texts = set() if last_run else set(named.values())  # a run has used both partners
+    found = [one for one in shown if one.digest in named or inventory.launched(one)[0] in texts]
+    code = [one for one in found if one.layer == settings.GENERATOR]
+    led = {digest for one in code for digest in inventory.led_by(one.key)}
+    sites = {one.recipe.site.partition(":")[0] for one in code}
+    return found + [
+        one
+        for one in rows
+        if (one.kind in inventory.LEADING and one.leads_to in led)
+        or (one.kind == inventory.PROOFS and one.kernel in sites)
+    ]

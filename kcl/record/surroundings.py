@@ -1,0 +1,37 @@
+"""The parts of a generator key that all programs of an installation share, and their values here.
+
+kcl, Python and the distributions decide whether an entry that was made elsewhere can hit here. All other parts belong
+to a program, and any program may ask for them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from kcl.cache.key import Key, Part
+from kcl.record import beside
+from kcl.record.callables import distributions, reach
+
+
+def compared(key: Key) -> tuple[Key, Key]:
+    """Return the shared parts of a key, and the same parts with their values here."""
+    here = {
+        "python": distributions.INTERPRETER,
+        "optimize": str(sys.flags.optimize),
+        "argument checks": "",
+        **{part.name: part.value for part in (*beside.parts(True), *beside.switches())},
+    }
+    before, now = [], []
+    for part in key.parts:
+        name, value = part
+        if name == "kcl" and value.isdecimal():  # a walk's key has the format of such keys, and kcl itself later
+            found: str | None = reach.FORMAT
+        elif name.startswith("distribution "):
+            found = distributions.here(name.partition(" ")[2])
+        else:
+            found = here.get(name)
+        before += [] if found is None else [part]
+        now += [Part(name, found)] if found else []
+    if "optimize" in dict(before):  # loopy generates
+        now += [part for part in beside.switches() if part not in now]
+    return Key(before), Key(now)

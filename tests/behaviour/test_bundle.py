@@ -1,0 +1,245 @@
+"""A warm cache travels: what one process saved hits in another one, of another user, place, Python and machine."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import bundled
+import pytest
+from harness import PLATFORMS, ROOT, Child
+from project import NUMBERS, Project
+
+from kcl.cache.stores.directory import Directory
+
+DRIVER = pathlib.Path(bundled.__file__)
+HITS = {("generator", "hit"), ("binary", "hit")}
+
+
+def run(child, *command, cwd=None, user=None, **variables):
+    """Run a Python command in a child process, which must end well; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        env=child.environment(**variables),
+        cwd=cwd or child.directory,
+        user=user,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+class Saved:
+    """A bundle of the driver bundled.py, with what its process said."""
+
+    def __init__(self, platform_name, folder):
+        self.platform = PLATFORMS[platform_name]
+        self.child = Child(folder)
+        self.file = folder / "saved.kclb"
+        self.said = self.drive(self.child, "save")
+
+    def drive(self, child, mode="hit", **keywords):
+        """Run the driver."""
+        return json.loads(run(child, DRIVER, self.platform, mode, self.file, **keywords).splitlines()[-1])
+
+
+_made = {}
+
+
+@pytest.fixture(scope="session")
+def saved(platform_name, tmp_path_factory):
+    """A bundle of the driver, made once for each platform."""
+    if platform_name not in _made:
+        _made[platform_name] = Saved(platform_name, tmp_path_factory.mktemp(f"saved-{platform_name}"))
+    return _made[platform_name]
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Another home, with an empty cache, in another place."""
+    folder = tmp_path / "somewhere" / "else"
+    folder.mkdir(parents=True, mode=0o700)
+    return Child(folder)
+
+
+def looks(said):
+    return {tuple(one) for one in said["looks"]}
+
+
+def _python_for(user):
+    """Return a Python of this release that another user can run; skip the test where there is none."""
+    name = "python{}.{}".format(*sys.version_info)
+    for python in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
+        with contextlib.suppress(OSError):
+            if not subprocess.run([python, "-c", "import sqlite3, lzma"], user=user, cwd="/").returncode:
+                return python
+    return pytest.skip("another user cannot run this Python")
+
+
+class TestElsewhere:
+    def test_saved(self, saved):
+        """The process that made everything saves every program, all of it usable here."""
+        assert (saved.said["programs"], saved.said["unusable"], saved.said["left out"]) == (3, [], [])
+
+    def test_whole_project(self, filled, elsewhere):
+        """Another home, project path, working directory and hash seed: all hits, no loopy, nothing from source.
+
+        Headers, include directories and build options are among the programs of the project.
+        """
+        file = elsewhere.directory / "all.kclb"
+        run(filled.project.child, "-m", "kcl", "save", file)
+        run(elsewhere, "-m", "kcl", "load", "--usable", file)
+        project = Project(elsewhere, filled.project.platform)
+        there = project.run(warm=True, cwd="/", PYTHONHASHSEED="77")
+        assert there.numbers == NUMBERS
+        assert there.set("generator") == there.set("binary") == {"hit"}
+        project.finish()
+
+    def test_another_user(self, saved, platform_name):
+        """Another user hits."""
+        if os.name != "posix" or os.geteuid() != 0:
+            pytest.skip("only root can start a process of another user")
+        with tempfile.TemporaryDirectory(prefix="kcl-other-") as name:
+            os.chmod(name, 0o755)
+            folder = pathlib.Path(name) / "home-of-another"
+            folder.mkdir(mode=0o755)
+            child = Child(folder)
+            file = shutil.copy(saved.file, folder)
+            for path in (folder, child.home, file):
+                os.chown(path, 65533, 65533)
+            python = _python_for(65533)
+            variables = child.environment(KCL_STRICT="hit")
+            variables["PYTHONPATH"] += os.pathsep + os.pathsep.join(p for p in sys.path if p.endswith("site-packages"))
+            command = [python, DRIVER, PLATFORMS[platform_name], "hit", file]
+            done = subprocess.run(command, user=65533, cwd=folder, env=variables, text=True, capture_output=True)
+            assert done.returncode == 0, done.stderr
+            said = json.loads(done.stdout.splitlines()[-1])
+        assert looks(said) == HITS
+        assert not said["loopy"]
+
+    def test_patch_release_of_python(self, saved, elsewhere):
+        """Another patch release of Python hits in the loaded entries, and in the same directory."""
+        for child in (elsewhere, saved.child):
+            said = saved.drive(child, KCL_STRICT="hit", BUNDLED_PATCH="99")
+            assert (looks(said), said["loopy"], said["unusable"]) == (HITS, False, [])
+
+    def test_before_a_fork(self, saved, elsewhere):
+        """A bundle may be loaded before a fork: no platform is asked, and the child hits."""
+        code = f"""
+            import os, sys
+            import kcl
+            info = kcl.load_artifacts({str(saved.file)!r})
+            assert "pyopencl" not in sys.modules
+            child = os.fork()
+            if not child:
+                sys.argv = ["", {saved.platform!r}, "save", "again.kclb"]
+                import bundled
+                bundled.main(*sys.argv[1:])
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            print("[]")
+            """
+        elsewhere.json(code, KCL_STRICT="hit")
+
+
+class TestMachines:
+    def test_marketing_name(self, saved, elsewhere, platform_name):
+        """On PoCL's CPU device another marketing name of the processor hits: key and address do without it."""
+        said = saved.drive(elsewhere, BUNDLED_NAME="pthread-Another(R) Processor 9000")
+        if platform_name != "pocl":
+            assert looks(said) == {("generator", "hit"), ("binary", "miss")}
+            assert "Another(R)" in said["unusable"][0]
+            return
+        assert (looks(said), said["loopy"], said["unusable"]) == (HITS, False, [])
+        names = {address.partition("/")[0] for address in Directory(elsewhere.cache / "pyopencl/kcl-binary-v1").scan()}
+        assert len(names) == 1
+        assert next(iter(names)).startswith("pocl-")
+
+    def test_another_cpu(self, saved, elsewhere, platform_name):
+        """Another CPU of LLVM misses, and the report names the part."""
+        if platform_name != "pocl":
+            pytest.skip("LLVM's name of the CPU is in the device version of PoCL")
+        said = saved.drive(elsewhere, BUNDLED_CPU="znver9")
+        assert looks(said) == {("generator", "hit"), ("binary", "miss")}
+        (reason,) = said["unusable"]
+        assert "device: version" in reason
+        assert "znver9" in reason
+
+
+def installed(folder):
+    """Install kcl below a folder as its wheel is: the package, and a record of its files."""
+    site = folder / "site-packages"
+    shutil.copytree(ROOT / "kcl", site / "kcl", ignore=shutil.ignore_patterns("__pycache__"))
+    lines = []
+    for path in sorted(site.rglob("*")):
+        if path.is_file():
+            digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
+            lines.append(f"{path.relative_to(site)},sha256={digest},{path.stat().st_size}")
+    info = site / "kcl-0.1.0.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text("\n".join([*lines, f"{info.name}/RECORD,,"]) + "\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kcl\nVersion: 0.1.0\n")
+    return site
+
+
+@pytest.mark.one_platform
+class TestSameKcl:
+    def test_checkout_and_wheel(self, saved, elsewhere):
+        """The bundle of a checkout hits for the wheel of the same files, and misses for a wheel of other files."""
+        site = installed(elsewhere.directory)
+        (elsewhere.directory / "support").mkdir()
+        driver = shutil.copy(DRIVER, elsewhere.directory / "support")
+        command = driver, saved.platform, "hit", saved.file
+        said = json.loads(run(elsewhere, *command, PYTHONPATH=str(site), KCL_STRICT="hit").splitlines()[-1])
+        assert said["kcl"].startswith(str(site))
+        assert (looks(said), said["unusable"]) == (HITS, [])
+        record = site / "kcl-0.1.0.dist-info" / "RECORD"
+        text = record.read_text()
+        start = text.index("kcl/code.py,sha256=") + len("kcl/code.py,sha256=")
+        record.write_text(text[:start] + "A" * 43 + text[start + 43 :])  # as if another file had been installed
+        said = json.loads(run(elsewhere, *command, PYTHONPATH=str(site)).splitlines()[-1])
+        assert looks(said) == {("generator", "miss"), ("binary", "hit")}
+        assert said["unusable"] == ["kcl itself changed"]
+
+
+RAW = """
+import sys
+import numpy as np, pyopencl as cl
+
+(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
+context = cl.Context(platform.get_devices()[:1])
+queue = cl.CommandQueue(context)
+x = np.ones(4, np.float32)
+buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=x)
+text = '#include "scale.h"\\nkernel void scaled(global float *x) { x[get_global_id(0)] *= SCALE; }'
+program = cl.Program(context, text).build(["-I", sys.argv[2]])
+program.scaled(queue, (4,), None, buffer)
+cl.enqueue_copy(queue, x, buffer)
+assert x.tolist() == [3, 3, 3, 3]
+"""
+
+
+def test_unchanged_program(tmp_path, elsewhere, platform_name):
+    """A program under `kcl run`, with a header and an include directory, hits elsewhere."""
+    (tmp_path / "builder").mkdir(mode=0o700)
+    builder = Child(tmp_path / "builder")
+    for child in (builder, elsewhere):
+        (child.directory / "raw.py").write_text(RAW)
+        (child.directory / "include").mkdir()
+        (child.directory / "include" / "scale.h").write_text("#define SCALE 3\n")
+    command = "raw.py", PLATFORMS[platform_name]
+    run(builder, "-m", "kcl", "run", *command, builder.directory / "include")
+    file = tmp_path / "raw.kclb"
+    run(builder, "-m", "kcl", "save", file, "--last-run")
+    run(elsewhere, "-m", "kcl", "load", "--usable", file)
+    run(elsewhere, "-m", "kcl", "run", "--strict", "hit", *command, elsewhere.directory / "include", PYTHONHASHSEED="5")

@@ -1,0 +1,320 @@
+"""kcl.bundle: save, load, and the file that a program keeps."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import kcl
+from kcl.base import process
+from kcl.bundle.format import MAGIC, BundleRecord, write
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+
+
+@kcl.kernel
+def tripled(factor=3):
+    """A kernel of OpenCL C."""
+    text = f"kernel void tripled(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
+    arguments = [kcl.Array("x", np.float32, "(4,)", "inout")]
+    return kcl.Source(text, entry="tripled", arguments=arguments, global_size="(4,)")
+
+
+def launch(queue, factor=3):
+    """Launch a kernel; return the outcomes by layer."""
+    looks = {}
+    remove = kcl.add_hook(lambda event: looks.setdefault(event.layer, event.outcome))
+    x = np.ones(4, np.float32)
+    tripled(factor)(queue, x=x)
+    queue.finish()
+    remove()
+    assert x.tolist() == [factor] * 4
+    return looks
+
+
+def of_the_cache(caught):
+    """Count the warnings of kcl; compilers warn, too."""
+    return sum(issubclass(one.category, kcl.CacheWarning) for one in caught)
+
+
+HITS = {"generator": "hit", "binary": "hit"}
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """Return a function that moves to a new, empty cache."""
+
+    def move(name="elsewhere"):
+        kcl.option.cache_dir(str(tmp_path / name))
+
+    return move
+
+
+@pytest.fixture
+def saved(queue):
+    """A bundle with one kernel."""
+    launch(queue)
+    return kcl.save_artifacts()[0]
+
+
+class TestSaveAndLoad:
+    def test_hit_elsewhere(self, queue, saved, elsewhere):
+        """What this process made is saved as bytes, and hits in another cache that loaded them."""
+        elsewhere()
+        assert launch(queue) == {"generator": "miss", "binary": "miss"}
+        elsewhere("third")
+        info = kcl.load_artifacts(saved)
+        assert (len(info.binary_artifacts), info.bytes, info.unusable, info.refused) == (1, len(saved), [], [])
+        assert info.seconds > 0
+        assert launch(queue) == HITS
+
+    def test_path(self, queue, saved, elsewhere, tmp_path):
+        """A bundle is loaded from a file by its path."""
+        (tmp_path / "one.kclb").write_bytes(saved)
+        elsewhere()
+        for path in (tmp_path / "one.kclb", str(tmp_path / "one.kclb")):
+            assert not kcl.load_artifacts(path).empty()
+        assert launch(queue) == HITS
+
+    def test_buffers(self, saved):
+        """Any bytes will do: those of a row of a database, for example."""
+        for data in (bytearray(saved), memoryview(saved)):
+            assert len(kcl.load_artifacts(data).binary_artifacts) == 1
+
+    def test_nothing(self):
+        """Without a launch the bundle is empty, and it is loaded without a warning."""
+        data, info = kcl.save_artifacts()
+        assert info.empty()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert kcl.load_artifacts(data).empty()
+
+    def test_twice(self, queue, saved, elsewhere):
+        """Saved twice, or loaded and saved, a bundle has the same bytes."""
+        assert kcl.save_artifacts()[0] == saved
+        elsewhere()
+        kcl.load_artifacts(saved)
+        assert kcl.save_artifacts()[0] == saved
+        launch(queue)
+        assert kcl.save_artifacts()[0] == saved
+
+    def test_only_what_was_used(self, queue, elsewhere):
+        """A later process saves what it used, not the whole cache."""
+        launch(queue)
+        launch(queue, 5)
+        both, _info = kcl.save_artifacts()
+        elsewhere()
+        kcl.load_artifacts(both)
+        process.reset()
+        elsewhere()
+        launch(queue, 5)
+        info = kcl.save_artifacts()[1]
+        assert (len(info.binary_artifacts), len(kcl.entries("binary"))) == (1, 2)
+
+    def test_names_of_torch(self, saved):
+        """The functions with the names of torch return None where torch's do."""
+        data, info = kcl.save_cache_artifacts()
+        assert (data, info.empty()) == (saved, False)
+        assert kcl.load_cache_artifacts(saved).artifacts == info.artifacts
+        process.reset()
+        assert kcl.save_cache_artifacts() is None
+        assert kcl.load_cache_artifacts(write([])) is None
+
+    def test_debug_information_stays_at_home(self, queue):
+        """A program with debug information is not saved, and the report names the reason; its code is."""
+        text = "kernel void one(global float *x) { x[get_global_id(0)] = 1; }"
+        arguments = [kcl.Array("x", np.float32, "(4,)", "out")]
+
+        @kcl.kernel
+        def one():
+            return kcl.Source(text, entry="one", arguments=arguments, global_size="(4,)", build_options=["-g"])
+
+        one()(queue)
+        info = kcl.save_artifacts()[1]
+        assert info.binary_artifacts == []
+        assert [reason for _digest, reason in info.left_out] == [
+            "its debug information (-g) names directories of this machine"
+        ]
+        assert info.generator_artifacts
+
+    def test_in_the_middle(self, queue, saved, elsewhere):
+        """A bundle may be loaded in the middle of a run, from several threads at once."""
+        elsewhere()
+        launch(queue, 7)
+        threads = [threading.Thread(target=kcl.load_artifacts, args=(saved,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        assert launch(queue, 9)
+        for thread in threads:
+            thread.join()
+        assert launch(queue) == HITS
+
+
+def flipped(data):
+    return data[:100] + bytes([data[100] ^ 1]) + data[101:]
+
+
+@pytest.mark.one_platform
+class TestBadInput:
+    @pytest.mark.faults
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda _data: b"", "no bundle of kcl.*save it or copy it again"),
+            (lambda data: data[:-5], "the digest over the bundle does not fit"),
+            (flipped, "the digest over the bundle does not fit"),
+            (lambda data: data[:8] + b"\2" + data[9:], "format 2.*install a later kcl"),
+        ],
+        ids=["empty", "cut", "flipped", "later"],
+    )
+    def test_one_warning(self, saved, change, words, monkeypatch):
+        """Bytes that are no bundle are one warning with the cure, and the report names it; strict, an error."""
+        with pytest.warns(kcl.CacheWarning, match=words) as caught:
+            info, _again = [kcl.load_artifacts(change(saved)) for _turn in range(2)]
+        assert of_the_cache(caught) == 1
+        assert info.empty()
+        assert info.refused[0][0] == "bundle"
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        with pytest.raises(kcl.CacheFault, match=words.partition(".*")[0]):
+            kcl.load_artifacts(change(saved))
+
+    @pytest.mark.faults
+    def test_part_of_a_bundle(self):
+        """A bad entry is one warning and is named; the others come."""
+        good, bad = (Entry(Key([("n", name)]), {}, {}) for name in ("good", "bad"))
+        records = [BundleRecord("generator", good.key.digest, one.pack()) for one in (good, bad)]
+        with pytest.warns(kcl.CacheWarning, match="1 refused, first .*another key"):
+            info = kcl.load_artifacts(write(records))
+        assert (len(info.refused), info.generator_artifacts) == (1, [good.key.digest])
+
+    def test_missing_file(self, tmp_path):
+        """A file that cannot be read raises what `open` raises."""
+        with pytest.raises(FileNotFoundError):
+            kcl.load_artifacts(tmp_path / "nothing")
+        with pytest.raises(IsADirectoryError):
+            kcl.load_artifacts(tmp_path)
+
+    @pytest.mark.faults
+    def test_other_file(self):
+        """Of a file that is no bundle only the first bytes are read."""
+        with pytest.warns(kcl.CacheWarning, match="no bundle"):
+            assert kcl.load_artifacts("/dev/zero").empty()
+
+    @pytest.mark.faults
+    def test_unusable_cache(self, queue, saved, tmp_path):
+        """In a cache that cannot be written the entries stay in memory for this process, with one warning."""
+        (tmp_path / "file").write_text("")
+        kcl.option.cache_dir(str(tmp_path / "file" / "cache"))
+        with pytest.warns(kcl.CacheWarning):
+            assert not kcl.load_artifacts(saved).empty()
+        assert launch(queue) == HITS
+
+
+@pytest.mark.one_platform
+class TestArtifacts:
+    def test_file(self, queue, elsewhere, tmp_path):
+        """The file is made by the first run, and a run elsewhere that finds it hits and leaves it as it is."""
+        file = tmp_path / "app.kclb"
+        with kcl.artifacts(file) as info:
+            launch(queue)
+        assert info.empty()
+        status = file.stat()
+        assert stat.S_IMODE(status.st_mode) & 0o022 == 0
+        elsewhere()
+        with kcl.artifacts(file) as info:
+            assert not info.empty()
+            assert launch(queue) == HITS
+        assert (file.stat().st_ino, file.stat().st_mtime_ns) == (status.st_ino, status.st_mtime_ns)
+
+    def test_grows(self, queue, elsewhere, tmp_path):
+        """The file keeps what it held and gets what a run adds; an error in the block does not lose that."""
+        file = tmp_path / "app.kclb"
+        with kcl.artifacts(file):
+            launch(queue)
+        process.reset()
+        elsewhere()
+        with suppress(ZeroDivisionError), kcl.artifacts(file):
+            launch(queue, 5)
+            raise ZeroDivisionError
+        elsewhere("third")
+        assert len(kcl.load_artifacts(file).binary_artifacts) == 2
+
+    def test_working_directory(self, queue, tmp_path, monkeypatch):
+        """A relative path is that of the beginning of the block."""
+        monkeypatch.chdir(tmp_path)
+        os.mkdir("other")
+        with kcl.artifacts("app.kclb"):
+            launch(queue)
+            monkeypatch.chdir("other")
+        assert (tmp_path / "app.kclb").exists()
+        assert os.listdir(tmp_path / "other") == []
+
+    def test_nothing_used(self, tmp_path):
+        """A run that uses nothing makes no file."""
+        with kcl.artifacts(tmp_path / "app.kclb"):
+            pass
+        assert list(tmp_path.glob("app*")) == []
+
+    @pytest.mark.faults
+    def test_loose_file(self, queue, saved, tmp_path):
+        """A file that others can write is ignored and left alone, with one warning that says so."""
+        file = tmp_path / "app.kclb"
+        file.write_bytes(saved)
+        file.chmod(0o666)
+        process.reset()
+        with pytest.warns(kcl.CacheWarning, match="leaves .* alone.*others can write it.*name a file that") as caught:
+            with kcl.artifacts(file) as info:
+                launch(queue, 5)
+        assert of_the_cache(caught) == 1
+        assert info.empty()
+        assert file.read_bytes() == saved
+
+    @pytest.mark.faults
+    @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="needs root, to give a file to another user")
+    def test_file_of_another_user(self, queue, saved, tmp_path):
+        """A file of another user is ignored and left alone."""
+        file = tmp_path / "app.kclb"
+        file.write_bytes(saved)
+        os.chown(file, 4321, 4321)
+        with pytest.warns(kcl.CacheWarning, match="belongs to uid 4321"):
+            with kcl.artifacts(file) as info:
+                launch(queue, 5)
+        assert info.empty()
+        assert file.read_bytes() == saved
+
+    @pytest.mark.faults
+    def test_unwritable(self, queue, tmp_path):
+        """A place that cannot be written is one warning."""
+        with pytest.warns(kcl.CacheWarning, match="leaves .* alone") as caught:
+            with kcl.artifacts(tmp_path / "nowhere" / "app.kclb"):
+                launch(queue)
+        assert of_the_cache(caught) == 1
+
+    @pytest.mark.faults
+    def test_damaged_and_later(self, queue, saved, tmp_path):
+        """A damaged file is made anew; a file of a later format is left alone."""
+        damaged, later = tmp_path / "damaged.kclb", tmp_path / "later.kclb"
+        damaged.write_bytes(flipped(saved))
+        later.write_bytes(MAGIC + b"\2" + bytes(60))
+        for file in (damaged, later):
+            with pytest.warns(kcl.CacheWarning):
+                with kcl.artifacts(file):
+                    launch(queue)
+        assert not kcl.load_artifacts(damaged).empty()
+        assert later.read_bytes() == MAGIC + b"\2" + bytes(60)
+
+    @pytest.mark.faults
+    def test_strict(self, tmp_path, monkeypatch):
+        """Under KCL_STRICT=fault a bad file raises."""
+        file = tmp_path / "app.kclb"
+        file.write_bytes(b"no bundle")
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        with pytest.raises(kcl.CacheFault, match="no bundle"):
+            with kcl.artifacts(file):
+                pass

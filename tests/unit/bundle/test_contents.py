@@ -1,0 +1,212 @@
+"""kcl.bundle.contents: what a bundle takes from the layers, and what it brings into them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl.bundle import contents
+from kcl.bundle.format import BundleRecord, write
+from kcl.bundle.info import CacheInfo
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cache.stores.base import address
+
+
+def row(number: int, **metadata) -> Entry:
+    """Return a row of the generator layer."""
+    return Entry(Key([Part("number", str(number))]), {"front_end": "loopy", **metadata}, {"source.cl": b"kernel"})
+
+
+def program(number: int, *parts: tuple[str, str], binary: bytes = b"code", **metadata) -> Entry:
+    """Return an entry of the binary layer."""
+    key = Key([Part("options", ""), *parts, Part("number", str(number))])
+    return Entry(key, {"kernel": "k", "complete": True, **metadata}, {"binary": binary} if binary else {})
+
+
+def place(entry: Entry) -> str:
+    return address(entry.key.digest, "pocl-znver3", "k")
+
+
+def bundle(*records: tuple[str, str, Entry]) -> bytes:
+    return write([BundleRecord(kind, at, entry.pack(in_pieces=False)) for kind, at, entry in records])
+
+
+def taken(info: CacheInfo) -> dict[tuple[str, str], Entry]:
+    """Return what this process used."""
+    return contents.used(info)
+
+
+class TestUsed:
+    def test_hits_and_new_entries(self):
+        """Entries that were published, found by a look-up, and read for a program made ahead are used; no others."""
+        entries = [row(number) for number in range(4)]
+        for entry in entries:
+            layers.generator().publish(entry.key.digest, entry)
+        layers.reset()
+        layer = layers.generator()
+        assert taken(CacheInfo()) == {}
+        layer.publish(entries[0].key.digest, entries[0])
+        layer.look_up(entries[1].key.digest, entries[1].key)
+        layer.read(entries[2].key.digest)
+        wanted = {("generator", entry.key.digest): entry for entry in entries[:3]}
+        assert taken(CacheInfo()) == wanted
+
+    def test_gone(self):
+        """An entry that was used and is gone is left out; a program whose entry never came is named."""
+        layers.generator().publish(row(1).key.digest, row(1))
+        layers.generator().delete(row(1).key.digest)
+        layers.binary().look_up(place(program(1)), program(1).key)
+        info = CacheInfo()
+        assert taken(info) == {}
+        assert info.left_out == [(program(1).key.digest, "it is not complete: run kcl flush, then save again")]
+
+    def test_row_of_an_equal_result(self):
+        """The row that leads an equal result to code comes along, though a warm run does not look at it."""
+        unit = row(2)
+        code = row(1, unit=unit.key.digest)
+        for entry in (code, unit):
+            layers.generator().publish(entry.key.digest, entry)
+        layers.reset()
+        layers.generator().look_up(code.key.digest, code.key)
+        assert {at for _kind, at in taken(CacheInfo())} == {code.key.digest, unit.key.digest}
+
+    @pytest.mark.parametrize(
+        ("parts", "words"),
+        [
+            ([("options", "-cl-fast-relaxed-math -g")], "debug information"),
+            ([("options", "'-gline-tables-only' -DA")], "debug information"),
+            ([("options", ""), ("variable POCL_EXTRA_BUILD_FLAGS", "-g")], "debug information"),
+            ([("options", ""), ("header paths", "1" * 64)], "__FILE__"),
+        ],
+    )
+    def test_stays_at_home(self, parts, words):
+        """A program that names directories of its builder stays at home, and the report says why."""
+        entry = Entry(Key(parts), {}, {"binary": b"code"})
+        found, info = contents.Contents(), CacheInfo()
+        contents.add(found, "binary", place(entry), entry, info)
+        assert found == {}
+        ((digest, reason),) = info.left_out
+        assert digest == entry.key.digest
+        assert words in reason
+
+    def test_travels(self):
+        """A program with other options travels, also with those that only look like debug information."""
+        for options in ("-DG=-1", "-cl-mad-enable", "-DNAME='x -y'"):
+            found, entry = contents.Contents(), Entry(Key([("options", options)]), {}, {"binary": b"code"})
+            contents.add(found, "binary", place(entry), entry, CacheInfo())
+            assert len(found) == 1
+
+    def test_too_large(self, monkeypatch):
+        """An entry above the limit is left out."""
+        monkeypatch.setattr(contents, "ENTRY_LIMIT", 1000)
+        entries = [program(1), program(2, binary=bytes(1000))]
+        info = CacheInfo()
+        contents.pack({("binary", place(one)): one for one in entries}, info)
+        assert info.binary_artifacts == [program(1).key.digest]
+        assert [digest for digest, _reason in info.left_out] == [entries[1].key.digest]
+
+
+class TestStore:
+    def test_entries(self):
+        """Entries are published in the layer of their kind, and count as used."""
+        entries = {("generator", row(1).key.digest): row(1), ("binary", place(program(1))): program(1)}
+        info = CacheInfo()
+        contents.store(bundle(*[(*at, entry) for at, entry in entries.items()]), info)
+        assert info.artifacts == {"binary": [program(1).key.digest], "generator": [row(1).key.digest]}
+        assert taken(CacheInfo()) == entries
+        layers.reset()
+        assert layers.binary().read(place(program(1))) == program(1)
+
+    def test_the_same_bytes_again(self):
+        """What was loaded is saved as the same bytes, also where it was there before."""
+        data = bundle(("generator", row(1).key.digest, row(1)), ("binary", place(program(1)), program(1)))
+        for _turn in range(2):
+            contents.store(data, CacheInfo())
+            assert contents.pack(taken(CacheInfo()), CacheInfo()) == data
+            layers.reset()
+
+    def test_wrong_address(self):
+        """An entry whose key does not fit its address is refused, and so is an address that is none; others come."""
+        entries = [("generator", at, row(1)) for at in (row(2).key.digest, "../../etc/passwd", "x")]
+        info = CacheInfo()
+        contents.store(bundle(*entries, ("generator", row(3).key.digest, row(3))), info)
+        assert info.generator_artifacts == [row(3).key.digest]
+        assert len(info.refused) == 3
+        assert not any(layers.generator().read(one.key.digest) for one in (row(1), row(2)))
+
+    def test_wrong_layer(self):
+        """A row among programs and a program among rows are refused."""
+        info = CacheInfo()
+        contents.store(bundle(("binary", place(row(1)), row(1)), ("generator", place(program(1)), program(1))), info)
+        assert info.empty()
+        assert sorted(reason for _digest, reason in info.refused) == [
+            "this is no entry of the binary layer",
+            "this is no entry of the generator layer",
+        ]
+
+    def test_unknown_kind(self):
+        """Records of an unknown kind are skipped and counted, whatever they hold."""
+        data = write([BundleRecord("shapes", "anything", b"?"), BundleRecord("shapes", "else", b""), *()])
+        info = CacheInfo()
+        contents.store(data, info)
+        assert (info.skipped, info.refused, info.empty()) == ({"shapes": 2}, [], True)
+
+    def test_strange_metadata(self):
+        """Metadata of any form is no fault: it decides nothing before a look-up."""
+        layers.binary().publish(place(program(1)), program(1, specialisations={"k": ["1"]}))
+        for number, sizes in enumerate((7, {"k": 7}, {"k": [{}, []]}, [])):
+            strange = program(1, specialisations=sizes, proven=[], complete="yes", unit=["../.."])
+            rows = [row(number, unit=7, proven=7), row(10 + number, unit="../../x")]
+            info = CacheInfo()
+            records = [("generator", one.key.digest, one) for one in rows]
+            contents.store(bundle(("binary", place(strange), strange), *records), info)
+            assert (info.refused, len(info.generator_artifacts)) == ([], 2)
+        assert len(taken(CacheInfo())) == 9
+
+    @pytest.mark.parametrize(
+        ("variable", "stored"),
+        [("KCL_NO_CACHE", []), ("LOOPY_NO_CACHE", ["binary", "opencl"]), ("PYOPENCL_NO_CACHE", ["loopy"])],
+    )
+    def test_layer_that_is_off(self, monkeypatch, variable, stored):
+        """What belongs to a layer that is off is not stored; the report names the switch."""
+        monkeypatch.setenv(variable, "1")
+        named = {"loopy": row(1), "opencl": row(2, front_end="opencl"), "binary": program(1)}
+        records = [("binary" if name == "binary" else "generator", place(one), one) for name, one in named.items()]
+        info = CacheInfo()
+        contents.store(bundle(*records), info)
+        found = {digest for digests in info.artifacts.values() for digest in digests}
+        assert sorted(name for name, one in named.items() if one.key.digest in found) == stored
+        assert all(variable in reason for _digest, reason in info.left_out)
+        assert len(info.left_out) == 3 - len(stored)
+
+
+class TestImproved:
+    def test_stays(self):
+        """An entry that is there stays, also beside one with the same code and another time."""
+        before = program(1, created=1, specialisations={"k": ["8-1-1"]})
+        assert contents.improved(before, program(1, created=2, specialisations={"k": ["8-1-1"]})) is None
+        assert contents.improved(row(1), row(1, created=2)) is None
+
+    def test_more_code(self):
+        """A program with the same code and more takes its place; one with less, or with other code, does not."""
+        sizes = [{"k": ["8-1-1"]}, {"k": ["8-1-1", "4-1-1"]}, {"k": ["2-1-1"]}, {"k": ["8-1-1"], "l": ["8-1-1"]}]
+        less, more, other, wider = [program(1, specialisations=one) for one in sizes]
+        assert contents.improved(less, more) is more
+        assert contents.improved(less, wider) is wider
+        assert contents.improved(more, less) is None
+        assert contents.improved(less, other) is None
+
+    def test_complete(self):
+        """A complete program takes the place of a provisional one, never the reverse."""
+        complete, provisional = program(1), program(1, complete=False, specialisations={"k": ["8-1-1"]})
+        assert contents.improved(program(1, complete=False), complete) is complete
+        assert contents.improved(complete, provisional) is None
+
+    def test_proofs(self):
+        """Proofs are added to those that are there."""
+        before, new = row(1, proven={"a": [], "b": []}), row(1, proven={"b": [], "c": []})
+        found = contents.improved(before, new)
+        assert found is not None
+        assert found.metadata["proven"].keys() == {"a", "b", "c"}
+        assert contents.improved(found, new) is None

@@ -1,0 +1,85 @@
+"""kcl load: the entries of bundles, stored in the cache."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+import kcl
+from kcl import option
+from kcl.bundle import contents
+from kcl.bundle.info import CacheInfo
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.cli import main
+
+pytestmark = pytest.mark.one_platform
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+@pytest.fixture
+def file(cache, tmp_path):
+    """A bundle of one kernel of a real run; the cache is another, empty one then."""
+    path = tmp_path / "typed.kclb"
+    assert cache.binary_of("typed")
+    assert run("save", path, "typed").exit_code == 0
+    option.cache_dir(str(tmp_path / "elsewhere"))
+    return path
+
+
+@pytest.fixture
+def foreign(file):
+    """The same bundle as another Python and another driver would make it."""
+    changed = {}
+    for kind, address, entry in contents.unpack(file.read_bytes(), CacheInfo()):
+        parts = [Part(one.name, "other") if one.name in ("python", "driver") else one for one in entry.key.parts]
+        new = Entry(Key(parts), entry.metadata, entry.parts)
+        changed[kind, address[:-64] + new.key.digest] = new
+    path = file.with_name("foreign.kclb")
+    path.write_bytes(contents.pack(changed, CacheInfo()))
+    return path
+
+
+def test_stored(file):
+    """The entries are stored; the command prints what came."""
+    done = run("load", file)
+    assert done.exit_code == 0, done.output
+    assert "cannot hit here" not in done.output
+    assert {one.kernel for one in kcl.entries()} == {"typed"}
+
+
+def test_foreign(file, foreign):
+    """Entries that cannot hit here are stored too, and the command says why; with --usable they are not."""
+    done = run("load", foreign, file)
+    assert done.exit_code == 0
+    assert "cannot hit here: Python: other -> " in done.output
+    assert "cannot hit here: device: driver other -> " in done.output
+    assert len(kcl.entries("binary")) == 2
+
+
+def test_usable(file, foreign):
+    """With --usable only what can hit here is stored; the status is 1 if that is nothing."""
+    assert run("load", "--usable", foreign).exit_code == 1
+    assert kcl.entries() == []
+    done = run("load", "--usable", foreign, file)
+    assert done.exit_code == 0
+    assert "device: driver other -> " in done.output
+    assert len(kcl.entries("binary")) == 1
+
+
+def test_damaged(file):
+    """A damaged file is status 1, and the others are loaded."""
+    damaged = file.with_name("damaged.kclb")
+    damaged.write_bytes(file.read_bytes()[:-1])
+    done = run("load", damaged, file)
+    assert done.exit_code == 1
+    assert "refused: 1 entry: the digest over the bundle does not fit its bytes" in done.output
+    assert len(kcl.entries("binary")) == 1
+
+
+def test_missing(tmp_path):
+    """A file that is not there is a wrong use."""
+    assert run("load", tmp_path / "nothing.kclb").exit_code == 2

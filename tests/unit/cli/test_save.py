@@ -1,0 +1,86 @@
+"""kcl save: entries of the cache in one file."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from kcl import option
+from kcl.base import settings
+from kcl.bundle import contents
+from kcl.bundle.info import CacheInfo
+from kcl.cli import main
+from kcl.inspect import inventory
+
+pytestmark = pytest.mark.one_platform
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def held(file):
+    """Return the entries in a file, by layer and address."""
+    return {(kind, at): entry for kind, at, entry in contents.unpack(file.read_bytes(), CacheInfo())}
+
+
+def kernels(file, layer="binary"):
+    return {entry.metadata["kernel"] for (kind, _at), entry in held(file).items() if kind == layer}
+
+
+def test_whole_cache(cache, tmp_path):
+    """Without a choice the file holds every entry of the cache, and the command prints a table."""
+    file = tmp_path / "all.kclb"
+    done = run("save", file)
+    assert done.exit_code == 0, done.output
+    assert {at for _kind, at in held(file)} == {one.address for one in inventory.entries(all_rows=True)}
+    assert "binary" in done.output
+    assert not cache.quarantined
+
+
+@pytest.mark.usefixtures("cache")
+def test_kernels(tmp_path):
+    """Of the named kernels the file holds code, programs, and the rows that lead there; a pattern names several."""
+    file = tmp_path / "some.kclb"
+    assert run("save", file, "typed", "from_*").exit_code == 0
+    names = {"typed", "from_global", "from_class", "from_file"}
+    assert kernels(file) == names
+    code = {"function", "row", "base", "proven"}
+    kinds = {kind for (_layer, _at), entry in held(file).items() for kind in code & entry.metadata.keys()}
+    assert kinds == code
+
+
+@pytest.mark.usefixtures("cache")
+def test_layer(tmp_path):
+    """With a layer, only its entries."""
+    file = tmp_path / "programs.kclb"
+    assert run("save", file, "typed", "--layer", "binary").exit_code == 0
+    assert {kind for kind, _at in held(file)} == {"binary"}
+
+
+def test_last_run(copy, tmp_path):
+    """Of the last run, only what that used."""
+    last = copy.run("inputs", warm=True)
+    file = tmp_path / "last.kclb"
+    assert run("save", file, "--last-run").exit_code == 0
+    assert kernels(file) == set(last.outcomes("binary"))
+    assert len(kernels(file)) < len(list(inventory.summaries(settings.BINARY)))
+    option.cache_dir(str(tmp_path / "elsewhere"))
+    assert run("load", file).exit_code == 0
+
+
+@pytest.mark.usefixtures("cache")
+def test_no_such_kernel(tmp_path):
+    """A kernel that is not there is an error with the nearest name, and no file is made."""
+    done = run("save", tmp_path / "none.kclb", "tpyed")
+    assert done.exit_code == 1
+    assert "no entries (did you mean 'typed'" in done.output
+    assert list(tmp_path.glob("*.kclb")) == []
+
+
+@pytest.mark.usefixtures("cache")
+def test_unwritable(tmp_path):
+    """A file that cannot be written is an error in a line."""
+    done = run("save", tmp_path / "nowhere" / "all.kclb")
+    assert done.exit_code == 1
+    assert "No such file" in done.output
