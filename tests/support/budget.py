@@ -20,7 +20,7 @@ ROOMS = {
     "record": 7497,
     "generate": 2753,
     "build": 1869,
-    "drivers": 2699,
+    "drivers": 2710,
     "bundle": 550,
     "inspect": 4870,
     "workers": 480,
