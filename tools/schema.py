@@ -99,7 +99,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("since", "number", "when the first of them was asked for; 0 where none waits"),
                 Field("helper", "boolean", "whether a helper process is at it"),
                 Field("elsewhere", "object", "how many wait for a device that this machine lacks, by its name"),
-                Field("words", "list of strings", "the same as sentences, with what completes them"),
+                Field("words", "list of string", "the same as sentences, with what completes them"),
             ),
             late=(
                 Field("time", "number", "when that was found last"),

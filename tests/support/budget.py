@@ -20,12 +20,12 @@ ROOMS = {
     "record": 7497,
     "generate": 2753,
     "build": 1869,
-    "drivers": 2699,
+    "drivers": 2710,
     "bundle": 550,
-    "inspect": 4914,
+    "inspect": 4870,
     "workers": 480,
     "integrations": 1040,
-    "cli": 2244,
+    "cli": 2232,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 87
