@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,8 @@ def entry_of(
 ) -> Entry:
     """Describe a program that was built in `seconds`, for a launch of these shapes; its binary is not in it."""
     device = slot.device
-    for directory in slot.options.directories:  # the log names a header by its place here
-        log = log.replace(directory.rstrip("/") + "/", "")
+    for directory in sorted(filter(os.path.isabs, slot.options.directories), key=len, reverse=True):
+        log = log.replace(directory, os.path.basename(directory) or directory)  # the log names headers by their place
     metadata = {
         "kernel": text.kernel,
         "kernels": list(text.kernels),

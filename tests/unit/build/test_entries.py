@@ -32,3 +32,13 @@ def test_launch(context):
     """The shapes of the launch are in it, where they are known."""
     assert described(context, {"n": {"python": "4"}})[1].metadata["launch"] == {"n": {"python": "4"}}
     assert described(context, {})[1].metadata["launch"] == {}
+
+
+def test_log_names_no_directory(context, tmp_path):
+    """The log names a header by its include directory's name, not by the place of that."""
+    text = TEXT._replace(options=(f"-I{tmp_path}",))
+    driver = drivers.of(context)
+    (slot,) = Build(context, driver).slots(text)
+    log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
+    written = entry_of(text, slot, log, 0.5, None, driver).parts["build.log"].decode()
+    assert written == f"Options: -I{tmp_path.name} -Iother\n{tmp_path.name}/seven.h:2:2: warning"
