@@ -22,7 +22,8 @@ def main(mode: str, count: str = "0", file: str = "") -> None:
         return
     import kcl
 
-    checksum = ""
+    checksum, outcomes = "", []
+    kcl.add_hook(lambda event: outcomes.append(event.outcome))
     if mode == "load":
         began = time.process_time()
         info = kcl.load_artifacts(file)
@@ -37,8 +38,12 @@ def main(mode: str, count: str = "0", file: str = "") -> None:
         data, info = kcl.save_artifacts()
         seconds = time.process_time() - began
         pathlib.Path(file).write_bytes(data)
-    missed = sum(row[kind] for row in kcl.stats().values() for kind in ("misses", "bypassed", "errors"))
-    found = {"cpu": seconds, "checksum": checksum, "programs": len(info.binary_artifacts), "missed": missed}
+    found = {
+        "cpu": seconds,
+        "checksum": checksum,
+        "programs": len(info.binary_artifacts),
+        "missed": len(outcomes) - outcomes.count("hit"),
+    }
     print(json.dumps(found | {"loopy": "loopy" in sys.modules}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 def entry_of(text: ProgramText, slot: ProgramSlot, log: str, seconds: float, driver: Driver) -> Entry:
     """Describe a program that was built in `seconds`; its binary is not in it."""
     device = slot.device
-    for directory in slot.options.directories:  # the log names a header by its place here
-        log = log.replace(directory.rstrip("/") + "/", "")
+    for directory in sorted(filter(os.path.isabs, slot.options.directories), key=len, reverse=True):
+        log = log.replace(directory, os.path.basename(directory) or directory)  # the log names headers by their place
     metadata = {
         "kernel": text.kernel,
         "kernels": list(text.kernels),

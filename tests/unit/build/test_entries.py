@@ -25,3 +25,13 @@ def test_facts(context):
     assert entry.parts == {"source.cl": TEXT.source.encode("utf-8", "surrogatepass"), "build.log": b"a log"}
     assert entry.metadata["device"] == {"name": device.name, "driver": device.driver_version}
     assert (entry.metadata["kernels"], entry.metadata["seconds"]) == (["add"], 0.5)
+
+
+def test_log_names_no_directory(context, tmp_path):
+    """The log names a header by its include directory's name, not by the place of that."""
+    text = TEXT._replace(options=(f"-I{tmp_path}",))
+    driver = drivers.of(context)
+    (slot,) = Build(context, driver).slots(text)
+    log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
+    written = entry_of(text, slot, log, 0.5, driver).parts["build.log"].decode()
+    assert written == f"Options: -I{tmp_path.name} -Iother\n{tmp_path.name}/seven.h:2:2: warning"

@@ -160,7 +160,8 @@ class TestExecutors:
             typed().executor(other)(other, a=FIRST)
             with pytest.raises(cl.LogicError, match="queue is of another context than the executor") as raised:
                 run(other, a=FIRST)
-            assert raised.value.code == cl.status_code.INVALID_CONTEXT
+            # Intel's runtime looks at the buffers first
+            assert raised.value.code in (cl.status_code.INVALID_CONTEXT, cl.status_code.INVALID_MEM_OBJECT)
 
     @pytest.mark.timeout(60)
     def test_beside_a_call_of_loopy(self, queue, monkeypatch):
