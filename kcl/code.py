@@ -50,7 +50,8 @@ class Invoker(NamedTuple):
     `packed` maps an argument that the caller gives as one object array to the arguments of its parts: a list of
     (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their field layout.
     `inferred` holds the dtypes that the front end found for open arguments of the recipe. `shown` is the place where
-    the user wants to see the OpenCL C (True: printed; a path: written there), and whether in colours.
+    the user wants to see the OpenCL C (True: printed; a path: written there), and whether in colours. `warned` lists
+    the warnings that the front end gave as it generated the code, with the fields of `kcl.record.proofs.WarningFact`.
     """
 
     front_end: str
@@ -61,6 +62,7 @@ class Invoker(NamedTuple):
     packed: Packed
     dtypes: list[tuple[str, Any]]
     shown: tuple[bool | str, bool] = (False, False)
+    warned: tuple[tuple[str, str, str, str, int], ...] = ()
 
 
 class Code(NamedTuple):

@@ -180,6 +180,10 @@ class Line:
         ready: LaunchableCode = obtain(self.generate, given, lead)
         if ready.code.invoker.shown[0]:
             show(ready.code)
+        if ready.code.invoker.warned:
+            from kcl.record import recorder
+
+            recorder.warn_again(ready.code.invoker.warned)
         # Launchers of the same code were built with the headers of that moment; these may have changed.
         headers = build.headers_digest(ready.code.text)
         headers += self._token if build.keeps_state(ready.code.text) else ""

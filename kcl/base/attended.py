@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Finder:
-    """A finder in front of all others: the others find the modules that it `attends`, and `run` runs each of these.
+    """A finder in front of others, which find the modules that it `attends`; `run` runs each of these.
 
     `run` gets the module and the module's own loader, and calls the loader's `exec_module`.
     """
@@ -34,7 +34,9 @@ class Finder:
         """Return the specification of the other finders, with a loader that lets `run` run the module."""
         if not self._attends(fullname):
             return None
-        others = [getattr(finder, "find_spec", None) for finder in sys.meta_path if finder is not self]
+        finders = list(sys.meta_path)
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders  # one of those may be like this one
+        others = [getattr(finder, "find_spec", None) for finder in behind]
         specs = (find(fullname, path, target) for find in others if find is not None)
         found: Any = next((spec for spec in specs if spec is not None), None)
         if found is not None and hasattr(found.loader, "exec_module"):

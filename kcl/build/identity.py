@@ -43,7 +43,7 @@ _BUILD_ID_NOTE = 3
 
 
 def identity(device: cl.Device) -> tuple[Part, ...]:
-    """Return the parts of a key that identify the device of a binary.
+    """Return the parts of a key that identify the device of a binary; they stay the same in a process.
 
     Takes about half a millisecond; thread-safe. Never raises for a fact that cannot be had: it counts as "unknown".
     """
@@ -63,8 +63,12 @@ def identity(device: cl.Device) -> tuple[Part, ...]:
     ]
     if _is_cpu(device):
         parts.append(Part("cpu features", cpu_features()))
-    parts.extend(Part(f"variable {name}", value) for name, value in caches.code_variables())
     return tuple(parts)
+
+
+def variables() -> tuple[Part, ...]:
+    """Return the parts for the variables that drivers read as they build, as of now."""
+    return tuple([Part(f"variable {name}", value) for name, value in caches.code_variables()])
 
 
 def cpu_features(file: str = "/proc/cpuinfo") -> str:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
+from kcl import caches
 from kcl.base import events, process, spans
 from kcl.build import compiler
+from kcl.build.identity import variables
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options, names_later_language
 from kcl.build.program_key import ProgramSlot, header_parts, headers_in, may_read, slots_of
@@ -171,17 +173,21 @@ class Build(Stage[BuildRequest]):
 
     def slots(self, text: ProgramText) -> list[ProgramSlot]:
         """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
-        devices = [(*device, parts) for device, parts in zip(self.devices, self.identities, strict=True)]
+        now = variables()
+        devices = [(*device, (*parts, *now)) for device, parts in zip(self.devices, self.identities, strict=True)]
         return slots_of(text, self.options(text.options), devices, not self.layer.off())
 
     def headers_digest(self, text: ProgramText) -> str:
-        """Digest the content of the headers: empty without headers, new every time where it cannot be known."""
-        if not may_read(text.source):
-            return ""
-        try:
-            parts = header_parts(text.source, self.options(text.options))
-        except UnknownInput:
-            parts = [Part("unknown", os.urandom(16).hex())]
+        """Digest what a build reads beside the text now: headers, and variables of drivers; empty if there are none.
+
+        New every time if the headers cannot be known.
+        """
+        parts = [*variables()]
+        if may_read(text.source):
+            try:
+                parts += header_parts(text.source, self.options(text.options))
+            except UnknownInput:
+                parts.append(Part("unknown", os.urandom(16).hex()))
         return Key(parts).digest if parts else ""
 
     def keeps_state(self, text: ProgramText) -> bool:
@@ -216,7 +222,8 @@ class Build(Stage[BuildRequest]):
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
         """Build from source; no other launcher shares the program, and it is not stored."""
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
-        with spans.span("build", text.kernel, self.layer.name):
+        # A hit spared the driver the build at which it would have read them.
+        with spans.span("build", text.kernel, self.layer.name), caches.variables(caches.read_variables()):
             given = self.driver.given(text.source)
             return BuiltProgram(self, compiler.from_source(self.context, text, given, mark, holder))
 

@@ -165,12 +165,57 @@ def _of_user(application: str, environment: Mapping[str, str]) -> Place:
     return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
 
 
-_CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
+CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
+
+
+class ReadVariables:
+    """The values of the variables that change code, as drivers have read them by now; see `code_variables`."""
+
+    def __init__(self) -> None:
+        self.start = environments()[0]
+        self.values: dict[str, str] = {}
+
+
+_read = process.own(ReadVariables)
 
 
 def code_variables() -> list[tuple[str, str]]:
-    """Return the set variables that change generated code while every OpenCL string stays the same, sorted."""
-    return [(name, os.environ[name]) for name in _CODE_VARIABLES if name in os.environ]
+    """Return the set variables that change generated code while every OpenCL string stays the same, sorted.
+
+    A look-up and a build call this. PoCL reads a variable at each build until it is set, and keeps that value (its
+    `pocl_get_string_option`). A driver that reads at its start may not have seen what the program set: that differs.
+    """
+    read = _read()
+    for name in CODE_VARIABLES:
+        if name in os.environ:
+            read.values.setdefault(name, os.environ[name])
+    found = [(name, read.values[name]) for name in CODE_VARIABLES if name in read.values]
+    return [(name, text if text == read.start.get(name) else f"{text!r}, set by the program") for name, text in found]
+
+
+def read_variables() -> dict[str, str]:
+    """Return the values that drivers have read by now, of variables that change code."""
+    code_variables()
+    return dict(_read().values)
+
+
+@contextmanager
+def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
+    """Have variables of the environment in a block; None stands for a variable that is not set."""
+    before = {name: os.environ.get(name) for name, value in wanted.items() if os.environ.get(name) != value}
+    try:
+        _set({name: wanted[name] for name in before})
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 class LoopySwitch:
@@ -229,15 +274,8 @@ def _flipped_by_call(row: CacheRow) -> str | None:
 @contextmanager
 def private_cache_home(path: str) -> Iterator[None]:
     """Let a module that fails without a usable cache directory be imported with `path` as `XDG_CACHE_HOME`."""
-    before = os.environ.get("XDG_CACHE_HOME")
-    os.environ["XDG_CACHE_HOME"] = path
-    try:
+    with variables({"XDG_CACHE_HOME": path}):
         yield
-    finally:
-        if before is None:
-            del os.environ["XDG_CACHE_HOME"]
-        else:
-            os.environ["XDG_CACHE_HOME"] = before
 
 
 def import_anyway(name: str) -> None:

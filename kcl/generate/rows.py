@@ -26,6 +26,7 @@ from kcl.cache.key import Key, Part
 from kcl.code import Argument, Code, Invoker, LaunchableCode, Packed, ProgramText, file_name, instantiate, made_ready
 from kcl.errors import DamagedEntry
 from kcl.generate.frontends import OpenArguments
+from kcl.record import beside
 from kcl.record.evidence import PARAMETER, Evidence
 
 if TYPE_CHECKING:
@@ -258,8 +259,11 @@ def texts(evidence: Evidence) -> dict[str, bytes]:
 
 
 def dtype_parts(dtypes: Dtypes) -> list[Part]:
-    """Return the parts of a key for the chosen dtypes."""
-    return [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
+    """Return the parts of a key for the chosen dtypes; structures count with their names in C."""
+    parts = [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
+    if any(dtype.names or dtype.subdtype for dtype in dtypes.values()):
+        parts += beside.state(beside.Moment(structures=beside.structures()), with_structures=True)
+    return parts
 
 
 def _placed(option: str, place: Evidence) -> str | list[str]:
@@ -297,6 +301,7 @@ def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
         "packed": _packed_as_json(generated.invoker.packed),
         "dtypes": [list(pair) for pair in generated.invoker.dtypes],
         "shown": list(generated.invoker.shown),
+        "warned": [list(one) for one in generated.invoker.warned],
         "program": generated.text.source_digest,
         "code": _code_version(),
     }
@@ -333,6 +338,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             packed=_packed_of(metadata["packed"]),
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
             shown=tuple(metadata["shown"]),
+            warned=tuple([tuple(one) for one in metadata["warned"]]),
         )
         code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == _code_version() else None
     except Exception as error:  # any error of marshal or of an unknown form of an entry

@@ -59,9 +59,33 @@ def generate(
         observe.observing() as observed,
         _quiet(result.front_end),
     ):
-        generated = result.generate(name, dtypes)
+        if result.front_end == "loopy":
+            generated, unkept = _heard(result, name, dtypes)
+        else:
+            generated, unkept = result.generate(name, dtypes), ""
     alone = not (result.volatile or _seen_in_generating(NOTHING, observed))
-    return generated, result.volatile or _seen_in_generating(declared, observed), alone
+    return generated, result.volatile or unkept or _seen_in_generating(declared, observed), alone
+
+
+def _heard(result: frontends.Result, name: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+    """Generate code, with the warnings that loopy gives for it: (Code, why these cannot be given again)."""
+    from kcl.record import warned
+
+    place = recorder.site()  # None in a thread of kcl's
+    heard: list[Any] = []
+    try:
+        with warned.hearing() as heard:
+            generated = result.generate(name, dtypes)
+    except BaseException:
+        if place is not None:
+            warned.give(heard, place)
+        raise
+    facts = warned.kept(heard)
+    if facts is None:
+        if place is not None:
+            warned.give(heard, place)
+        return generated, "loopy gave a warning that only the code behind it can give again"
+    return generated._replace(invoker=generated.invoker._replace(warned=facts)), ""
 
 
 def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> Key | None:
@@ -73,7 +97,11 @@ def unit_key(result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> K
     except UnknownInput:
         return None
     with_loopy = result.front_end != "opencl"
-    beside_it = [*beside.parts(with_loopy), *(beside.switches() if with_loopy else ())]
+    beside_it = [*beside.parts(with_loopy)]
+    try:
+        beside_it += [*beside.switches(), *beside.state(beside.now())] if with_loopy else []
+    except UnknownInput:
+        return None
     return Key([*beside_it, Part("result", identity), *dtype_parts(dtypes)])
 
 

@@ -314,7 +314,7 @@ class Generate(Stage[CallValues]):
         if unit is not None:
             found, fault = rows.of_unit(self.layer, unit)
             if found is not None:
-                return self._named(found), made.refused, unit, True, ""
+                return self._named(found), made.refused or self._origin.moved(), unit, True, ""
         code, unfit, alone = self._origin.generate(used)
         return code, made.refused or unfit, unit if alone else None, False, fault
 

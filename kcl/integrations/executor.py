@@ -6,10 +6,12 @@ import sys
 import warnings
 from typing import Any
 
+from kcl import caches
+from kcl.errors import UnknownInput
 from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.handle import kernel_of, serves
 from kcl.inspect import report
-from kcl.record import conditions, recorder, unmade
+from kcl.record import beside, conditions, recorder, unmade
 from kcl.record.record import Record
 
 report.at_exit()  # a program without recipes keeps a journal, too
@@ -48,14 +50,18 @@ def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keyw
 
 
 def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> Any:
-    """Return the kernel of a unit for a context: that of earlier executors, unless the unit changed."""
+    """Return the kernel of a unit for a context: that of earlier executors, unless what decides it changed."""
     if record.changed():
         return _kernel(unit, context, entrypoint)
-    found = record.kernels.get(entrypoint)
+    try:
+        chosen = entrypoint, beside.now().counted, tuple(caches.code_variables())
+    except UnknownInput:
+        return _kernel(unit, context, entrypoint)
+    found = record.kernels.get(chosen)
     if found is None:  # the first of several threads wins; none locks the record, since loopy's lock comes before it
-        found = record.kernels.setdefault(entrypoint, _kernel(unit, context, entrypoint))
+        found = record.kernels.setdefault(chosen, _kernel(unit, context, entrypoint))
     if not serves(found, context):
-        found = record.kernels[entrypoint] = _kernel(unit, context, entrypoint)
+        found = record.kernels[chosen] = _kernel(unit, context, entrypoint)
     return found
 
 

@@ -1,32 +1,53 @@
 """The inputs beside a record that decide how loopy carries it out and generates code.
 
-The distributions that generate code count by version and installed files. The state of loopy that a program may have
-changed counts as of the call.
+The distributions that generate code count by version and installed files. What a program changed inside them, and the
+structures that it registered with pyopencl, count as of each call and as of the look-up.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Part
-from kcl.record import texts
+from kcl.record import GENERATING
 from kcl.record.callables import distributions
 
 FORMAT = "2"  # of the generator key; it stands beside the version and the files of kcl
+SKIP = "_LOOPY_SKIP_ARG_CHECKS"
 _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a kcl.Source depends on
 
 
+class Moment(NamedTuple):
+    """What a program has changed by now: the text of its changes in the generators, these changes, and structures.
+
+    `skips` is the value of the variable by which loopy leaves argument checks out of a unit, as it makes the unit.
+    """
+
+    state: str = ""
+    changes: Any = None
+    structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
+    names: str = ""  # a digest of the names in C of all other dtypes
+    skips: str | None = None
+
+    @property
+    def counted(self) -> tuple[Any, ...]:
+        """Everything in it that a key may hold."""
+        return self.state, self.structures, self.names
+
+
 class State:
-    """The parts that were found, and the known structures: the number of their names, and their text."""
+    """The parts that were found, and the known structures, with the registry that they were found in."""
 
     def __init__(self) -> None:
         self.parts: dict[bool, tuple[Part, ...]] = {}
-        self.structures: tuple[int, str] = (0, "")
+        self.registry: tuple[list[Any], list[str]] = ([], [])
+        self.structures: tuple[tuple[str, str], ...] = ()
+        self.names = ""
 
 
 _state = process.own(State)
@@ -48,7 +69,7 @@ def own() -> list[Part]:
 
 def switches() -> list[Part]:
     """Return the switches that loopy itself reads from the environment while it generates."""
-    return [Part("argument checks", "skipped")] if settings.variable("_LOOPY_SKIP_ARG_CHECKS") else []
+    return [Part("argument checks", "skipped")] if settings.variable(SKIP) else []
 
 
 def _find(with_loopy: bool) -> list[Part]:
@@ -73,38 +94,44 @@ def _distribution(name: str) -> Part:
     return Part(f"distribution {name}", distributions.counted(name))
 
 
-def state() -> str:
-    """Return the program's changes in loopy and in the registry of structures, as of now; empty where it made none."""
-    registered = _registered()
-    loopy: Any = sys.modules.get("loopy")
-    if loopy is None or not hasattr(loopy, "untag_inames"):  # a thread is importing it
-        return registered
-    return "; ".join(filter(None, (_default_target(loopy), _reductions(), registered)))
+def now() -> Moment:
+    """Return what the program has changed by now; raise UnknownInput if a change has no exact text."""
+    skips = settings.variable(SKIP)
+    state = "argument checks skipped; " if skips else ""
+    if GENERATING.isdisjoint(sys.modules):
+        return Moment(state, None, *_registered(), skips)
+    from kcl.record import insides
+
+    changes = insides.now()
+    return Moment(state + insides.text(changes) if changes else state, changes, *_registered(), skips)
 
 
-def _default_target(loopy: Any) -> str:
-    target = loopy._DEFAULT_TARGET
-    module = sys.modules.get("loopy.target.pyopencl")
-    return "" if target is getattr(module, "PyOpenCLTarget", None) else f"default target {texts.walked(target)}"
+def state(moment: Moment, with_structures: bool = False) -> list[Part]:
+    """Return the parts of a key for the names of dtypes, and for the program's changes if there are any."""
+    counted = [moment.state] if moment.state else []
+    if with_structures and moment.structures:
+        counted.append(f"structures {moment.structures}")
+    names = [Part("dtype names", moment.names)] if moment.names else []
+    return [*names, Part("state", "; ".join(counted))] if counted else names
 
 
-def _reductions() -> str:
-    """Return the reductions that a program registered."""
-    module: Any = sys.modules["loopy.library.reduction"]
-    operations = module._REDUCTION_OPS
-    own = {name: kind for name, kind in operations.items() if kind.__module__ != module.__name__}
-    parsers = module._REDUCTION_OP_PARSERS
-    return f"reductions {texts.walked([sorted(own.items()), parsers])}" if own or parsers else ""
-
-
-def _registered() -> str:
+def structures() -> tuple[tuple[str, str], ...]:
     """Return the structures that a program registered with a name in C that no dtype holds."""
+    return _registered()[0]
+
+
+def _registered() -> tuple[tuple[tuple[str, str], ...], str]:
+    """Return the structures, and the digest of the names of other dtypes: a program may change the table itself."""
     module: Any = sys.modules.get("pyopencl.compyte.dtypes")
     if module is None:
-        return ""
-    named = module.TYPE_REGISTRY.dtype_to_name
-    state = _state()
-    if state.structures[0] != len(named):
-        found = sorted([(name, dtype_text(dtype)) for name, dtype in registered_structures()])
-        state.structures = len(named), f"structures {found}" if found else ""
-    return state.structures[1]
+        return (), ""
+    named, state = module.TYPE_REGISTRY.dtype_to_name, _state()
+    registry = [*named], [*named.values()]
+    if state.registry != registry:
+        state.registry = registry
+        found = registered_structures()
+        state.structures = tuple(sorted([(name, dtype_text(dtype)) for name, dtype in found]))
+        others = {dtype for dtype in named if not isinstance(dtype, str)}.difference([dtype for _name, dtype in found])
+        texts = sorted([f"{dtype.str} {len(dtype.names or ())} {named[dtype]}" for dtype in others])
+        state.names = hashlib.sha256("; ".join(texts).encode()).hexdigest()
+    return state.structures, state.names

@@ -37,7 +37,7 @@ def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], p
     try:
         if not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
             return None
-        return Record(name, arguments, keywords, beside.state(), place)
+        return Record(name, arguments, keywords, beside.now(), place)
     except Exception as error:
         recorder.unknown(name, error, place)
         return None
@@ -91,8 +91,6 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 
     arguments, keywords = _each(own, arguments, keywords)
     recorder.loopy(name)
-    if name in table.CHANGING:
-        recorder.settle()
     return recorder.own(name)(*arguments, **keywords)
 
 

@@ -32,12 +32,28 @@ class LoopyAdvisory(LoopyWarningBase, metaclass=_Category):
     """Advice of loopy about a kernel."""
 
 
+class ParameterFinderWarning(LoopyWarning, metaclass=_Category):
+    """A size does not follow from the arguments."""
+
+
+class WriteRaceConditionWarning(LoopyWarning, metaclass=_Category):
+    """Several work-items write to one place."""
+
+
 class DirectCallUncachedWarning(LoopyWarning, metaclass=_Category):
     """A program called a unit directly; loopy builds its OpenCL program again for the call."""
 
 
 WARNINGS: dict[str, type[Warning]] = {
-    kind.__name__: kind for kind in (LoopyWarningBase, LoopyWarning, LoopyAdvisory, DirectCallUncachedWarning)
+    kind.__name__: kind
+    for kind in (
+        LoopyWarningBase,
+        LoopyWarning,
+        LoopyAdvisory,
+        ParameterFinderWarning,
+        WriteRaceConditionWarning,
+        DirectCallUncachedWarning,
+    )
 }
 for _kind in WARNINGS.values():
     _kind.__module__ = "loopy.diagnostic"

@@ -103,7 +103,9 @@ def exact_key(unit: Any) -> str:
     nothing on the unit or about it.
     """
     try:
-        content, text = _written((unit, sorted(structures(), key=_first)))
+        content, text = _written(unit)
+        if content.structured or content.strange:
+            content, text = _written((unit, sorted(structures(), key=_first)))
         digest = hashlib.sha256(text).hexdigest()
         reached = reach(_NOWHERE, {"content": digest, "beside": tuple(content.strange)})
     except RecursionError:
@@ -139,6 +141,7 @@ class Content:
         self.alive: list[object] = []  # these objects keep their ids as long as they stand here
         self.strange: list[Any] = []  # in the order of their places in the text
         self.encounters = 0  # with strange objects
+        self.structured = False  # a dtype in it is a structure
         self.ranking = 0  # while an order is sought, strange objects have their own texts
 
     def text(self, value: Any) -> bytes:
@@ -346,6 +349,7 @@ def _dtype(content: Content, dtype: Any) -> bytes:
     if dtype.kind not in "biufcmMSUV":
         return _strange(content, dtype)
     fields = dtype.fields and [(name, *dtype.fields[name]) for name in dtype.names]
+    content.structured |= bool(fields)
     metadata = dtype.metadata and dict(dtype.metadata)
     parts = (dtype.str, dtype.char, dtype.type, metadata, dtype.subdtype, fields, dtype.itemsize, dtype.isalignedstruct)
     return b"d" + content.text(parts)

@@ -17,6 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl.base import process
+from kcl.record import GENERATING
 
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
 
@@ -52,6 +53,21 @@ def install() -> None:
         if _import is None:
             _import = builtins.__import__
             builtins.__import__ = _faced_import
+            sys.meta_path.insert(0, _Attendant())
+
+
+class _Attendant:
+    """A finder that has kcl attend to the imports of the generators, at the first import that no warm start has."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return what the attending finder finds."""
+        if name not in GENERATING:
+            return None
+        from kcl.record import insides
+
+        sys.meta_path[sys.meta_path.index(self)] = insides.finder
+        insides.attend()
+        return insides.finder.find_spec(name, path, target)
 
 
 def named_by(names: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Record: one call that a program made into loopy, with the records that its arguments come from.
 
-The digest of a record is that of the function's name, of the exact text of each argument, and of the state of loopy
-that the call would have met. An argument that comes from another record counts by that record's digest. A record is
-carried out at most once; its result belongs to it.
+The digest of a record is that of the function's name, of the exact text of each argument, and of the state of the
+generators that the call would have met. An argument that comes from another record counts by that record's digest. A
+record is carried out at most once; its result belongs to it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from kcl.record import texts
+from kcl.record.beside import Moment
 from kcl.record.table import CONSTRUCTORS
 from kcl.record.texts import ArgumentParts, StandIn
 
@@ -74,17 +75,18 @@ class Record(StandIn):
         "kernels",
         "keywords",
         "lock",
+        "moment",
         "place",
-        "state",
+        "structured",
     )
 
     def __init__(
-        self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], state: str, place: CallSite
+        self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], moment: Moment, place: CallSite
     ) -> None:
         """Take the arguments as they are now; raise UnknownInput where an argument has no exact text."""
         self.function = function
         self.place = place
-        self.state = state
+        self.moment = moment
         taken = ArgumentParts()
         self._take(arguments, keywords, taken)
         self.inputs = taken.inputs  # the records that the arguments come from, in their order
@@ -110,7 +112,7 @@ class Record(StandIn):
             self.exposed = True
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts) -> None:
-        digested = [self.function, self.state, str(len(arguments))]
+        digested = [self.function, self.moment.state, str(len(arguments))]
         copies = []
         for value in arguments:
             text, copied = texts.take(value, taken)
@@ -122,6 +124,12 @@ class Record(StandIn):
             text, self.keywords[name] = texts.take(keywords[name], taken)
             digested += name, text
         self._digested = digested
+        values = [value for value, _text in taken.kept]
+        arrays = [value for value in (*arguments, *keywords.values()) if hasattr(type(value), "dtype")]
+        held = any(not _is_plain(value) for value in (*values, *arrays))
+        self.structured = held or any(record.structured for record in taken.inputs)  # a structure may be in it
+        if self.moment.structures and (self.structured or self._names(self.moment.structures)):
+            digested[1] += f"; structures {self.moment.structures}"
         self.digest = texts.digest(digested)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Record:
@@ -202,6 +210,14 @@ class Record(StandIn):
         """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
         return self.exposed or (self.keeps and any(held.is_changed(in_place=True) for held in self._held_before()))
 
+    def counts(self, structures: tuple[tuple[str, str], ...]) -> bool:
+        """Return True if structures, registered with these names by now, may decide the code of the result."""
+        ordered = _ordered(self, lambda record: record.inputs) if structures else []
+        return bool(ordered) and (self.structured or any(record._names(structures) for record in ordered))
+
+    def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
+        return any(name in text for name, _dtype in structures for text in self._digested)
+
     def is_like(self, other: Record) -> bool:
         """Tell whether two records surely have equal results."""
         return self.digest == other.digest and not (self.exposed or other.exposed)
@@ -261,6 +277,12 @@ class Record(StandIn):
 
 def _keeping(record: Record) -> list[Record]:
     return [one for one in record.inputs if one.keeps]
+
+
+def _is_plain(value: Any) -> bool:
+    """Return True if a value is a dtype or an array without fields."""
+    dtype = getattr(value, "dtype", value)
+    return getattr(dtype, "names", dtype) is None and getattr(dtype, "subdtype", dtype) is None
 
 
 def _ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:

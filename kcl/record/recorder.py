@@ -21,7 +21,7 @@ from typing import Any
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
-from kcl.record import proofs, table
+from kcl.record import beside, proofs, table
 from kcl.record.proofs import Group
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
@@ -198,7 +198,7 @@ def expose(record: Record) -> None:
 
 
 def settle() -> None:
-    """Carry out every record that waits, before a call changes the state that the record would meet."""
+    """Carry out every record that waits, before the program changes what the record would meet."""
     for record in list(_waiting().records):
         make(record)
 
@@ -209,8 +209,22 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
 
     function = own(record.function)
     thread.carried += 1
-    with carrying(), spans.span("make", record.function), warned.hearing() as record.heard:
+    with _as_called(record), carrying(), spans.span("make", record.function), warned.hearing() as record.heard:
         return function(*arguments, **keywords)
+
+
+@contextmanager
+def _as_called(record: Record) -> Iterator[None]:
+    """For a record that waited, let the generators be as at the call, and the variable that loopy reads in it."""
+    from kcl import caches
+    from kcl.record import insides
+
+    if record not in _waiting().records:
+        yield
+        return
+    moment = record.moment
+    with insides.as_at(moment.changes or insides.NONE), caches.variables({beside.SKIP: moment.skips}):
+        yield
 
 
 def asked(record: Record, question: str) -> None:
@@ -218,7 +232,7 @@ def asked(record: Record, question: str) -> None:
     if thread.carrying:
         return
     thread.asked = True
-    events.made(question if record.function == question else f"{question} of {record.function}", str(_site() or "?"))
+    events.made(question if record.function == question else f"{question} of {record.function}", str(site() or "?"))
 
 
 def _imported_for(question: str) -> None:
@@ -228,17 +242,26 @@ def _imported_for(question: str) -> None:
         return
     from linecache import getline
 
-    site = _site()
-    line = getline(site.file, site.line) if site is not None else ""
-    events.made(line.strip().rstrip(":") or question, str(site or "?"))
+    place = site()
+    line = getline(place.file, place.line) if place is not None else ""
+    events.made(line.strip().rstrip(":") or question, str(place or "?"))
 
 
-def _site() -> CallSite | None:
+def site() -> CallSite | None:
     """Return the place of the innermost call outside of kcl; None where every call is kcl's."""
-    frame: Any = sys._getframe(2)
+    frame: Any = sys._getframe(1)
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("kcl."):
         frame = frame.f_back
     return None if frame is None else CallSite(frame)
+
+
+def warn_again(facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
+    """Give the warnings of code generation at the program's launch, under the user's filters."""
+    from kcl.record import warned
+
+    place = site()
+    if place is not None:
+        warned.again(tuple([proofs.WarningFact(*one) for one in facts]), place)
 
 
 def unknown(name: str, error: Exception, place: CallSite) -> None:

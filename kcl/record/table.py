@@ -121,8 +121,6 @@ FOR_GENERATING = {
 VERSIONED = frozenset({"make_function", "make_kernel"})
 VERSION_SYMBOL = "LOOPY_USE_LANGUAGE_VERSION_2018_2"
 VERSION = (2018, 2)
-# Functions that change the behaviour of later calls: kcl carries waiting records out before.
-CHANGING = frozenset({"register_reduction_parser", "set_default_target"})
 # Classes that programs ask for (isinstance), call or extend; a class that is only named stays a name.
 TYPES = frozenset(
     [

@@ -304,7 +304,7 @@ class RecordedUnit(RecordedResult):
             name, place = "with_entrypoints", CallSite(sys._getframe(1))
             with recorder.timed():
                 try:
-                    record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.state(), place)
+                    record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.now(), place)
                 except Exception as error:
                     recorder.unknown(name, error, place)
                 else:

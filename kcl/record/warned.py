@@ -14,6 +14,7 @@ from typing import Any
 from kcl.base import process
 from kcl.base.settings import PACKAGE
 from kcl.record import conditions
+from kcl.record.callables import distributions
 from kcl.record.proofs import WarningFact
 from kcl.record.record import CallSite
 
@@ -110,15 +111,21 @@ def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
     for one in warned:
         category = _category(one)
         if category is not None:
-            _give(one, place, category, one.file)
+            _give(one, place, category, os.path.join(_above_loopy(), one.file) if one.file else "")
 
 
 def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
     """Describe warnings for later runs; return None where a warning cannot be given again without its code."""
     described = tuple([_described(one) for one in found])
-    if any(_category(one) is None or os.path.isabs(one.file) for one in described):
+    if any(not _is_lasting(one) or os.path.isabs(one.file) for one in described):
         return None  # code of the user gave it, or only its own module has the category
     return described
+
+
+def _is_lasting(one: WarningFact) -> bool:
+    """Return True if a process that has not imported loopy knows the category, too."""
+    known = one.category in conditions.WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
+    return known and _category(one) is not None
 
 
 def _described(one: warnings.WarningMessage) -> WarningFact:
@@ -129,9 +136,16 @@ def _described(one: warnings.WarningMessage) -> WarningFact:
 
 def _below_loopy(file: str) -> str:
     """Return the path below loopy's installation directory, which is no part of it; return other paths as they are."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["loopy"].__file__ or "")))
-    inside = file.removeprefix(root + os.sep)
+    inside = file.removeprefix(_above_loopy() + os.sep)
     return inside.replace(os.sep, "/") if inside != file else file
+
+
+def _above_loopy() -> str:
+    """Return the directory that loopy is installed in."""
+    loopy, place = sys.modules.get("loopy"), distributions.locate("loopy")
+    if loopy is not None and loopy.__file__:
+        return os.path.dirname(os.path.dirname(os.path.abspath(loopy.__file__)))
+    return "" if place is None else place.directory
 
 
 def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:

@@ -154,7 +154,11 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("recipe", "handle"), ("recipe", "record.face"), ("recipe", "cache.layer")),
         *(("handle", "generate.origins.recorded"), ("generate.origins.recorded", "record.face")),
         *(("record.imports", of) for of in ("record.calls", "record.face", "record.recorder", "record.table")),
-        *(("record.imports", "record.callables.distributions"), ("record.recorder", "caches")),
+        *(
+            ("record.imports", "record.callables.distributions"),
+            ("record.recorder", "caches"),
+            ("line", "record.recorder"),
+        ),
     },
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),

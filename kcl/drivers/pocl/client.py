@@ -11,7 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from kcl import caches
 from kcl.base import process, settings
 from kcl.cache.entry import Entry
 from kcl.cache.patience import signs_of
@@ -51,7 +53,7 @@ def request(folder: str, address: str, job: Entry, unseen: bool = False) -> None
     be `unseen`: a helper then waits for the end of this process. Raises a store's errors (`OSError`, `CacheFault`);
     thread-safe; about a millisecond.
     """
-    asked = {
+    asked: dict[str, Any] = {
         "address": address,
         "directory": _directory(),
         "environment": driver_variables(settings.environment()),
@@ -59,6 +61,10 @@ def request(folder: str, address: str, job: Entry, unseen: bool = False) -> None
         "process": os.getpid(),
         "unseen": unseen,
     }
+    built = job.metadata.get("environment")  # of the variables that change code, those that the build has read
+    if built is not None:
+        others = {name: value for name, value in asked["environment"].items() if name not in caches.CODE_VARIABLES}
+        asked["environment"] = {**others, **built}
     queue_of(folder).add(Entry(job.key, {**job.metadata, **asked}, job.parts))
 
 

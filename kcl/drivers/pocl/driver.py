@@ -84,16 +84,21 @@ class Pocl(Driver):
 
     def added_options(self) -> str:
         """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
-        return dict(caches.code_variables()).get(_EXTRA, "")
+        return caches.read_variables().get(_EXTRA, "")
 
     def given(self, source: str) -> str:
         """Give `__FILE__` one value: PoCL compiles a file whose name is another one for each build."""
         return f'#line 1 "program.cl"\n{source}' if "__FILE__" in source else source
 
     def described(self, slot: ProgramSlot) -> dict[str, Any]:
-        """Return the facts that the helper needs: the store, the options, and PoCL's own cache."""
+        """Return the facts that the helper needs: the store, the options, the variables, and PoCL's own cache."""
         folder = os.path.abspath(caches.directory_in_use("pocl")) if caches.state("pocl").on else None
-        return {"binaries": layers.binary().place, "build_options": slot.options.text, "pocl_cache": folder}
+        return {
+            "binaries": layers.binary().place,
+            "build_options": slot.options.text,
+            "environment": caches.read_variables(),
+            "pocl_cache": folder,
+        }
 
     def completed(self, _program: cl.Program, _slot: ProgramSlot, _entry: Entry) -> Entry | None:
         """Return None: the helper asks for the binary."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
 from kcl.generate import frontends
 from kcl.generate.rows import RecipeFacts, RecipeOutcome
 from kcl.record import beside, imports, recorder, unmade
@@ -44,6 +45,7 @@ class RecordedOrigin:
         self._result: frontends.Result | None = None
         self._key: Key | None = None
         self._is_new = False  # the first look-up finds the unit as it was when the key was made
+        self._moment: beside.Moment | None = None  # of the key
 
     @classmethod
     def of_record(cls, record: Record, entrypoint: str | None) -> RecordedOrigin:
@@ -91,13 +93,16 @@ class RecordedOrigin:
         return NOTHING if self._task is None else self._task.declared
 
     def renew(self) -> bool:
-        """Forget the key of a unit that a program can have edited since; return True if it was forgotten."""
+        """Forget the key if a program can have edited the unit or the generators since; return True if it did."""
         before, self._is_new = self._is_new, False
-        record = unmade.record_of(self._value)
-        fixed = self._value is _NOTHING or not self._row.uses_loopy or (record is not None and not record.changed())
-        if before or fixed:
+        if self._value is _NOTHING or not self._row.uses_loopy:
             return False
-        self._key = self._result = None
+        record = unmade.record_of(self._value)
+        is_edited = not before and (record is None or record.changed())
+        if not is_edited and self._moment is not None and self._stands():
+            return False
+        self._key = self._moment = None
+        self._result = None if is_edited else self._result
         return True
 
     def key(self) -> Key:
@@ -110,8 +115,20 @@ class RecordedOrigin:
                 recorder.asked(record, _HANDED_OUT if record.exposed else _CHANGED)
                 self._value = recorder.make(record)
             self._record = unmade.record_of(self._value)
-            self._key = Key(self._parts())
+            self._moment = beside.now() if self._row.uses_loopy else beside.Moment()
+            self._key = Key(self._parts(self._moment))
         return self._key
+
+    def moved(self) -> str:
+        """Return why the key no longer describes what is generated now; empty if it does."""
+        return "" if not self._row.uses_loopy or self._stands() else "the generators were changed after the key"
+
+    def _stands(self) -> bool:
+        """Return True if the state of the generators is that of the key."""
+        try:
+            return self._moment is None or beside.now().counted == self._moment.counted
+        except UnknownInput:
+            return False
 
     def _returned(self) -> Any:
         """Run the recipe, and record its calls."""
@@ -133,7 +150,7 @@ class RecordedOrigin:
             frontends.accept(unmade.real_of(value), self.name)  # an error that names the result
         return value
 
-    def _parts(self) -> list[Part]:
+    def _parts(self, moment: beside.Moment) -> list[Part]:
         parts: list[Part] = []
         declared = self._declared
         if declared.version is not None:
@@ -145,8 +162,8 @@ class RecordedOrigin:
             return [*beside.parts(False), *parts, Part("source", self._accepted().digest)]
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
-            return [*parts, Part("record", record.digest)]
-        return [*parts, Part("unit", self._accepted().identity()), Part("state", beside.state())]
+            return [*parts, *beside.state(moment, record.counts(moment.structures)), Part("record", record.digest)]
+        return [*parts, *beside.state(moment), Part("unit", self._accepted().identity())]
 
     def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
         """Return a base unchanged: a recipe that runs does its own reads."""
@@ -175,7 +192,10 @@ class RecordedOrigin:
 
         changed = self._record is not None and self._record.changed()
         generated, refused, alone = run.generate(self.name, self._declared, self._accepted(), dtypes)
-        return (generated, f"{_CHANGED}, and after the key", False) if changed else (generated, refused, alone)
+        if changed:
+            return generated, f"{_CHANGED}, and after the key", False
+        moved = self.moved()
+        return generated, refused or moved, alone and not moved
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code from the record or the result again, for verification."""

@@ -42,10 +42,16 @@ class WalkedOrigin:
         """Return the key of the recipe's code and parameters; raises UnknownInput where it cannot be known."""
         self._reached = found = reached(self._task)
         self.front_ends, self.directory = found.front_ends, found.directory
-        more = [*beside.own(), *(beside.switches() if found.front_ends != {"opencl"} else ())]
+        more = beside.own()
+        if found.front_ends != {"opencl"}:
+            more += [*beside.switches(), *beside.state(beside.now())]
         if self._task.declared not in (NOTHING, PURE):
             more = [*self._task.declared.parts, *more]
         return Key((*found.parts, *more))
+
+    def moved(self) -> str:
+        """Return an empty text: a pure recipe vouches for it."""
+        return ""
 
     def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
         """Give each read of the recipe the content that it had at this Kernel's first look-up."""

@@ -95,7 +95,7 @@ class TestKeyChanges:
         before = key(context, generated())
         monkeypatch.setenv(variable, "other")
         (difference,) = before.diff(key(context, generated()))
-        assert difference == (f"variable {variable}", None, "other")
+        assert difference == (f"variable {variable}", None, "'other', set by the program")
 
     def test_every_part_of_the_device(self, context):
         """Another platform, driver, device or processor in any one part is another key."""

@@ -153,14 +153,14 @@ class TestPlace:
 
 class TestCodeVariables:
     def test_only_set_ones(self, monkeypatch):
-        """Variables that change generated code are listed with their values where they are set, sorted."""
+        """Variables that change generated code are listed with their values, sorted; a changed one with both values."""
         assert caches.code_variables() == []
         monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
         monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7")
         monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "1")
         assert caches.code_variables() == [
-            ("CL_CONFIG_CPU_TARGET_ARCH", "corei7"),
-            ("POCL_WORK_GROUP_METHOD", "loops"),
+            ("CL_CONFIG_CPU_TARGET_ARCH", "'corei7', set by the program"),
+            ("POCL_WORK_GROUP_METHOD", "'loops', set by the program"),
         ]
 
 

@@ -46,43 +46,46 @@ class TestParts:
         assert [part.name for part in beside.switches()] in ([], ["argument checks"])
 
 
-class TestState:
+class TestNow:
     def test_nothing_changed(self, child):
-        """Where a program changed nothing the state is empty."""
-        code = "import json, loopy, kcl.loopy; from kcl.record import beside; print(json.dumps(beside.state()))"
-        assert child.json(code) == ""
+        """If a program changed nothing, the state is empty and has no part in a key."""
+        code = """
+            import json, loopy, kcl.loopy
+            from kcl.record import beside
+            print(json.dumps([beside.now().state, [part.name for part in beside.state(beside.now(), True)]]))
+            """
+        assert child.json(code) == ["", ["dtype names"]]
 
     def test_the_default_target(self):
         """A default target counts as of now, by what it is."""
         before = loopy._DEFAULT_TARGET
-        found = [beside.state()]  # other tests of this process may have registered structures
+        found = [beside.now().state]
         try:
             for target in (loopy.CTarget, loopy.ExecutableCTarget, loopy.CTarget()):
                 loopy.set_default_target(target)
-                found.append(beside.state())
+                found.append(beside.now().state)
             assert len({*found}) == 4
         finally:
             loopy.set_default_target(before)
-        assert beside.state() == found[0]
+        assert beside.now().state == found[0]
 
     def test_reductions(self, monkeypatch):
         """Reductions that a program registered count, parsers by their code."""
         module = loopy.library.reduction
         parsers = []
         monkeypatch.setattr(module, "_REDUCTION_OP_PARSERS", parsers)
-        found = [beside.state()]
+        found = [beside.now().state]
         for number in (1, 2):
             names = {"__name__": __name__}
             exec(f"def parse(name):\n    return {number} if name == 'mine' else None", names)
             parsers[:] = [names["parse"]]
-            found.append(beside.state())
-        operations = {**module._REDUCTION_OPS, "mine": type("Mine", (module.ScalarReductionOperation,), {})}
-        monkeypatch.setattr(module, "_REDUCTION_OPS", operations)
-        found.append(beside.state())
+            found.append(beside.now().state)
+        monkeypatch.setitem(module._REDUCTION_OPS, "mine", type("Mine", (module.ScalarReductionOperation,), {}))
+        found.append(beside.now().state)
         assert len({*found}) == 4
 
     def test_structures(self, monkeypatch):
-        """Structures that were registered with a name in C count by name and layout."""
+        """Structures that were registered with a name in C count by name and layout, also if their number stays."""
         import pyopencl.compyte.dtypes as dtypes
 
         before = dict(dtypes.TYPE_REGISTRY.dtype_to_name)
@@ -90,9 +93,10 @@ class TestState:
         for name, fields in (("one", "i4"), ("two", "i4"), ("two", "f4")):
             named = {**before, np.dtype([("kcl_field", fields)]): name}
             monkeypatch.setattr(dtypes.TYPE_REGISTRY, "dtype_to_name", named)
-            monkeypatch.setattr(beside._state(), "structures", (0, ""))
-            found.append(beside.state())
-        assert len({*found, ""}) == 4
+            found.append(beside.structures())
+        assert len({*found, ()}) == 4
+        assert [part.name for part in beside.state(beside.Moment(structures=found[0]), True)] == ["state"]
+        assert beside.state(beside.Moment(structures=found[0])) == []
 
     @pytest.mark.parametrize("attribute", [None, "untag_inames"])
     def test_while_loopy_is_not_there(self, child, attribute):
@@ -105,7 +109,7 @@ class TestState:
                 from kcl.record import beside
                 if {attribute!r}:
                     sys.modules["loopy"] = types.ModuleType("loopy")
-                print(json.dumps(beside.state()))
+                print(json.dumps(beside.now().state))
                 """
             )
             == ""

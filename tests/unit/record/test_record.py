@@ -12,6 +12,7 @@ from pymbolic.primitives import Variable
 
 from kcl.errors import UnknownInput
 from kcl.record import unmade
+from kcl.record.beside import Moment
 from kcl.record.record import CallSite, Record
 
 
@@ -27,7 +28,7 @@ LONG = 5000
 
 def call(function="make_kernel", *arguments, state="", **keywords):
     """Record a call."""
-    return Record(function, arguments, keywords, state, PLACE)
+    return Record(function, arguments, keywords, Moment(state), PLACE)
 
 
 def unit(record):
@@ -82,8 +83,8 @@ class TestDigest:
 
     def test_neither_the_place_nor_the_order_of_keywords_counts(self):
         """The same call from elsewhere is the same record."""
-        one = Record("f", (1,), {"a": 1, "b": 2}, "", PLACE)
-        other = Record("f", (1,), {"b": 2, "a": 1}, "", place("/elsewhere.py", 9))
+        one = Record("f", (1,), {"a": 1, "b": 2}, Moment(), PLACE)
+        other = Record("f", (1,), {"b": 2, "a": 1}, Moment(), place("/elsewhere.py", 9))
         assert one.digest == other.digest
 
     def test_a_record_counts_by_its_digest(self):

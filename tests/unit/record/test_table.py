@@ -130,10 +130,9 @@ class TestNames:
         assert table.MAKERS | table.TRANSFORMATIONS | table.CONSTRUCTORS.keys() == table.DEFERRED
 
     def test_the_smaller_tables_name_what_the_large_ones_have(self):
-        """Functions with conditions of their own are deferred, those that change the process are not."""
+        """Functions with conditions of their own are deferred."""
         assert table.FOR_GENERATING.keys() <= table.DEFERRED
         assert table.VERSIONED <= table.MAKERS
-        assert table.CHANGING <= table.AT_ONCE
 
     def test_kinds(self):
         """Types are classes, constructors make what the table says, all else that is called is a function."""

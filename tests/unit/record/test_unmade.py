@@ -213,7 +213,9 @@ class TestMemory:
         """A chain that is longer than Python's stack is freed."""
         unit = waiting()
         for number in range(3 * sys.getrecursionlimit()):
-            record = recorder.Record("assume", (unit, f"n >= {number}"), {}, "", unmade.record_of(unit).place)
+            record = recorder.Record(
+                "assume", (unit, f"n >= {number}"), {}, unmade.record_of(unit).moment, unmade.record_of(unit).place
+            )
             unit = unmade.new(record)
         last = weakref.ref(record)
         del unit, record

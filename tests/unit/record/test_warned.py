@@ -160,3 +160,32 @@ class TestInProcesses:
         assert (imported, again) == (True, False)
         assert warm == cold
         assert [len(one) for one in cold] == [2, 1, 1, 0]
+
+    def test_code_generation_says_the_same(self, child):
+        """What loopy warns of as it generates code is given on a miss and on a hit as without kcl: once an executor."""
+        code = """
+            import json, os, sys, warnings
+            import numpy as np
+            import pyopencl as cl
+            if sys.argv[1] == "through kcl":
+                import kcl
+                kcl.install()
+            import loopy as lp
+            context = cl.create_some_context(interactive=False)
+            queue = cl.CommandQueue(context)
+            unit = lp.make_kernel("{[i]: 0<=i<16}", "y[0] = 2*x[i]", name="racing", lang_version=(2018, 2))
+            executor = lp.tag_inames(unit, {"i": "l.0"}).executor(context)
+            said = []
+            for action in ("always", "default", "error"):
+                with warnings.catch_warnings(record=True) as heard:
+                    warnings.simplefilter("ignore")
+                    warnings.filterwarnings(action, category=lp.LoopyWarning)
+                    executor(queue, x=np.ones(16, np.float32))
+                said.append([[type(one.message).__name__, str(one.message), one.filename, one.lineno] for one in heard])
+            print(json.dumps([said, "loopy" in sys.modules]))
+        """
+        right, _imported = child.json(code, "alone")
+        cold, warm = child.json(code, "through kcl"), child.json(code, "through kcl")
+        assert right[0][0][0] == "WriteRaceConditionWarning"
+        assert cold == [right, True]
+        assert warm == [right, False]

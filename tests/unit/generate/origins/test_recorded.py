@@ -81,7 +81,7 @@ class TestRecorded:
     def test_keys(self):
         """The key is of what came back: a record, a unit's content, or a text."""
         assert names(origin(recipe).key())[-1] == "record"
-        assert names(origin(lambda: MADE).key())[-2:] == ["unit", "state"]
+        assert names(origin(lambda: MADE).key())[-1] == "unit"
         assert names(origin(of_loopy).key())[-1] == "record"
         assert names(origin(source).key())[-1] == "source"
         assert origin(recipe).key().digest == origin(recipe).key().digest
@@ -140,7 +140,7 @@ class TestRecorded:
             assert repr(float(late)) in one.generate({})[0].text.source
         assert digests[0] == digests[2]
         assert digests[1] == digests[3]
-        assert [name for name, _digest in digests[:2]] == ["record", "state"]
+        assert [name for name, _digest in digests[:2]] == ["record", "unit"]
 
     def test_an_unrecorded_unit(self):
         """A unit outside of recipes is an origin of its own, named as loopy names it."""

@@ -1,0 +1,405 @@
+"""What was changed inside the generators since they were imported: by the program, or by a package as it is imported.
+
+The files of loopy and of what it generates with are in each key. A process that has imported loopy may hold something
+else than these files say: a method of an AST builder, an entry of a table, a constant. A baseline holds what the import
+of each module gave: the module's names, the bodies of its classes, the items of its tables. `now` compares with it,
+which takes half a millisecond; a process without loopy has no baseline and pays nothing.
+
+A module that was imported before kcl could attend counts as it is, except for functions with code of other packages.
+What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
+stored.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+from kcl.base import process
+from kcl.base.attended import Finder
+from kcl.errors import UnknownInput
+from kcl.record import texts
+from kcl.record.callables import distributions
+from kcl.record.callables.readings import digest
+
+GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
+_MISSING = object()
+_UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
+_TABLES = (dict, list, set)
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
+# Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
+_MEMOS = frozenset({"fields", "CACHING_ENABLED"})
+_DISK = "pytools.persistent_dict"
+_CODES = "code"  # the name of the holder of the functions' code
+
+Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
+NONE: Changes = {}
+
+
+class _Holder:
+    """One module, class, object or table, with its content as of its import and as of the last comparison."""
+
+    def __init__(self, name: str, thing: Any) -> None:
+        self.name = name
+        self.thing = thing
+        self.is_table = isinstance(thing, _TABLES)
+        self.held = None if self.is_table else vars(thing)  # a view of the names and values as of now
+        self.base = self.content()
+        self.names, self.last = [*self.base], [*self.base.values()]
+        self.changes: dict[Any, Any] = {}
+
+    def content(self) -> dict[Any, Any]:
+        """Return the content by name; that of a list or set has one name."""
+        if not self.is_table:
+            return dict(vars(self.thing))
+        return dict(self.thing) if isinstance(self.thing, dict) else {"": tuple(self.thing)}
+
+    def current(self, name: Any) -> Any:
+        """Return the value of a name now."""
+        return self.content().get(name, _MISSING)
+
+    def is_same(self) -> bool:
+        """Return True if nothing has changed since the last comparison."""
+        if self.is_table and not isinstance(self.thing, dict):
+            return len(self.thing) == len(self.last[0]) and all(map(operator.is_, self.thing, self.last[0]))
+        if self.held is not None:
+            return len(self.held) == len(self.last) and all(map(operator.is_, self.held.values(), self.last))
+        return [*self.thing] == self.names and all(map(operator.is_, self.thing.values(), self.last))
+
+    def compare(self) -> None:
+        """Find the names whose values are not those of the import."""
+        found = self.content()
+        self.names, self.last = [*found], [*found.values()]
+        names = [name for name, value in found.items() if self.base.get(name, _MISSING) is not value]
+        self.changes = {
+            name: found.get(name, _MISSING)
+            for name in [*names, *(self.base.keys() - found.keys())]
+            if self._counts(name, self.base.get(name, _MISSING), found.get(name, _MISSING))
+        }
+
+    def _counts(self, name: Any, before: Any, now: Any) -> bool:
+        if self.is_table:
+            if type(now) is tuple and name == "":  # of a list or set
+                return [one for one in now if type(one) not in _TABLES] != [*before]
+            return True
+        if name in _MEMOS or isinstance(before, ModuleType) or isinstance(now, ModuleType):
+            return False
+        if any(type(value).__module__ == _DISK for value in (before, now)):  # kcl generates without those
+            return False
+        if name[:2] == "__" and not (callable(now) or callable(before)):
+            return False
+        if type(now) in _CONSTANTS and type(now) is type(before):
+            return bool(now != before)
+        below = _below_kcl(now)
+        return below is not _below_kcl(before) and not _is_kcls(_function(below))
+
+    def put(self, name: Any, value: Any) -> None:
+        """Give a name another value; `_MISSING` removes it."""
+        if not self.is_table:
+            delattr(self.thing, name) if value is _MISSING else setattr(self.thing, name, value)
+        elif isinstance(self.thing, dict):
+            self.thing.pop(name, None)
+            if value is not _MISSING:
+                self.thing[name] = value
+        else:
+            self.thing.clear()
+            self.thing.update(value) if isinstance(self.thing, set) else self.thing.extend(value)
+
+
+class _Codes(_Holder):
+    """The functions of the generators by name, each with the code and the defaults that its import gave it."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, FunctionType] = {}
+        self.codes: list[Any] = []
+        super().__init__(_CODES, self.functions)
+
+    def add(self, name: str, function: FunctionType) -> None:
+        """Take the code and the defaults of a function for those of its import."""
+        if name not in self.functions:
+            self.functions[name], self.base[name] = function, _copy(function)
+
+    def current(self, name: Any) -> Any:
+        return _copy(self.functions[name])
+
+    def listed(self) -> list[Any]:
+        """List code and defaults of all functions."""
+        functions = self.functions.values()
+        return [*[one.__code__ for one in functions], *[one.__defaults__ for one in functions]]
+
+    def is_same(self) -> bool:
+        listed = self.listed()
+        return len(listed) == len(self.codes) and all(map(operator.is_, listed, self.codes))
+
+    def compare(self) -> None:
+        self.codes = self.listed()
+        self.changes = {
+            name: _copy(function)
+            for name, function in self.functions.items()
+            if function.__code__ is not self.base[name].__code__
+            or function.__defaults__ is not self.base[name].__defaults__
+        }
+
+    def put(self, name: Any, value: Any) -> None:
+        self.functions[name].__code__ = value.__code__
+        self.functions[name].__defaults__ = value.__defaults__
+
+
+def _copy(one: FunctionType) -> FunctionType:
+    return FunctionType(one.__code__, one.__globals__, one.__name__, one.__defaults__, one.__closure__)
+
+
+class State(process.LockedState):
+    """The holders by name, the modules that they hold, and the changes found last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.codes = _Codes()
+        self.holders: dict[str, _Holder] = {_CODES: self.codes}
+        self.modules: set[str] = set()
+        self.changes: Changes = NONE
+        self.depth = 0  # of imports of the generators that are under way
+
+
+_state = process.shared(State)
+
+
+def attend() -> None:
+    """Attend to imports of the generators from now on; take those that are there as they are."""
+    finder.install()
+    _take(_loaded(), is_early=True)
+
+
+def _run(module: ModuleType, loader: Any) -> None:
+    """Run a module of the generators; its import may also fill tables of others."""
+    state = _state()
+    if not state.depth and state.modules:
+        now()
+    state.depth += 1
+    try:
+        loader.exec_module(module)
+    finally:
+        state.depth -= 1
+        if not state.depth:
+            with state.lock:
+                _absorb()
+                _take(_loaded(), is_early=False)
+
+
+finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
+
+
+def _loaded() -> list[ModuleType]:
+    found = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] in GENERATORS]
+    # A module of a class of its own may be one that runs at its first use.
+    return [module for name, module in found if type(module) is ModuleType and name not in _state().modules]
+
+
+def _absorb() -> None:
+    """Take what an import changed for the import's own."""
+    state = _state()
+    known = state.changes
+    for holder in state.holders.values():
+        if holder is not state.codes and not holder.is_same():
+            before, holder.base = holder.base, holder.content()
+            for name in {*before, *holder.base}:
+                if (holder.name, name) in known or before.get(name) is _UNKNOWN:
+                    holder.base[name] = before.get(name, _MISSING)
+                    if holder.base[name] is _MISSING:
+                        del holder.base[name]
+
+
+def _take(modules: list[ModuleType], is_early: bool) -> None:
+    """Make the baseline of modules."""
+    state = _state()
+    state.modules.update([module.__name__ for module in modules])
+    for module in modules:
+        _hold(module.__name__, module, is_early)
+        for name, value in list(vars(module).items()):
+            dotted = f"{module.__name__}.{name}"
+            if (isinstance(value, type) and value.__module__ == module.__name__) or _is_object(value):
+                _hold(dotted, value, is_early)
+
+
+def _is_object(value: Any) -> bool:
+    """Return True if a value of a module is an object of the generators that may hold a table."""
+    module = getattr(type(value), "__module__", "")
+    return (
+        isinstance(module, str)
+        and module.partition(".")[0] in GENERATORS
+        and not isinstance(value, (type, ModuleType))
+        and isinstance(getattr(value, "__dict__", None), dict)
+        and module != _DISK
+    )
+
+
+def _hold(name: str, thing: Any, is_early: bool) -> None:
+    state = _state()
+    if name in state.holders:
+        return
+    holder = state.holders[name] = _Holder(name, thing)
+    for key, value in holder.content().items():
+        is_table = type(value) in _TABLES and key not in _MEMOS and key[:2] != "__"
+        if is_table and not name.startswith("pyopencl"):  # whose tables are memos; that of dtypes is in each key
+            state.holders[f"{name}.{key}"] = _Holder(f"{name}.{key}", value)
+        function = _function(value)
+        if isinstance(function, FunctionType):
+            if is_early and not _is_own(function):
+                holder.base[key] = _UNKNOWN
+                holder.last[0] = _MISSING  # compared next time
+            elif function.__globals__.get("__name__") == getattr(thing, "__module__", name):
+                state.codes.add(f"{name}.{key}", function)
+
+
+def _function(value: Any) -> Any:
+    """Return the function behind a method of a class body; any other value as it is."""
+    if isinstance(value, (staticmethod, classmethod)):
+        return value.__func__
+    return value.fget if isinstance(value, property) else value
+
+
+def _is_own(function: FunctionType) -> bool:
+    """Return True if a function has code of the generators, of what they require, or of Python."""
+    function = _below_kcl(function)
+    module = function.__globals__.get("__name__", "")
+    top = str(module).partition(".")[0]
+    if _is_kcls(function):
+        return True
+    if not module:  # a generator made it of a text
+        return function.__code__.co_filename[:1] == "<"
+    if top in GENERATORS:
+        file, code = getattr(sys.modules.get(module), "__file__", None), function.__code__
+        return code.co_filename[:1] == "<" or code.co_filename == file
+    if top in sys.stdlib_module_names or top.startswith("namedtuple_"):
+        return True
+    whose = distributions.owner(str(module))
+    return whose.kind == distributions.DISTRIBUTION and whose.name in distributions.required("loopy")
+
+
+def now() -> Changes:
+    """Return the changes in the generators as of now: the same object as long as nothing changes."""
+    state = _state()
+    if state.depth or ("loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")):
+        return NONE  # a thread is importing it
+    with state.lock:
+        if not state.modules:
+            attend()
+        different = _different()
+        for holder in different:
+            holder.compare()
+        if different:
+            found = {
+                (holder.name, name): value
+                for holder in state.holders.values()
+                for name, value in holder.changes.items()
+            }
+            same = found.keys() == state.changes.keys() and all(found[key] is state.changes[key] for key in found)
+            state.changes = state.changes if same else found or NONE
+        return state.changes
+
+
+def _different() -> list[_Holder]:
+    """List the holders that differ from what the last comparison found."""
+    found, same = [], operator.is_
+    for holder in _state().holders.values():
+        held, last = holder.held, holder.last
+        if held is None:
+            if not holder.is_same():
+                found.append(holder)
+        elif len(held) != len(last) or not all(map(same, held.values(), last)):  # a call for each would double the time
+            found.append(holder)
+    return found
+
+
+def text(changes: Changes) -> str:
+    """Return the text of changes for a key, empty for none; raise UnknownInput if one has no exact text."""
+    found = []
+    for (holder, name), value in changes.items():
+        try:
+            found.append(f"{holder}.{_name(name)} = {_value(_below_kcl(value))}")
+        except (UnknownInput, RecursionError, ValueError) as error:
+            raise UnknownInput(
+                f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
+            ) from None
+    return "; ".join(sorted(found))
+
+
+def _name(name: Any) -> str:
+    return name if isinstance(name, str) else texts.walked(name)
+
+
+def _value(value: Any) -> str:
+    if value is _MISSING:
+        return "removed"
+    installed = _installed(value)
+    return texts.walked(value) if installed is None else installed
+
+
+def _installed(value: Any) -> str | None:
+    """Return the text of something that an installed distribution put there; None for anything else."""
+    thing = _function(value)
+    if isinstance(thing, FunctionType):
+        names = thing.__globals__
+    elif isinstance(thing, type):
+        names = vars(sys.modules.get(thing.__module__, sys))
+        if names.get(thing.__qualname__) is not thing:
+            return None
+    else:
+        return None
+    module = str(names.get("__name__"))
+    whose = distributions.owner(module)
+    if whose.kind != distributions.DISTRIBUTION:
+        return None
+    held = [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
+    if isinstance(thing, FunctionType) and thing.__code__.co_filename != names.get("__file__"):
+        # Other code in the place of the library's own, or made of a text: it sees the library's names.
+        held += [digest(thing.__code__), thing.__defaults__]
+    named = f"{type(value).__name__} {module}.{thing.__qualname__} of {whose.name}"
+    return f"{named} {distributions.reached(whose.name)} ({', '.join(map(_value, held))})"
+
+
+def _below_kcl(value: Any) -> Any:
+    """Return what stands below kcl's own functions, which call it."""
+    while _is_kcls(value):
+        below = value.__dict__.get("__wrapped__")
+        if below is None:
+            break
+        value = below
+    return value
+
+
+def _is_kcls(value: Any) -> bool:
+    return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith("kcl.")
+
+
+@contextmanager
+def as_at(before: Changes) -> Iterator[None]:
+    """Let the generators be in a block as they were at an earlier moment, for a call that waited."""
+    state, found = _state(), now()
+    if found is before:
+        yield
+        return
+    with state.lock:  # no other thread takes the earlier state for the present one
+        swapped = _swap(found, before)
+        try:
+            yield
+        finally:
+            for holder, name, value in reversed(swapped):
+                holder.put(name, value)
+
+
+def _swap(found: Changes, before: Changes) -> list[tuple[_Holder, Any, Any]]:
+    """Put the generators back to an earlier state; return what stood there: (holder, name, value)."""
+    state, swapped = _state(), []
+    for key in {*found, *before}:
+        holder = state.holders[key[0]]
+        value = before[key] if key in before else holder.base.get(key[1], _MISSING)
+        current = holder.current(key[1])
+        if value is not current and value is not _UNKNOWN:
+            swapped.append((holder, key[1], current))
+            holder.put(key[1], value)
+    return swapped

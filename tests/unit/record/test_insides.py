@@ -1,0 +1,165 @@
+"""What was changed inside the generators since they were imported."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import types
+
+import pytest
+
+from kcl.errors import UnknownInput
+from kcl.record import insides
+
+loopy = importlib.import_module("loopy")
+c = importlib.import_module("loopy.target.c")
+parser = importlib.import_module("pymbolic.parser")
+
+
+def changed():
+    """Return the names that differ from what the imports gave, without what other tests left."""
+    return {f"{holder}.{name}" for holder, name in insides.now().keys() - BEFORE.keys()}
+
+
+BEFORE = dict(insides.now())
+
+
+def emit(self, *arguments):
+    """Stand for a method of loopy."""
+    return self, arguments
+
+
+class TestNow:
+    def test_nothing(self):
+        """Nothing has changed, and the answer is the same object as long as that holds."""
+        assert not changed()
+        assert insides.now() is insides.now()
+
+    @pytest.mark.parametrize(
+        ("holder", "name", "value"),
+        [
+            (c.CASTBuilder, "emit_if", emit),
+            (c.CASTBuilder, "kcl_added", emit),
+            (c.CASTBuilder, "emit_if", property(emit)),
+            (c.CASTBuilder, "__call__", emit),
+            (c, "kcl_added", 5),
+            (c, "CASTBuilder", type("Mine", (c.CASTBuilder,), {})),
+            (loopy, "_DEFAULT_TARGET", loopy.CTarget),
+            (loopy.PyOpenCLTarget, "device_program_name_suffix", "_mine"),
+            (parser.Parser, "lex_table", []),
+            (importlib.import_module("loopy.kernel.creation"), "parse_instructions", functools.partial(emit, 1)),
+            (importlib.import_module("pytools"), "flatten", emit),
+        ],
+    )
+    def test_a_value(self, monkeypatch, holder, name, value):
+        """A replaced or added attribute of a class or module is a change, until it is as before."""
+        with monkeypatch.context() as patch:
+            patch.setattr(holder, name, value, raising=False)
+            assert {one.rpartition(".")[2] for one in changed()} == {name}
+        assert not changed()
+
+    def test_a_removed_value(self, monkeypatch):
+        """A removed attribute is a change."""
+        with monkeypatch.context() as patch:
+            patch.delattr(c.CFamilyASTBuilder, "emit_if")
+            assert changed() == {"loopy.target.c.CFamilyASTBuilder.emit_if"}
+            assert insides.text(insides.now()).endswith("emit_if = removed")
+
+    def test_tables(self, monkeypatch):
+        """Items of dictionaries and lists are changes."""
+        with monkeypatch.context() as patch:
+            patch.setitem(parser.Parser._COMP_TABLE, parser._less, "<=")
+            parser.Parser.lex_table.append(("mine", ()))
+            assert len(changed()) == 2
+            parser.Parser.lex_table.pop()
+        assert not changed()
+
+    @pytest.mark.parametrize("name", ["__code__", "__defaults__"])
+    def test_the_code_of_a_function(self, monkeypatch, name):
+        """Other code or other defaults of the same function are changes."""
+        function = importlib.import_module("loopy.kernel.creation").parse_instructions
+        with monkeypatch.context() as patch:
+            patch.setattr(function, name, emit.__code__ if name == "__code__" else (5,))
+            assert changed() == {"code.loopy.kernel.creation.parse_instructions"}
+        assert not changed()
+
+    def test_memos_and_modules(self, monkeypatch):
+        """What loopy itself keeps, submodules, and the switch of loopy's disk caches do not count."""
+        monkeypatch.setattr(c.CASTBuilder, "fields", {"a"}, raising=False)
+        monkeypatch.setattr(c.CASTBuilder, "__slotnames__", [], raising=False)
+        monkeypatch.setattr(loopy, "kcl_module", types.ModuleType("mine"), raising=False)
+        monkeypatch.setattr(loopy, "CACHING_ENABLED", not loopy.CACHING_ENABLED)
+        assert not changed()
+
+
+class TestText:
+    def test_code_counts(self, monkeypatch):
+        """A function of the user counts by its code, one of an installed distribution by that."""
+        texts = set()
+        for number in (1, 2):
+            names = {"__name__": __name__}
+            exec(f"def emit(self): return {number}", names)
+            monkeypatch.setattr(c.CASTBuilder, "emit_if", names["emit"])
+            texts.add(insides.text(insides.now()))
+        assert len(texts) == 2
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", pytest.raises)
+        assert "of pytest " in insides.text(insides.now())
+
+    def test_without_a_text(self, monkeypatch):
+        """A change that no key can hold is named."""
+        stream = open(__file__)  # noqa: SIM115
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", stream)
+        with pytest.raises(UnknownInput, match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process"):
+            insides.text(insides.now())
+        stream.close()
+
+
+class TestAsAt:
+    def test_a_block(self, monkeypatch):
+        """In the block the generators are as at the earlier moment, and afterwards as before the block."""
+        own = c.CASTBuilder.emit_if
+        earlier = insides.now()
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+        monkeypatch.setitem(parser.Parser._COMP_TABLE, parser._less, "<=")
+        monkeypatch.setattr(c, "kcl_added", 5, raising=False)
+        parse = importlib.import_module("loopy.kernel.creation").parse_instructions
+        code = parse.__code__
+        monkeypatch.setattr(parse, "__code__", emit.__code__)
+        later = insides.now()
+        with insides.as_at(earlier):
+            assert c.CASTBuilder.emit_if is own
+            assert parser.Parser._COMP_TABLE[parser._less] == "<"
+            assert not hasattr(c, "kcl_added")
+            assert parse.__code__ is code
+        assert parse.__code__ is emit.__code__
+        assert c.CASTBuilder.emit_if is emit
+        assert insides.now() == later
+
+
+class TestImports:
+    def test_without_loopy(self, child):
+        """A process without loopy has no baseline, and does not import this module."""
+        code = """
+            import json, sys
+            import kcl, kcl.loopy
+            from kcl.record import beside
+            beside.now()
+            print(json.dumps([name in sys.modules for name in ("loopy", "kcl.record.insides")]))
+            """
+        assert child.json(code) == [False, False]
+
+    @pytest.mark.parametrize("first", ["loopy", "kcl.loopy", "pyopencl, pymbolic"])
+    def test_early(self, child, first):
+        """If loopy is imported first, or parts of it are, only functions of other packages count."""
+        code = f"""
+            import json
+            import {first}
+            import kcl.loopy, loopy, importlib
+            from kcl.record import insides, recorder
+            recorder.loopy()
+            import loopy.target.cuda, loopy.target.ispc
+            found = len(insides.now())
+            importlib.import_module("pymbolic.primitives").Variable.mine = json.dumps
+            print(json.dumps([found, len(insides.now())]))
+            """
+        assert child.json(code) == [0, 1]
