@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
 from kcl.generate import frontends
-from kcl.generate.rows import RecipeFacts, RecipeOutcome
 from kcl.record import beside, imports, recorder, unmade
 from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 from kcl.record.evidence import Evidence
@@ -75,8 +74,6 @@ class RecordedOrigin:
     def _row(self) -> frontends.FrontEndRow:
         """The row of the front end; a recorded unit has loopy's."""
         return frontends.row_of(self._value) or frontends.TABLE[0]
-
-    directory = ""
 
     @property
     def recipe(self) -> str:
@@ -148,17 +145,13 @@ class RecordedOrigin:
             return [*parts, Part("record", record.digest)]
         return [*parts, Part("unit", self._accepted().identity()), Part("state", beside.state())]
 
-    def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
-        """Return a base unchanged: a recipe that runs does its own reads."""
-        return base
-
-    def outcome(self) -> RecipeOutcome:
+    def outcome(self) -> frontends.Result:
         """Return the result held by its front end; carry the record out, or run a recipe unrecorded."""
         if self._value is _NOTHING:
             assert self._task is not None
             with recorder.silent():
                 self._value = self._task.function(**self._task.arguments)
-        return RecipeOutcome(self._accepted(), (), "")
+        return self._accepted()
 
     def _accepted(self) -> frontends.Result:
         if self._result is None:
@@ -174,7 +167,7 @@ class RecordedOrigin:
         from kcl.generate import run
 
         changed = self._record is not None and self._record.changed()
-        generated, refused, alone = run.generate(self.name, self._declared, self._accepted(), dtypes)
+        generated, refused, alone = run.generate(self.name, self._accepted(), dtypes)
         return (generated, f"{_CHANGED}, and after the key", False) if changed else (generated, refused, alone)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
