@@ -47,7 +47,7 @@ def scaled(factor=2):
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def scaled_pure(factor=2):
     """Return a small kernel."""
     import loopy as lp

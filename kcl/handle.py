@@ -329,14 +329,14 @@ class Kernel:
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
         known = found.code.invoker.arguments if found is not None else self._line.generate.arguments
         is_source = found is not None and found.code.invoker.front_end == "opencl"
-        packed = base.open.packed if base is not None else ()
+        packed = base.packed if base is not None else ()
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
         if found is not None and is_source:
             call = call._replace(undeclared=_undeclared(found))
         said = self._wrong_queue(queue)
         if base is not None:
             said = said or refusals.at_fault(call) or refusals.unlike(call)
-            unknown = refusals.unknown_open(call) if base.open.names and not is_source else None
+            unknown = refusals.unknown_open(call) if base.names and not is_source else None
             if unknown is not None and isinstance(error, TypeError):
                 return refusals.worded(unknown, said) if said else unknown
         if isinstance(error, MissingArguments):
@@ -353,7 +353,7 @@ class Kernel:
             return unbuilt.not_built(self.name, self._function, error, texts[0] if len(texts) == 1 else "")
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
-        return refusals.named(call) or (refusals.untyped(call, base.open.names) if base is not None else None)
+        return refusals.named(call) or (refusals.untyped(call, base.names) if base is not None else None)
 
     def _wrong_queue(self, queue: Any) -> str:
         """Describe the fault of the first argument of a call; empty if it is a queue for this Kernel."""

@@ -192,7 +192,7 @@ class Line:
 
     def _keep(self, found: LaunchableCode) -> None:
         assert self.generate.base is not None
-        opened = self.generate.base.open
+        opened = self.generate.base
         with self._lock:
             self.packed = opened.packed
             self.ready[found.choice] = found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import os
 import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
@@ -106,8 +105,6 @@ def kernel(function: Callable[P, object], /) -> Recipe[P]: ...
 @overload
 def kernel(
     *,
-    reads: Iterable[str | os.PathLike[str]] = (),
-    env: Iterable[str] = (),
     depends: Iterable[object] = (),
     version: str | None = None,
     pure: bool = False,
@@ -118,8 +115,6 @@ def kernel(
     function: Callable[P, object] | None = None,
     /,
     *,
-    reads: Iterable[str | os.PathLike[str]] = (),
-    env: Iterable[str] = (),
     depends: Iterable[object] = (),
     version: str | None = None,
     pure: bool = False,
@@ -129,16 +124,14 @@ def kernel(
     The function runs in every process. Import loopy inside it, or write `import kcl.loopy as lp` at the head of its
     file: it then gets the face of loopy, which records its calls, and a warm start does not import loopy.
 
-    With `pure` you promise that the function is a pure function of what kcl can see: its code, its parameters and what
-    it reads. kcl then finds the key without running the function, and runs it only when nothing is cached. The page
-    "What a pure recipe must not do" lists what breaks the promise.
+    With `pure` you promise that `version`, a text of your own, and the parameters decide what the function returns. kcl
+    then finds the key without running the function, and runs it only when nothing is cached. The code that the function
+    reaches counts, too, as far as a walk over its names finds it; nothing watches what it reads. Change the version if
+    it reads something else. The page "What a pure recipe promises" says more.
 
-    A pure recipe declares the inputs that kcl cannot see. `reads` lists files and folders, as paths or patterns of
-    `glob` relative to the directory of the recipe's module; they count by content. `env` lists environment variables.
-    `depends` lists functions, classes, modules and values that count as if the recipe's code named them. Without `pure`
-    these three are ignored, with one warning. `version` is a text of your own that is part of the key; with it you
-    vouch that the text, the parameters and the code that kcl sees decide what a pure recipe returns, whatever else it
-    does. Raises TypeError for a declaration that cannot be meant.
+    `depends` lists values, functions and classes that count as parameters of a pure recipe do; without `pure` it is
+    ignored, with one warning. `version` is part of the key of every recipe. Raises TypeError for a declaration that
+    cannot be meant, and for `pure` without a version.
 
     >>> @kcl.kernel
     ... def doubled():
@@ -150,7 +143,7 @@ def kernel(
     """
     if function is not None:
         return Recipe(function)
-    declared = _effective(declare(reads, env, depends, version, pure))
+    declared = _effective(declare(depends, version, pure))
 
     def decorate(function: Callable[P, object]) -> Recipe[P]:
         return Recipe(function, declared)
@@ -160,18 +153,16 @@ def kernel(
 
 def _effective(declared: Declarations) -> Declarations:
     """Return the declarations that apply: without `pure` the version. The warning names the decorator's line."""
-    ignored = [name for name in declared.made if name != "version"]
-    if declared.pure or not ignored:
+    if declared.pure or not declared.depends:
         return declared
     from kcl.cache import layer
 
-    words = " and ".join(filter(None, [", ".join(ignored[:-1]), ignored[-1]]))
     layer.warn_once(
         "declarations without pure",
-        f"kcl ignores {words} of a recipe that is not declared pure, because it runs in every process; "
-        f"write @kcl.kernel(pure=True) to skip its body on a hit, or remove {words}",
+        "kcl ignores depends of a recipe that is not declared pure, because it runs in every process; "
+        "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends",
     )
-    return Declarations(version=declared.version)
+    return declared._replace(depends=())
 
 
 class _LazyModule(ModuleType):

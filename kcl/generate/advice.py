@@ -15,6 +15,6 @@ def on_slow_recipe(kernel: str, seconds: float) -> None:
     if seconds > SLOW:
         layer.warn_once(
             f"slow recipe {kernel}",
-            f"recipe {kernel!r} ran for {1e3 * seconds:.0f} ms although its code was in the cache; if it is a pure "
-            "function of its parameters and of what it reads, write @kcl.kernel(pure=True), and it is not run on a hit",
+            f"recipe {kernel!r} ran for {1e3 * seconds:.0f} ms although its code was in the cache; if its "
+            "parameters alone decide what it returns, @kcl.kernel(pure=True, version='1') skips it on a hit",
         )

@@ -1,8 +1,7 @@
 """How a Kernel's code lies in the generator layer.
 
-A recipe that leaves nothing open has one row, under its generator key, unless it is pure and reads a file. Any other
-recipe has a base row there, which holds the open arguments and the reads, and one row for each choice of dtypes and
-content.
+A recipe that leaves nothing open has one row, under its generator key. Any other recipe has a base row there, which
+holds the open arguments, and one row for each choice of dtypes.
 
 A small row under the identity of the recipe's result (its unit) points to the row that holds the code. So another
 recipe, or the same recipe after a change without effect, finds code without generating it. Without a generator key
@@ -13,11 +12,10 @@ from __future__ import annotations
 
 import importlib.util
 import marshal
-import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcl.base import process
 from kcl.base.dtypes import dtype_text
@@ -35,31 +33,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.layer import Layer
-    from kcl.generate import frontends
-    from kcl.record.manifest import ReadFact
 
 Dtypes = Mapping[str, "np.dtype[Any]"]
-
-
-class RecipeOutcome(NamedTuple):
-    """A recipe's result, its reads, and the reason why it must not be stored: empty where it may be.
-
-    Made as the recipe returns; ends in the code.
-    """
-
-    result: frontends.Result
-    reads: tuple[ReadFact, ...]
-    refused: str
-
-
-class RecipeFacts(NamedTuple):
-    """The facts about a recipe's result that the look at the dtypes of a call needs.
-
-    Made of the outcome or of a row; ends in the choice of a row.
-    """
-
-    open: OpenArguments
-    reads: tuple[ReadFact, ...]
 
 
 _KEPT = 256
@@ -70,19 +45,18 @@ class State:
     """The launchable code of the entries in memory: a recipe that is called for every launch finds it again."""
 
     def __init__(self) -> None:
-        self.readied: dict[str, tuple[Entry, str, LaunchableCode]] = {}
+        self.readied: dict[str, tuple[Entry, LaunchableCode]] = {}
 
 
 _state = process.own(State)
 
 
-def base_of(entry: Entry) -> RecipeFacts:
+def base_of(entry: Entry) -> OpenArguments:
     """Read the base from any row; raises KeyError or TypeError where it is not there."""
     base = entry.metadata["base"]
-    opened = OpenArguments(
+    return OpenArguments(
         tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), _packed_of(base["packed"])
     )
-    return RecipeFacts(opened, _reads(base["reads"]) if base["reads"] else ())
 
 
 def is_whole(entry: Entry) -> bool:
@@ -90,61 +64,44 @@ def is_whole(entry: Entry) -> bool:
     return "function" in entry.metadata
 
 
-def belongs_elsewhere(entry: Entry, directory: str) -> bool:
-    """Tell whether the code of a row names the directory of another copy of the project."""
-    return entry.metadata.get("directory", "") not in ("", directory)
-
-
-def ready(entry: Entry, directory: str) -> LaunchableCode:
+def ready(entry: Entry) -> LaunchableCode:
     """Make the code of a row ready to launch; the caller takes any error of stored code as a miss."""
     readied = _state().readied
     known = readied.get(entry.key.digest)
-    if known is not None and known[0] is entry and known[1] == directory:
-        return known[2]
-    generated, code = from_entry(entry)
-    options = tuple(_located(option, directory) for option in generated.text.options)
-    generated = generated.with_options(options)
-    found = made_ready(generated, code)
+    if known is not None and known[0] is entry:
+        return known[1]
+    found = made_ready(*from_entry(entry))
     if len(readied) >= _KEPT:
         readied.clear()
-    readied[entry.key.digest] = entry, directory, found
+    readied[entry.key.digest] = entry, found
     return found
 
 
-def special_keys(direct: Key, base: RecipeFacts, dtypes: Dtypes) -> list[Key]:
+def special_keys(direct: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
     """Return the keys of the rows to look at: by the deciding dtypes, then by all given dtypes.
 
-    Without open arguments and reads this is one row, that of the generator key itself.
+    Without open arguments this is one row, that of the generator key itself.
     """
-    if not base.open.names and not base.reads:
+    if not base.names:
         return [direct]
-    common = [
-        *direct.parts,
-        Part("row", "special"),
-        *(Part(f"{read.base} {read.path}".strip(), read.digest) for read in base.reads),
-    ]
-    given = {name: dtype for name, dtype in dtypes.items() if name in base.open.names}
-    needed = {name: dtype for name, dtype in given.items() if name in base.open.needed}
+    common = [*direct.parts, Part("row", "special")]
+    given = {name: dtype for name, dtype in dtypes.items() if name in base.names}
+    needed = {name: dtype for name, dtype in given.items() if name in base.needed}
     keys = [Key([*common, *dtype_parts(needed)])]
     if len(given) > len(needed):
         keys.append(Key([*common, *dtype_parts(given)]))
     return keys
 
 
-def fits(entry: Entry, base: RecipeFacts, dtypes: Dtypes) -> bool:
+def fits(entry: Entry, base: OpenArguments, dtypes: Dtypes) -> bool:
     """Tell whether the row was generated for the dtypes of a call."""
     chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
-    return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.open.names if name in dtypes)
+    return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.names if name in dtypes)
 
 
-def difference(stored: RecipeFacts, base: RecipeFacts, dtypes: Dtypes) -> str:
-    """Return why no row fits: a read has changed, or these dtypes are new."""
-    for before, now in zip(stored.reads, base.reads, strict=True):
-        if before.digest != now.digest:
-            from kcl.record import manifest
-
-            return f"{manifest.in_words(now)} changed"
-    given = ", ".join(f"{name}: {dtypes[name]}" for name in base.open.names if name in dtypes)
+def difference(base: OpenArguments, dtypes: Dtypes) -> str:
+    """Return why no row fits: these dtypes are new."""
+    given = ", ".join(f"{name}: {dtypes[name]}" for name in base.names if name in dtypes)
     return f"new choice of dtypes: {given}"
 
 
@@ -162,9 +119,6 @@ def of_unit(layer: Layer, unit: Key) -> tuple[Code | None, str]:
             return None, ""
         entry = row
         generated, code = from_entry(entry)
-        # An include directory that is described by its place belongs to the project of the row.
-        if not all(isinstance(option, str) for option in generated.text.options):
-            return None, ""
         instantiate(generated, code)
     except Exception as error:
         layer.set_aside(entry.key.digest, entry.pack(), error)
@@ -190,33 +144,29 @@ def unit_entry(unit: Key, code: Code, seconds: float) -> tuple[str, Entry]:
 def entries(
     direct: Key,
     evidence: Evidence,
-    base: RecipeFacts,
+    base: OpenArguments,
     code: Code,
     used: Dtypes,
     unit: Key | None,
     seconds: float = 0.0,
 ) -> tuple[Key, list[tuple[str, Entry]]]:
     """Return the rows of one choice of dtypes, made in `seconds`: the key of the code, and rows by their addresses."""
-    options = [_placed(option, evidence) for option in code.text.options]
-    named = [code.text.source, code.invoker.source, *(option for option in options if isinstance(option, str))]
     metadata = {
         "base": _described(base),
         "chosen": {name: dtype_text(dtype) for name, dtype in used.items()},
         "created": int(time.time()),
         "seconds": seconds,
-        "options": options,
         "unit": unit.digest if unit is not None else "",
-        "directory": evidence.directory if any(path in text for path in evidence.names() for text in named) else "",
     }
     told = texts(evidence)
     recipe = {"site": evidence.site, "parameters": _parameters(direct, evidence)}
     key = special_keys(direct, base, used)[-1]
     found: list[tuple[str, Entry]] = []
     entry = to_entry(code, key, {**metadata, "recipe": recipe})
-    if key.digest == direct.digest:  # the recipe read nothing, and no dtype was chosen
+    if key.digest == direct.digest:  # no dtype was chosen
         entry.parts.update(told)
     else:
-        about = {"kernel": code.text.kernel, "front_end": code.invoker.front_end, **metadata, "directory": ""}
+        about = {"kernel": code.text.kernel, "front_end": code.invoker.front_end, **metadata}
         found.append((direct.digest, Entry(direct, about, told)))
     if unit is not None:
         pointer = {"kernel": code.text.kernel, "created": metadata["created"]}
@@ -231,20 +181,12 @@ def _parameters(direct: Key, evidence: Evidence) -> list[list[str]]:
     return [[name, text[:_LONGEST]] for name, text in [*named, *evidence.parameters]]
 
 
-def _reads(described: list[list[str]]) -> tuple[ReadFact, ...]:
-    from kcl.record.manifest import ReadFact
-
-    return tuple(ReadFact(*fields) for fields in described)
-
-
-def _described(base: RecipeFacts) -> dict[str, Any]:
-    opened = base.open
+def _described(base: OpenArguments) -> dict[str, Any]:
     return {
-        "open": list(opened.names),
-        "needed": list(opened.needed),
-        "required": list(opened.required),
-        "packed": _packed_as_json(opened.packed),
-        "reads": [list(read) for read in base.reads],
+        "open": list(base.names),
+        "needed": list(base.needed),
+        "required": list(base.required),
+        "packed": _packed_as_json(base.packed),
     }
 
 
@@ -264,27 +206,6 @@ def dtype_parts(dtypes: Dtypes) -> list[Part]:
     if any(dtype.names or dtype.subdtype for dtype in dtypes.values()):
         parts += beside.state(beside.Moment(structures=beside.structures()), with_structures=True)
     return parts
-
-
-def _placed(option: str, place: Evidence) -> str | list[str]:
-    """Describe an include directory as files are described, so that a copy of the project has its own."""
-    if option[:2] != "-I" or not option[2:].strip():
-        return option
-    path = option[2:].strip()
-    if not place.directory:  # a recipe that runs gives its own directories: no entry holds those of another place
-        return ["-I", "cwd", os.path.basename(path)]
-    from kcl.record import manifest
-
-    return ["-I", *manifest.place(path, place.directory, place.written)]
-
-
-def _located(option: Any, directory: str) -> str:
-    if isinstance(option, str):
-        return option
-    from kcl.record import manifest
-
-    flag, base, path = option
-    return f"{flag}{manifest.locate(base, path, directory)}"
 
 
 def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:

@@ -16,7 +16,7 @@ from kcl.cache.lookup import Look, Product, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, made_ready
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
-from kcl.generate.rows import Dtypes, RecipeFacts, RecipeOutcome
+from kcl.generate.rows import Dtypes
 from kcl.launch import MissingArguments, unpack
 from kcl.record import proofs
 
@@ -81,13 +81,13 @@ class Generate(Stage[CallValues]):
     verb = "generated"
 
     def __init__(self, origin: Origin) -> None:
-        self.base: RecipeFacts | None = None
+        self.base: OpenArguments | None = None
         self.stored: NewRow | None = None  # by the last look-up, until a caller takes it
         self._origin = origin
         self._lock = threading.RLock()
         self._unknown = ""
         self._key: Key | None = None
-        self._outcome: RecipeOutcome | None = None
+        self._result: frontends.Result | None = None
         self.is_mixed = False
 
     @property
@@ -119,12 +119,12 @@ class Generate(Stage[CallValues]):
             known = frozenset({row.name for row in frontends.TABLE[:1]})
             now = None if self.layer.off(known) else self.key()
             if before is None or now is None or before.digest != now.digest:
-                self.base, self._outcome, self.is_mixed = None, None, True
+                self.base, self._result, self.is_mixed = None, None, True
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments of the result that was made last; none before."""
-        return () if self._outcome is None else self._outcome.result.arguments
+        return () if self._result is None else self._result.arguments
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a miss; slow."""
@@ -135,8 +135,8 @@ class Generate(Stage[CallValues]):
         """Return the dtypes among `values` of the open arguments, in their order; none where the base is not known."""
         if self.base is None:
             return ()
-        dtypes = dtypes_of(values, self.base.open.packed)
-        return tuple([dtypes.get(name) for name in self.base.open.names])
+        dtypes = dtypes_of(values, self.base.packed)
+        return tuple([dtypes.get(name) for name in self.base.names])
 
     def is_stored(self) -> bool:
         """Tell whether the layer holds a row of this kernel, for any dtypes."""
@@ -177,7 +177,7 @@ class Generate(Stage[CallValues]):
             return Look("bypass", self._unknown)
         look = yield from self._rows(key, given)
         if given.launch and self.base is not None:
-            _require(self.base.open, given.values)
+            _require(self.base, given.values)
         return look._replace(digest=key.digest)
 
     def _rows(self, key: Key, given: CallValues) -> Generator[RowSlot, Answer, Look]:
@@ -185,28 +185,24 @@ class Generate(Stage[CallValues]):
         entry, size = found.entry, found.size
         if entry is None:
             return Look(found.outcome, found.reason, key)
-        directory = self._origin.directory
-        stored = rows.base_of(entry)
-        self.base = base = self._origin.as_of_now(stored)
-        if rows.belongs_elsewhere(entry, directory):
-            return Look("miss", "the stored code names the directory of another copy of the project", key)
+        self.base = base = rows.base_of(entry)
         if rows.is_whole(entry):
             return _hit(entry, size)
-        dtypes = dtypes_of(given.values, base.open.packed)
+        dtypes = dtypes_of(given.values, base.packed)
         keys = rows.special_keys(key, base, dtypes)
         for special in keys:
             found = yield RowSlot(special)
             entry = found.entry
-            if entry is not None and not rows.belongs_elsewhere(entry, directory) and rows.fits(entry, base, dtypes):
+            if entry is not None and rows.fits(entry, base, dtypes):
                 return _hit(entry, size + found.size)
             if found.outcome == "error":
                 return Look("error", found.reason, special)
-        return Look("miss", rows.difference(stored, base, dtypes), keys[0])
+        return Look("miss", rows.difference(base, dtypes), keys[0])
 
     def load(self, given: CallValues, look: Look) -> Look:
         """Make stored code ready to launch."""
         (entry,) = look.entries
-        ready = rows.ready(entry, self._origin.directory)
+        ready = rows.ready(entry)
         ready = self._of_this_run(ready._replace(code=self._named(ready.code)), given)
         return look._replace(value=ready, reason=self._origin.remark)
 
@@ -220,7 +216,7 @@ class Generate(Stage[CallValues]):
         if not self._is_chosen() or self.base is None:
             return look
         (entry,) = look.entries
-        dtypes = dtypes_of(given.values, self.base.open.packed)
+        dtypes = dtypes_of(given.values, self.base.packed)
         wrong = self._wrong(look.value.code, {name: dtypes[name] for name in entry.metadata["chosen"]}, entry)
         if wrong is None:
             return look._replace(reason=_VERIFIED, spared=0.0)  # a verified hit generates, so it spares nothing
@@ -273,22 +269,20 @@ class Generate(Stage[CallValues]):
 
         return check.chosen(self.layer.verify, self._key.digest if self._key else "")
 
-    def _made(self, given: CallValues) -> tuple[RecipeOutcome, Dtypes]:
-        """Make the result, once a Kernel, and find the dtypes that decide the code: (outcome, given dtypes)."""
-        if self._outcome is not None and self.base is not None:
-            made = self._outcome._replace(reads=self.base.reads)
-        else:
-            made = self._origin.outcome()
-            self._outcome = None if made.refused else made
-        dtypes = dtypes_of(given.values, made.result.packed)
-        if self.base is None or self.base.reads != made.reads:
-            self.base = RecipeFacts(made.result.open(dtypes), made.reads)
+    def _made(self, given: CallValues) -> tuple[frontends.Result, Dtypes]:
+        """Make the result, once a Kernel, and find the dtypes that decide the code: (result, given dtypes)."""
+        if self._result is None or self.base is None:
+            self._result = self._origin.outcome()
+        made = self._result
+        dtypes = dtypes_of(given.values, made.packed)
+        if self.base is None:
+            self.base = made.open(dtypes)
         if given.launch:
-            _require(self.base.open, given.values)
-            made.result.refuse(unpack(made.result.packed, given.values))
-        used = {name: dtype for name, dtype in dtypes.items() if name in self.base.open.names}
-        if made.result.follows(used, self.base.open.needed):
-            used = {name: dtype for name, dtype in used.items() if name in self.base.open.needed}
+            _require(self.base, given.values)
+            made.refuse(unpack(made.packed, given.values))
+        used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}
+        if made.follows(used, self.base.needed):
+            used = {name: dtype for name, dtype in used.items() if name in self.base.needed}
         return made, used
 
     def _wrong(self, stored: Code, used: Dtypes, entry: Entry | None = None) -> WrongEntry | None:
@@ -297,11 +291,11 @@ class Generate(Stage[CallValues]):
         code: CodeType | None = rows.from_entry(entry)[1] if entry is not None else None
         return check.check(self._origin.name, self._origin.anew, stored, used, code)
 
-    def _off(self, made: RecipeOutcome) -> str:
-        off = self.layer.off(frozenset({made.result.front_end}))
+    def _off(self, made: frontends.Result) -> str:
+        off = self.layer.off(frozenset({made.front_end}))
         return f"off: {off}" if off else ""
 
-    def _code(self, made: RecipeOutcome, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
+    def _code(self, made: frontends.Result, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
         """Generate code, or take the code generated from an equal result; with `lone`, only generate.
 
         Returns the code, why it must not be stored, the key of the result, whether the code is that of an equal
@@ -309,14 +303,14 @@ class Generate(Stage[CallValues]):
         """
         from kcl.generate import run
 
-        unit = None if lone else run.unit_key(made.result, used)
+        unit = None if lone else run.unit_key(made, used)
         fault = ""
         if unit is not None:
             found, fault = rows.of_unit(self.layer, unit)
             if found is not None:
-                return self._named(found), made.refused or self._origin.moved(), unit, True, ""
+                return self._named(found), self._origin.moved(), unit, True, ""
         code, unfit, alone = self._origin.generate(used)
-        return code, made.refused or unfit, unit if alone else None, False, fault
+        return code, unfit, unit if alone else None, False, fault
 
     def _of_this_run(self, ready: LaunchableCode, given: CallValues) -> LaunchableCode:
         """Return code with the build options of this run, and with the dtypes that the call chose."""

@@ -5,7 +5,7 @@ leaves out preamble generators, manglers, fields of structures and attributes of
 that can change afterwards.
 
 Here a unit becomes a text of bytes. The classes that units consist of (`_MODULES`) have their own writers. The walk
-over the user's code (`kcl.record.callables.reach`) counts any other object, a user's callable for example, with its
+over the user's code (`kcl.record.callables.walker`) counts any other object, a user's callable for example, with its
 class and all that its code reaches. The grammar of the text:
 
     value   = "N" | "T" | "F"                               None, True, False
@@ -40,15 +40,12 @@ import sys
 from collections.abc import Callable, Iterable
 from itertools import chain, pairwise
 from struct import pack
-from types import FunctionType, MemberDescriptorType
+from types import MemberDescriptorType
 from typing import Any
 
 from kcl.base.dtypes import structures
-from kcl.cache.key import Key
 from kcl.errors import UnknownInput
-from kcl.record.callables import values
 from kcl.record.callables.classes import HEAP, enum_type, is_remembered
-from kcl.record.callables.reach import reach
 
 _LONG = 512  # bytes; a longer text counts by its digest, which keeps the texts of nested values short
 
@@ -98,19 +95,24 @@ def content_key(unit: Any) -> str | None:
 def exact_key(unit: Any) -> str:
     """Return the SHA-256 over the content that decides the code of `unit`, in hex; raise UnknownInput with the reason.
 
-    The key also covers Python, the releases of loopy and of the packages that loopy generates with, and the structures
-    that are registered with pyopencl. It is the same in every process. Each call reads the unit again: kcl remembers
-    nothing on the unit or about it.
+    The key also covers the structures that are registered with pyopencl. It is the same in every process. Each call
+    reads the unit again: kcl remembers nothing on the unit or about it.
     """
+    from kcl.record.callables import walker
+
     try:
         content, text = _written(unit)
         if content.structured or content.strange:
             content, text = _written((unit, sorted(structures(), key=_first)))
-        digest = hashlib.sha256(text).hexdigest()
-        reached = reach(_NOWHERE, {"content": digest, "beside": tuple(content.strange)})
+        strange = walker.walked(content.strange)
     except RecursionError:
         raise UnknownInput("the unit is nested too deeply") from None
-    return Key(reached.parts).digest
+    return hashlib.sha256(hashlib.sha256(text).digest() + strange.digest.encode()).hexdigest()
+
+
+def users(unit: Any) -> list[Any]:
+    """Return the objects of the user in a unit: the callables that loopy runs are among them."""
+    return _written(unit)[0].strange
 
 
 def _written(value: Any) -> tuple[Content, bytes]:
@@ -122,14 +124,6 @@ def _written(value: Any) -> tuple[Content, bytes]:
         content = Content()
         content.prepare(value)
         return content, content.text(value)
-
-
-def _take(content: Any, beside: Any) -> None:
-    """Stand for the parameters that a unit is taken for; never called."""
-
-
-# A function without a place: texts in a unit that name a path count as they are.
-_NOWHERE = FunctionType(_take.__code__.replace(co_filename="<kcl>"), {})
 
 
 class Content:
@@ -236,12 +230,12 @@ def _strange(content: Content, value: Any) -> bytes:
     if not content.ranking:
         content.strange.append(value)
         return b"u"
+    from kcl.record.callables import walker
+
     if content.ranking == _BY_NAMES:
-        try:
-            return values.encode(value).encode("utf-8", "surrogatepass")
-        except UnknownInput:
-            return b""
-    return Key(reach(_NOWHERE, {"content": "", "beside": (value,)}).parts).digest.encode()
+        kind = value if isinstance(value, type) else type(value)
+        return f"{kind.__module__} {kind.__qualname__}".encode("utf-8", "surrogatepass")
+    return walker.walked(value).digest.encode()
 
 
 # Plain values and containers

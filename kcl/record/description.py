@@ -23,13 +23,13 @@ def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key |
     beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
     if task is None:
         site = next((call["place"] for call in described["calls"]), "")
-        return Evidence("", {}, False, record={**described, "beside": beside}, site=site)
+        return Evidence({}, record={**described, "beside": beside}, site=site)
     function = task.written
     name = f"code {function.__qualname__}"
     beside += [[f"parameter {parameter}", text] for parameter, text in _shown(task.arguments).items()]
     origins = {name: (function.__module__, function.__code__.co_firstlineno)}
     texts = {name: _text(function)}
-    return Evidence("", texts, False, origins, record={**described, "beside": beside}, site=site_of(function))
+    return Evidence(texts, origins, record={**described, "beside": beside}, site=site_of(function))
 
 
 def _of_value(value: Any) -> dict[str, Any]:

@@ -10,41 +10,24 @@ PARAMETER = "parameter "
 
 
 class Evidence(NamedTuple):
-    """The evidence for a later miss of a recipe: the directory of its module, and the texts of its key.
+    """The evidence for a later miss of a recipe: the texts of its key.
 
     Made of the record of a recipe; ends in the row, or in the journal. The texts may name other places.
 
-    `asked` tells that the recipe's code asks for its own place: then it can name the directories above as well.
     `origins` has module and line of the code in the key. `record` has the recipe's questions to its front end, as JSON
-    holds them (see `kcl.inspect.explain.record`); None where the recipe is not recorded.
+    holds them (see `kcl.inspect.explain.record`); None if the recipe is not recorded.
     """
 
-    directory: str
     texts: Mapping[str, str]
-    asked: bool
     origins: Mapping[str, tuple[str, int]] = {}
-    values: tuple[str, ...] = ()  # the values of all parts
     record: Mapping[str, Any] | None = None
     site: str = ""  # file and line of the recipe, or of the first call outside of a recipe
-
-    @property
-    def written(self) -> list[str]:
-        """All texts in the key that may hold a path."""
-        return [*self.texts.values(), *self.values]
 
     @property
     def parameters(self) -> list[tuple[str, str]]:
         """The texts of the recipe's parameters by name, as far as the record has them."""
         named = [part for part in (self.record or {}).get("beside", ()) if part[0].startswith(PARAMETER)]
         return [(name[len(PARAMETER) :], text) for name, text in named]
-
-    def names(self) -> list[str]:
-        """Return the directories that generated code may name only if it belongs to this place."""
-        found, path = [], self.directory
-        while path != os.path.dirname(path):
-            found.append(path)
-            path = os.path.dirname(path) if self.asked else ""
-        return found
 
 
 def site_of(function: Any) -> str:

@@ -24,7 +24,7 @@ from kcl.base.attended import Finder
 from kcl.errors import UnknownInput
 from kcl.record import texts
 from kcl.record.callables import distributions
-from kcl.record.callables.readings import digest
+from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _MISSING = object()
@@ -357,7 +357,7 @@ def _installed(value: Any) -> str | None:
     held = [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
     if isinstance(thing, FunctionType) and thing.__code__.co_filename != names.get("__file__"):
         # Other code in the place of the library's own, or made of a text: it sees the library's names.
-        held += [digest(thing.__code__), thing.__defaults__]
+        held += [facts(thing.__code__).digest, thing.__defaults__]
     named = f"{type(value).__name__} {module}.{thing.__qualname__} of {whose.name}"
     return f"{named} {distributions.reached(whose.name)} ({', '.join(map(_value, held))})"
 

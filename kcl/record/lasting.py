@@ -15,8 +15,8 @@ from typing import Any
 
 from kcl.errors import UnknownInput
 from kcl.record.callables.classes import HEAP, NOT_IN_CLASS, SLOTS, attributes, enum_type
+from kcl.record.callables.facts import facts
 from kcl.record.callables.plain import SIMPLE
-from kcl.record.callables.readings import digest
 
 _LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
 _IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})  # packages whose objects hide an immutable content
@@ -148,7 +148,7 @@ def _named(kind: type) -> str:
     if _is_library(kind):
         return f"{kind.__module__}.{kind.__qualname__}"
     made = [
-        f"{name} {digest(member.__code__)}"
+        f"{name} {facts(member.__code__).digest}"
         for name, member in sorted(vars(kind).items())
         if isinstance(member, FunctionType) and member.__code__.co_filename == "<string>"
     ]

@@ -172,10 +172,8 @@ def _alone() -> Iterator[None]:
     """Let one thread at a time call loopy, without loopy's own caches; this lock comes before those of records."""
     from kcl import caches
     from kcl.cache.patience import Turn
-    from kcl.record import observe
 
-    with observe.unobserved():
-        loopy()
+    loopy()
     with Turn("loopy"), caches.loopy_disk_caches_off():
         yield
 

@@ -10,7 +10,7 @@ import sys
 
 from kcl.cache.key import Key, Part
 from kcl.record import beside
-from kcl.record.callables import distributions, reach
+from kcl.record.callables import distributions
 
 
 def compared(key: Key) -> tuple[Key, Key]:
@@ -23,11 +23,9 @@ def compared(key: Key) -> tuple[Key, Key]:
     }
     before, now = [], []
     for part in key.parts:
-        name, value = part
-        if name == "kcl" and value.isdecimal():  # a walk's key has the format of such keys, and kcl itself later
-            found: str | None = reach.FORMAT
-        elif name.startswith("distribution "):
-            found = distributions.here(name.partition(" ")[2])
+        name = part.name
+        if name.startswith("distribution "):
+            found: str | None = distributions.here(name.partition(" ")[2])
         else:
             found = here.get(name)
         before += [] if found is None else [part]

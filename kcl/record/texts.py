@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from kcl.cache.key import Key, Part
+from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.record.callables.plain import SIMPLE
 
@@ -30,6 +30,7 @@ _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 _MANY = 10_000
 _LARGE = 100_000  # characters of the text of an expression, at most
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+_MEMOS = re.compile(r"(?<= with [0-9a-f]{64}) and memos [0-9a-f]{64}\Z")
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
@@ -329,8 +330,16 @@ def _member(value: Any, kind: type) -> str | None:
 
 def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
-    text, parts, _long = _walk(value)
-    return _with(text, Key(parts)) if parts else text
+    from kcl.record.callables import walker
+
+    found = walker.walked(value)
+    memos = f" and memos {found.digest}" if found.digest != found.lasting else ""
+    return f"{found.text} with {found.lasting}{memos}" if found.parts else found.text
+
+
+def without_memos(text: str) -> str:
+    """Return the part of a text from `walked` that no call of loopy changes: objects may remember more results."""
+    return _MEMOS.sub("", text)
 
 
 def reached(value: Any, text: str) -> tuple[dict[str, list[Part]], str]:
@@ -338,15 +347,18 @@ def reached(value: Any, text: str) -> tuple[dict[str, list[Part]], str]:
 
     Both are empty where the value has another text now. This runs on a miss, so that a hit keeps no parts.
     """
+    from kcl.record.callables import walker
+
     try:
-        found, parts, long = _walk(value)
-    except (UnknownInput, RecursionError):
+        found = walker.walked(value)
+    except UnknownInput:
         return {}, ""
-    key = Key(parts)
-    return ({key.digest: parts}, _notation(value, found, long)) if text == _with(found, key) else ({}, "")
+    if text != walked(value):
+        return {}, ""
+    return ({found.lasting: [*found.parts]} if found.parts else {}), _notation(value, found.text, found.long)
 
 
-def _notation(value: Any, text: str, long: dict[str, str]) -> str:
+def _notation(value: Any, text: str, long: Mapping[str, str]) -> str:
     """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large.
 
     pymbolic writes an expression that stands in several places once per place: the texts tell the length of the whole.
@@ -361,7 +373,7 @@ def _notation(value: Any, text: str, long: dict[str, str]) -> str:
         return ""
 
 
-def _length(text: str, long: dict[str, str], known: dict[str, int]) -> int:
+def _length(text: str, long: Mapping[str, str], known: dict[str, int]) -> int:
     """Return the length of a text in which each digest is replaced by the text that it stands for."""
     size = len(text)
     for digest in filter(long.__contains__, _DIGEST.findall(text)):
@@ -369,19 +381,3 @@ def _length(text: str, long: dict[str, str], known: dict[str, int]) -> int:
             known[digest] = _length(long[digest], long, known)
         size += known[digest]
     return size
-
-
-def _walk(value: Any) -> tuple[str, list[Part], dict[str, str]]:
-    """Return the text of a value, the parts that the walk found beside it, and the long texts behind digests."""
-    from kcl.record.callables.walk import Walk, distribution
-
-    walk = Walk("an argument of loopy", "")
-    text = walk.encoder.encode(value)
-    parts = [*walk.parts, *map(distribution, walk.reached)]
-    if walk.encoder.shared:
-        parts.append(Part("shared objects", "; ".join(walk.encoder.shared)))
-    return text, sorted(parts), walk.encoder.long
-
-
-def _with(text: str, key: Key) -> str:
-    return f"{text} with {key.digest}"

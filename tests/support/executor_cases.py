@@ -90,7 +90,7 @@ def dev(queue, n, dtype=np.float32):
 # {{{ numpy, device arrays, allocators, events
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def scale(options=(), events=True):
     """y = a*x + 1, all dtypes known."""
     knl = lp.make_kernel(
@@ -244,7 +244,7 @@ def scalars_of_every_type(launch, queue):
     return found + [seen(queue, launch(queue, x=host(5), a=2, n=n)) for n in (5, np.int32(5), np.int64(5))]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def typed(dtype=np.float32):
     """y = a*x + b[0], one dtype."""
     return lp.make_kernel(
@@ -299,7 +299,7 @@ def uint16(launch, queue):
     return _typed(launch, queue, np.uint16, [2, np.uint16(60000)])
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def chosen():
     """Choose by a boolean array and a boolean scalar."""
     return lp.make_kernel(
@@ -321,7 +321,7 @@ def bool_like_arguments(launch, queue):
     return [seen(queue, launch(queue, mask=mask, x=host(4), flag=flag)) for flag in (0, 1, True, np.int8(1))]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def flags():
     """Compare; the output is boolean."""
     return lp.make_kernel(
@@ -337,7 +337,7 @@ def booleans(launch, queue):
     return seen(queue, launch(queue, x=np.array([True, False, True])))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def opened(name="opened"):
     """y = a*x, every dtype left open; under a name, so that each case begins without an entry."""
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", name=name)
@@ -398,7 +398,7 @@ def open_output_of_another_dtype(launch, queue):
     return [*found, seen(queue, launch(queue, x=x, a=a, y=np.zeros(3, np.int32)))]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def half_open():
     """x is known, c is not; z follows from both."""
     return lp.make_kernel(
@@ -420,7 +420,7 @@ def partly_open_dtypes(launch, queue):
 # {{{ layouts
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def with_offsets():
     """y = 2 x, from arrays that begin anywhere."""
     return lp.make_kernel(
@@ -443,7 +443,7 @@ def offsets(launch, queue):
     return [*found, seen(queue, launch(queue, x=x), x=x), seen(queue, launch(queue, x=host(5)))]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def transposed(order="F"):
     """y = x transposed, in an order."""
     return lp.make_kernel(
@@ -472,7 +472,7 @@ def c_order(launch, queue):
     return seen(queue, launch(queue, x=x), x=x)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def strided():
     """y = 2 x with strides found from the arrays."""
     return lp.make_kernel(
@@ -497,7 +497,7 @@ def automatic_strides(launch, queue):
     return [*found, seen(queue, launch(queue, x=whole, y=y), x=whole, y=y)]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def padded():
     """Rows of a fixed stride."""
     return lp.make_kernel(
@@ -518,7 +518,7 @@ def fixed_strides(launch, queue):
     return seen(queue, launch(queue, x=x), x=x)
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def separated(dtype=np.float32):
     """Planes of an array are arguments of their own."""
     knl = lp.make_kernel(
@@ -568,7 +568,7 @@ def zero_size(launch, queue):
     ]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def grouped():
     """y = 2 x in work groups of 4, with a bound."""
     knl = lp.make_kernel(
@@ -585,7 +585,7 @@ def work_groups_of_any_number(launch, queue):
     return [seen(queue, launch(queue, x=host(n))) for n in (1, 4, 9)]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def unknown_shape():
     """An array of which only the beginning is known."""
     return lp.make_kernel(
@@ -606,7 +606,7 @@ def shapes_that_are_not_known(launch, queue):
 # {{{ programs
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def two_steps():
     """Two device kernels with a temporary in global memory between them."""
     knl = lp.make_kernel(
@@ -646,7 +646,7 @@ def several_device_kernels(launch, queue):
     return [*found, seen(queue, launch(queue, x=x, allocator=allocator), x=x), sizes]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def inserted_barriers():
     """Two device kernels by loopy's own insertion of a barrier, and a temporary that must survive it."""
     knl = lp.make_kernel(
@@ -671,7 +671,7 @@ def barriers_that_loopy_inserts(launch, queue):
     return [seen(queue, launch(queue, x=x, z=z), x=x, z=z), seen(queue, launch(queue, x=host(5)))]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def reduced():
     """Sums of rows, and the greatest element of each."""
     knl = lp.make_kernel(
@@ -688,7 +688,7 @@ def reductions(launch, queue):
     return seen(queue, launch(queue, x=host(48).reshape(3, 16)))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def in_place():
     """x is read and written."""
     return lp.make_kernel(
@@ -709,7 +709,7 @@ def arguments_in_and_out(launch, queue):
     return found
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def points():
     """A structure that the recipe registers."""
     dtype = np.dtype([("mass", np.float64), ("count", np.int32)], align=True)
@@ -731,7 +731,7 @@ def structures(launch, queue):
     return [seen(queue, launch(queue, p=p)), seen(queue, launch(queue, p=cl_array.to_device(queue, p)))]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def vectors():
     """OpenCL's vector types are structures to numpy, with titles."""
     from pyopencl import cltypes
@@ -753,7 +753,7 @@ def vector_types(launch, queue):
     return [seen(queue, launch(queue, x=x)), seen(queue, launch(queue, x=cl_array.to_device(queue, x)))]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def with_preamble():
     """Functions of the user's own: one that brings its preamble, and a macro."""
     from loopy.kernel.function_interface import ScalarCallable
@@ -794,7 +794,7 @@ def functions_and_preambles(launch, queue):
     return seen(queue, launch(queue, x=host(4)))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def called():
     """A loopy function called by the entry point."""
     inner = lp.make_function("{[j]: 0<=j<4}", "b[j] = 2*a[j]", name="double_it")
@@ -812,7 +812,7 @@ def callee_kernels(launch, queue):
     return seen(queue, launch(queue, x=host(8).reshape(2, 4)))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def several_outputs():
     """Outputs come in the order of the arguments."""
     return lp.make_kernel(
@@ -836,7 +836,7 @@ def outputs_in_order(launch, queue):
     return [seen(queue, launch(queue, x=host(4))), seen(queue, launch(queue, x=x, b=b), x=x, b=b)]
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def build_options():
     """A macro of the build options decides."""
     knl = lp.make_kernel(

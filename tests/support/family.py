@@ -254,6 +254,7 @@ class Case(NamedTuple):
     variables: Mapping[str, str] = {}
     alone: bool = False  # what changes would change for other cases of the process too
     still: bool = False
+    refused: str = ""  # a name by which kcl refuses a callable of loopy: loopy generates in every process
 
     def __str__(self) -> str:
         return f"{self.title} ({self.form})"
@@ -362,6 +363,12 @@ def check(case: Case, told: Told) -> None:
     assert not told.changed.error, f"an error after the change: {told.changed.error}"
     assert told.changed.numbers == told.without.numbers, f"wrong numbers after the change: {told.changed}"
     assert told.last.numbers in (told.without.numbers, None), f"wrong numbers in the last run: {told.last}"
+    if case.refused:
+        for said in (told.cold, told.second, told.changed):
+            reasons = [event[3] for event in said.events if event[0] == "generator" and event[2] == "bypass"]
+            assert any(case.named(case.refused) in reason for reason in reasons), f"not refused by name: {said.events}"
+        assert [event[2] for event in told.second.events if event[0] == "binary"] == ["hit"], told.second.events
+        return
     assert told.second.is_warm(), f"not warm in the second run: {told.second.error or told.second.cold()}"
     assert told.second.numbers == told.cold.numbers
     assert told.last.is_warm(), f"not warm after the change: {told.last.error or told.last.cold()}"
@@ -399,6 +406,8 @@ class Group:
         if warm:
             at_head = any(case.form == LOOPY_AT_HEAD for case in self.cases)
             forbids = ["compilation", "generation" if at_head else "loopy"]
+            if any(case.refused for case in self.cases):
+                forbids = ["compilation"]
         job = {
             "platform": self.platform,
             "site": str(self.site),
@@ -445,8 +454,9 @@ def ran(every: list[Case]) -> Any:
         selected = {str(item.callspec.params["case"]) for item in here if hasattr(item, "callspec")}
         cases = [case for case in every if str(case) in selected]
         groups = [
-            [case for case in cases if not case.alone and case.form != LOOPY_AT_HEAD],
+            [case for case in cases if not case.alone and case.form != LOOPY_AT_HEAD and not case.refused],
             [case for case in cases if not case.alone and case.form == LOOPY_AT_HEAD],
+            [case for case in cases if not case.alone and case.refused],
             *[[case] for case in cases if case.alone],
         ]
         for number, group in enumerate(filter(None, groups)):

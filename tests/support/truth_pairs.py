@@ -1,10 +1,11 @@
-"""Key one recipe under two versions of its project, or before and after something is done to it.
+"""Take the text of one callable under two versions of its project, or before and after something is done to it.
 
-Reads rows from stdin as JSON, forks a child for each version, and writes for each row the two keys and the two results.
+Reads rows from stdin as JSON, forks a child for each version, and writes for each row both texts and results.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -17,7 +18,7 @@ import tempfile
 import numpy
 
 from kcl.errors import UnknownInput
-from kcl.record.callables.reach import reach
+from kcl.record.callables.walker import walked
 
 
 def main() -> None:
@@ -74,9 +75,9 @@ def changed(module, change: str) -> list:
 def keyed(module) -> list:
     arguments = getattr(module, "ARGUMENTS", {})
     try:
-        key = [[part.name, part.value] for part in reach(module.recipe, arguments).parts]
+        key = walked(functools.partial(module.recipe, **arguments)).digest
     except UnknownInput as error:
-        key = str(error)
+        key = f"refused: {error}"
     try:
         result = repr(module.recipe(**arguments))
     except Exception as error:

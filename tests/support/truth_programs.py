@@ -2,8 +2,6 @@
 
 Every thing has a number, and the text that the recipe returns holds the number of everything that it reaches. So
 it is known which change of the program changes the text. A thing may keep its number in a file or a variable.
-
-The recipe of a `pure` program is declared to be pure, and of what its walk can know; only the others draw from HIDDEN.
 """
 
 from __future__ import annotations
@@ -126,7 +124,6 @@ class Thing:
         self.references: list[tuple[Thing, str]] = []  # each with how it is imported
         self.annotated = self.documented = False
         self.comment = ""
-        self.pure = False  # of a recipe
         self.front_end = "opencl"
 
     def reach(self) -> set[Thing]:
@@ -141,9 +138,8 @@ class Thing:
         if self.kind in CONSTANTS:
             text = f"{self.name} = {CONSTANTS[self.kind][0].format(n=self.number)}\n"
         elif self.kind == "recipe":
-            declared, log = ("(pure=True)", "") if self.pure else ("", LOG)
             made = MADE[self.front_end]
-            text = RECIPE.format(n=self.number, body=self.body(), declared=declared, log=log, made=made)
+            text = RECIPE.format(n=self.number, body=self.body(), declared="", log=LOG, made=made)
         else:
             text = (
                 EVERY[self.kind][0]
@@ -215,35 +211,6 @@ class Program:
     def recipe(self) -> Thing:
         return self.things[-1]
 
-    def whole(self) -> set[int]:
-        """Return the modules that count as a whole: those that nobody but a body imports, and what they import."""
-        loaded = self._imported({self.recipe.module}, ("import", "as", "from", "from as", "getattr"))
-        late = {
-            other.module
-            for thing in self.recipe.reach()
-            for other, way in thing.references
-            if way == "local" and other.module not in loaded
-        }
-        return self._imported(late, ("import", "as", "from", "from as", "getattr", "local"))
-
-    def _imported(self, modules: set[int], ways: tuple[str, ...]) -> set[int]:
-        """Return modules and what they import in these ways, directly or through others."""
-        found = set(modules)
-        for thing in reversed(self.things):  # modules import earlier ones only
-            if thing.module in found:
-                found |= {other.module for other, way in thing.references if way in ways}
-        return found
-
-    def unknowable(self) -> bool:
-        """Tell whether a pure recipe's key cannot be known.
-
-        That is so where a module that counts as a whole runs code that was made at run time.
-        """
-        if not self.recipe.pure:
-            return False
-        whole = self.whole()
-        return any(thing.kind == "executed" and thing.module in whole for thing in self.things)
-
     def files(self) -> dict[str, str]:
         """Write every module."""
         files = {"deep/__init__.py": ""}
@@ -284,10 +251,10 @@ def _import(module: str, name: str, way: str) -> str:
     }[way]
 
 
-def compose(dice: random.Random, pure: bool = False, front_end: str = "opencl") -> Program:
+def compose(dice: random.Random, front_end: str = "opencl") -> Program:
     """Make up a program."""
     program = Program()
-    kinds = [*CONSTANTS, *THINGS, *([] if pure else HIDDEN)]
+    kinds = [*CONSTANTS, *THINGS, *HIDDEN]
     for module in range(len(MODULES)):
         for _ in range(dice.randint(1, 4)):
             thing = Thing(len(program.things), dice.choice(kinds), module, dice.randint(10, 99))
@@ -295,7 +262,7 @@ def compose(dice: random.Random, pure: bool = False, front_end: str = "opencl") 
                 _refer(dice, thing, program.things, 2)
             program.things.append(thing)
     recipe = Thing(len(program.things), "recipe", len(MODULES) - 1, dice.randint(10, 99))
-    recipe.pure, recipe.front_end = pure, front_end
+    recipe.front_end = front_end
     _refer(dice, recipe, program.things, 4)
     program.things.append(recipe)
     return program
@@ -344,21 +311,20 @@ def _matter(dice: random.Random, changed: Program, reached: list[Thing]) -> Muta
 
 
 def _noise(dice: random.Random, changed: Program, reached: list[Thing]) -> Mutated:
-    whole = changed.whole() if changed.recipe.pure else set[int]()
-    free = [thing for thing in changed.things if thing not in reached and thing.module not in whole]
+    free = [thing for thing in changed.things if thing not in reached]
     how = dice.choice(["number", "number", "number", "unreached", "comment", "docstring", "annotation", "layout"])
     if how == "number" and free:
         thing = dice.choice(free)
         thing.number += 100
         return Mutated(changed, f"number of unreached {thing.kind} {thing.name}", False)
-    if how == "unreached" and not whole:
+    if how == "unreached":
         changed.unreached = "import json\n\n\ndef nobody(a=1):\n    return json, a\n\n\nNOTHING = [nobody]\n"
         return Mutated(changed, "unreached definitions added", False)
     thing = dice.choice(reached)
     if how == "docstring":
         thing.documented = True
         return Mutated(changed, f"docstring of {thing.kind} {thing.name}", False)
-    if how == "annotation" and thing.module not in whole:
+    if how == "annotation":
         thing.annotated = True
         return Mutated(changed, f"annotations of {thing.kind} {thing.name}", False)
     if how == "layout":

@@ -12,6 +12,8 @@ HEAD = """
 import sys
 import kcl
 
+pure = kcl.kernel(pure=True, version="1")
+
 
 def kernel(number):
     text = f"kernel void f(global int *x) {{ x[get_global_id(0)] = {number}; }}"
@@ -34,7 +36,7 @@ CASES = {
         {
             "config.py": "N = 1\n",
             "enable.py": "import config\nconfig.N = 64\n",
-            "main.py": "import config\n@kcl.kernel(pure=True)\ndef made(double):\n    if double:\n"
+            "main.py": "import config\n@pure\ndef made(double):\n    if double:\n"
             "        import enable\n    return kernel(config.N)\n",
         },
         [(False, {}, 1), (False, {}, 1), (True, {}, 64)],
@@ -46,7 +48,7 @@ CASES = {
             "gpu/thing.py": "x = 1\n",
             "helper.py": "import config\ndef optional():\n    from gpu import thing\n    return thing.x\n"
             "def f():\n    return config.N\n",
-            "main.py": "@kcl.kernel(pure=True)\ndef made(_):\n    import helper\n    return kernel(helper.f())\n",
+            "main.py": "@pure\ndef made(_):\n    import helper\n    return kernel(helper.f())\n",
         },
         [(0, {}, 1), (0, {}, 1)],
     ),
@@ -54,27 +56,15 @@ CASES = {
         {
             "pkg/__init__.py": "",
             "pkg/fast.py": "N = 2\n",
-            "main.py": "@kcl.kernel(pure=True)\ndef made(_):\n    import pkg\n"
+            "main.py": "@pure\ndef made(_):\n    import pkg\n"
             "    return kernel(1 if getattr(pkg, 'fast', None) is None else 2)\n",
         },
         [(0, {}, 1), (0, {}, 1)],
     ),
-    "what the program sets decides what a helper imports": (
-        {
-            "config.py": "FAST = False\n",
-            "fast.py": "N = 2\n",
-            "slow.py": "N = 3\n",
-            "helper.py": "import config\nif config.FAST:\n    import fast as impl\nelse:\n    import slow as impl\n",
-            "main.py": "import config\ndef build(module):\n    return kernel(module.impl.N)\n"
-            "@kcl.kernel(pure=True)\ndef recipe():\n    import helper\n    return build(helper)\n"
-            "def made(fast):\n    config.FAST = fast\n    return recipe()\n",
-        },
-        [(False, {}, 3), (True, {}, 2), (False, {}, 3)],
-    ),
     "a compiled module in a folder without an init file": (
         {
             "ns/mod.pyc": "def f():\n    return 1\n",
-            "main.py": "@kcl.kernel(pure=True)\ndef made(_):\n    from ns.mod import f\n    return kernel(f())\n",
+            "main.py": "@pure\ndef made(_):\n    from ns.mod import f\n    return kernel(f())\n",
         },
         [(0, {}, 1), (0, {"ns/mod.pyc": "def f():\n    return 2\n"}, 2)],
     ),
@@ -82,7 +72,7 @@ CASES = {
         {
             "registry.py": "v = 0\n",
             "eff.py": "import registry\nregistry.v = 1\ndef f():\n    pass\n",
-            "main.py": "import registry\neff = kcl.lazy('eff')\n@kcl.kernel(pure=True)\ndef made(_):\n"
+            "main.py": "import registry\neff = kcl.lazy('eff')\n@pure\ndef made(_):\n"
             "    before = registry.v\n    eff.f()\n    return kernel(10 * before + registry.v)\n",
         },
         [(0, {}, 1), (0, {"eff.py": "import registry\nregistry.v = 2\ndef f():\n    pass\n"}, 2)],
@@ -92,7 +82,7 @@ CASES = {
             "gpu/__init__.py": "raise RuntimeError('no GPU')\n",
             "gpu/thing.py": "x = 1\n",
             "helper.py": "def optional():\n    from gpu import thing\n    return thing.x\ndef f():\n    return 1\n",
-            "main.py": "@kcl.kernel(pure=True)\ndef made(_):\n    import helper\n    return kernel(helper.f())\n",
+            "main.py": "@pure\ndef made(_):\n    import helper\n    return kernel(helper.f())\n",
         },
         [(0, {}, 1), (0, {}, 1)],
     ),

@@ -3,9 +3,6 @@
 One cold process fills the caches for the selected rows. A second one shows that each of them hits as long as nothing
 is changed. Then each row changes its thing, and a process with kcl's caches must compute what one without any cache
 computes. Recipes run in every process.
-
-Of recipes that are declared pure a part of the rows is tried: there the body must not run on a hit, and must have run
-after the change, unless the row is about the program, which must have been built from source.
 """
 
 from __future__ import annotations
@@ -402,10 +399,6 @@ def launch(module: str, name: str, change: Change | None = None) -> list[str]:
     return [module, recipe, arguments, change.before, change.after]
 
 
-# A part of the rows is enough to tell that a pure recipe's key still comes from a walk; `make truth` takes all.
-PURE_ROWS = ROWS[::8] if QUICK else ROWS
-
-
 class Filled(NamedTuple):
     """A tree whose caches know the recipes of some rows, with what the cold and an unchanged process said."""
 
@@ -413,40 +406,34 @@ class Filled(NamedTuple):
     rows: list[tuple[str, str]]
     cold: Said
     again: Said
-    pure: bool = False
 
     def bypassed(self, layer: str) -> list[str]:
         """Name the recipes that a layer bypasses in every run."""
         rows = [(name, row_of(module, name)) for module, name in self.rows]
         return sorted({name.partition(":")[0] for name, row in rows if row.bypass and row.layer == layer})
 
-    def variables(self) -> dict[str, str]:
-        """Say what a process needs for its recipes to be declared pure."""
-        return {"TRUTH_PURE": "1"} if self.pure else {}
 
-
-def fill(folder: pathlib.Path, rows: list[tuple[str, str]], pure: bool) -> Filled:
+def fill(folder: pathlib.Path, rows: list[tuple[str, str]]) -> Filled:
     """Run the recipes of rows cold, and once more; what nothing changed must hit."""
     tree = Tree(Child(folder))
-    variables = {"TRUTH_PURE": "1"} if pure else {}
     recipes = [launch(*each) for each in dict.fromkeys((module, name.partition(":")[0]) for module, name in rows)]
     # also fills the caches below kcl of the processes without kcl's
-    without = tree.start(recipes, Change(), cached=False, **variables)
-    cold = tree.ask(recipes, **variables)
+    without = tree.start(recipes, Change(), cached=False)
+    cold = tree.ask(recipes)
     assert client.idle(str(tree.child.cache / "kcl"), 120)
     assert without.said().numbers == cold.numbers
-    filled = Filled(tree, rows, cold, tree.ask(recipes, KCL_PROMOTE="off", **variables), pure)
+    filled = Filled(tree, rows, cold, tree.ask(recipes, KCL_PROMOTE="off"))
     assert not cold.errors
     assert filled.again.numbers == cold.numbers
     return filled
 
 
-Trees = dict[tuple[bool, tuple[tuple[str, str], ...]], Filled]
+Trees = dict[tuple[tuple[str, str], ...], Filled]
 
 
 @pytest.fixture(scope="module")
 def trees() -> Iterator[Trees]:
-    """The trees of this file, by whether their recipes are pure and by rows."""
+    """The trees of this file, by rows."""
     made: Trees = {}
     yield made
     for filled in made.values():
@@ -458,19 +445,13 @@ def _filled(request: pytest.FixtureRequest, trees: Trees, factory: pytest.TempPa
     here = [one for one in slow.together(request.node) if fixture in getattr(one, "fixturenames", ())]
     chosen = {(one.callspec.params["module"], one.callspec.params["name"]) for one in here if hasattr(one, "callspec")}
     rows = tuple(row for row in ROWS if row in chosen) or tuple(ROWS)
-    pure = fixture == "filled_pure"
-    if (pure, rows) not in trees:
-        trees[pure, rows] = fill(factory.mktemp("truth"), [*rows], pure)
-    return trees[pure, rows]
+    if rows not in trees:
+        trees[rows] = fill(factory.mktemp("truth"), [*rows])
+    return trees[rows]
 
 
 @pytest.fixture
 def filled(request: pytest.FixtureRequest, trees: Trees, tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    return _filled(request, trees, tmp_path_factory)
-
-
-@pytest.fixture
-def filled_pure(request: pytest.FixtureRequest, trees: Trees, tmp_path_factory: pytest.TempPathFactory) -> Filled:
     return _filled(request, trees, tmp_path_factory)
 
 
@@ -488,12 +469,11 @@ def mutated(module: str, name: str, filled: Filled) -> Ran:
     row, tree, recipe = row_of(module, name), filled.tree, name.partition(":")[0]
     row.change.apply(tree)
     job = [launch(module, name, row.change)]
-    variables = filled.variables()
-    running = tree.start(job, row.change, cached=True, quick=QUICK, KCL_PROMOTE="off", **variables)
+    running = tree.start(job, row.change, cached=True, quick=QUICK, KCL_PROMOTE="off")
     before = filled.cold.numbers[recipe]
     right = before * (2 if row.change.after else 1)
     if not (row.same and QUICK):
-        without = tree.start(job, row.change, cached=False, quick=QUICK, **variables).said()
+        without = tree.start(job, row.change, cached=False, quick=QUICK).said()
         assert without.errors == {}
         right = without.numbers[recipe]
     found = running.said()
@@ -533,28 +513,3 @@ class TestMutations:
             assert ran.found.outcomes("binary")[-1] == ("bypass" if row.bypass else "miss"), ran.found.reason("binary")
             assert ran.found.built == 1
         assert set(ran.found.ran) == {recipe}
-
-
-@pytest.mark.slow
-class TestPure:
-    def test_every_recipe_hits_as_long_as_nothing_changes(self, filled_pure: Filled) -> None:
-        """So that a miss of a row is the doing of its change; but for those that run every time."""
-        assert sorted(filled_pure.again.ran) == filled_pure.bypassed("generator")
-
-    @pytest.mark.parametrize(("module", "name"), PURE_ROWS)
-    def test_mutation(self, module: str, name: str, filled_pure: Filled) -> None:
-        """The walk sees the change, and the work is done again."""
-        row, recipe = row_of(module, name), name.partition(":")[0]
-        try:
-            ran = mutated(module, name, filled_pure)
-        finally:
-            filled_pure.tree.restore()
-        assert ran.now == ran.right
-        if row.change.after:
-            assert ran.found.ran == ([recipe] if recipe in ran.found.ran else []), "the first launch is unchanged"
-        outcomes = ran.found.outcomes(row.layer)
-        assert outcomes[-1] == ("bypass" if row.bypass else "miss"), ran.found.reason(row.layer)
-        if row.layer == "generator":
-            assert recipe in ran.found.ran
-        else:
-            assert ran.found.built == 1

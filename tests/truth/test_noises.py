@@ -12,7 +12,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import textwrap
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -395,75 +394,6 @@ class TestRealRecipes:
         folder = real.site.child.directory / "reprinted"
         copy_real(folder, lambda text: ast.unparse(ast.parse(text)))
         assert real.site.run(str(real.site.project / "real.py"), "OUT", str(folder)) == real.numbers
-
-
-DIGESTS = """
-    import ast, json, sys, types
-    sys.path.insert(0, sys.argv[1])
-    from kcl.record.callables.code import digest
-
-    def functions(code, path):
-        for inner in code.co_consts:
-            if isinstance(inner, types.CodeType):
-                name = f"{path}.{inner.co_name}"
-                yield name, digest(inner)
-                yield from functions(inner, name)
-
-    found = []
-    texts = json.load(sys.stdin)
-    texts.append([ast.unparse(ast.parse(one)) for one in texts[0]])  # an older Python may not read a newer one's
-    for text in texts:
-        found.append([list(functions(compile(one, "file.py", "exec"), "")) for one in text])
-    print(json.dumps([found, sys.version_info[:2]]))
-"""
-
-
-def interpreter(version: str) -> str | None:
-    """Find an interpreter of this version: on the path, or among those that a version manager's shim stands for."""
-    if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
-        return sys.executable
-    named = shutil.which(f"python{version}")
-    if named is None:
-        return None
-    others = sorted(pathlib.Path(named).parent.parent.glob(f"versions/{version}.*/bin/python{version}"))
-    for candidate in (named, *map(str, others)):
-        if subprocess.run([candidate, "-c", "import json"], capture_output=True).returncode == 0:
-            return candidate
-    return None
-
-
-class TestOtherPythons:
-    """What the digest of code leaves out, under each Python that is installed."""
-
-    @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
-    @pytest.mark.slow_cases(4)
-    def test_reformatted(self, version: str) -> None:
-        """Two formattings of the real recipes, and of every module of the tests' projects, have one digest."""
-        import black
-
-        python = interpreter(version)
-        if python is None:
-            pytest.skip(f"Python {version} is not installed")
-        files = [ROOT / file for file in REAL]
-        files += sorted(path for folder in ("truth", "noise", "line") for path in (PROJECTS / folder).rglob("*.py"))
-        texts = [file.read_text() for file in files]
-        modes = [black.Mode(line_length=width, magic_trailing_comma=False) for width in (50, 200)]
-        layouts = [texts, *([black.format_str(text, mode=mode) for text in texts] for mode in modes)]
-        done = subprocess.run(
-            [python, "-c", textwrap.dedent(DIGESTS), str(ROOT)],
-            input=json.dumps(layouts),
-            text=True,
-            capture_output=True,
-        )
-        assert done.returncode == 0, done.stderr
-        (written, *others), told = json.loads(done.stdout)
-        assert f"{told[0]}.{told[1]}" == version
-        assert sum(map(len, written)) > 300
-        for other in others:
-            for file, before, after in zip(files, written, other, strict=True):
-                assert after == before, (
-                    f"{file.name}: {[pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]][:3]}"
-                )
 
 
 def test_table_is_long_enough() -> None:

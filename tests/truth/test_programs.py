@@ -4,9 +4,6 @@ Each program is looked up in a process of its own with an empty cache, and in a 
 recipe runs, and everything is found. Then one thing of it is changed, reached or not, and it is looked up from a copy
 elsewhere in a process that finds that cache. What the recipe returns when it just runs says what is right. A sample is
 launched on PoCL, half of it in loopy, where a process without a cache says what is right.
-
-A smaller sample is declared to be pure. It is made of what the walk can know, its body must not run on a hit, and it
-is bypassed where its key cannot be known.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ import pytest
 from harness import ROOT, SUPPORT, Child
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from truth_programs import CONSTANTS, EVERY, THINGS, Program, Thing, compose, mutate
+from truth_programs import CONSTANTS, EVERY, Program, Thing, compose, mutate
 from truth_tree import Server
 
 from kcl.drivers.pocl import client
@@ -30,7 +27,6 @@ from kcl.drivers.pocl import client
 PROGRAMS = int(os.environ.get("KCL_TRUTH_PROGRAMS", "50"))
 # A few run in `make test`; the whole number, runs in `make test-slow` and `make truth`.
 NUMBERS = [6, pytest.param(PROGRAMS, marks=pytest.mark.slow)]
-PURE_NUMBERS = [4, pytest.param(max(10, PROGRAMS // 10), marks=pytest.mark.slow)]
 LAUNCHED = max(2, PROGRAMS // 100)
 # imported once, before the processes are forked
 MODULES = (
@@ -82,10 +78,9 @@ class Bench:
     def check(self, program: Program, changed: Program, what: str, matters: bool) -> None:
         """Look a program up, then once more, then a changed one, and compare with what is right."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        unknowable = program.unknowable()
         before, again, after = (
             self.look(program, "before"),
-            self.look(program, "before", "" if unknowable else "warm"),  # a bypass may ask for loopy
+            self.look(program, "before", "warm"),
             self.look(changed, "after"),
         )
         said = f"{what}: {after['outcomes']}\n{_listing(program)}\n--- changed\n{_listing(changed)}"
@@ -97,15 +92,15 @@ class Bench:
         self.counts["changes that matter" if matters else "changes that do not"] += 1
         self.counts["wrong"] += (after["text"] != after["right"]) + (again["text"] != again["right"])
         self.counts["bypassed"] += "bypass" in (first, second, outcome)
-        self.counts["needless"] += not matters and outcome != "hit" and not unknowable
-        self.counts["cold at the second run"] += second != "hit" and not unknowable
+        self.counts["needless"] += not matters and outcome != "hit"
+        self.counts["cold at the second run"] += second != "hit"
         assert again["text"] == again["right"], f"a wrong hit in the second run: {said}"
         assert after["text"] == after["right"], f"a wrong hit: {said}"
-        assert first == ("bypass" if unknowable else "miss"), f"in the first run: {before['outcomes']}\n{said}"
-        assert second == ("bypass" if unknowable else "hit"), f"in the second run: {again['outcomes']}\n{said}"
-        expected = "bypass" if unknowable else "miss" if matters else "hit"
+        assert first == "miss", f"in the first run: {before['outcomes']}\n{said}"
+        assert second == "hit", f"in the second run: {again['outcomes']}\n{said}"
+        expected = "miss" if matters else "hit"
         assert outcome == expected, f"a needless miss: {said}"
-        assert unknowable or again["ran"] == (0 if program.recipe.pure else 1), "how often the recipe ran on a hit"
+        assert again["ran"] == 1, "how often the recipe ran on a hit"
 
     def launch(self, program: Program, changed: Program, what: str, matters: bool) -> None:
         """Do that with launches on PoCL; what is right is what a process without a cache computes."""
@@ -142,12 +137,12 @@ class TestPrograms:
     @pytest.mark.slow_cases(16)
     def test_kind(self, kind: str, bench: Bench) -> None:
         """A change of each kind of thing is seen, one module away."""
-        bench.check(*_versions(kind, pure=False), f"number of {kind}", True)
+        bench.check(*_versions(kind), f"number of {kind}", True)
 
     @pytest.mark.parametrize("most", NUMBERS, ids=["few", "many"])
     def test_programs(self, most: int, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
         """A changed program hits where its recipe returns the same, and only there."""
-        _try(bench, capsys, most, pure=False)
+        _try(bench, capsys, most)
         assert not bench.counts["bypassed"]
 
     @pytest.mark.parametrize("front_end", ["opencl", "loopy"])
@@ -163,45 +158,18 @@ class TestPrograms:
             print(f"\nlaunched programs, {front_end}: {_in_words(bench)}")
 
 
-class TestPure:
-    @pytest.mark.parametrize("kind", [*CONSTANTS, *THINGS])
-    @pytest.mark.slow_cases(16)
-    def test_kind(self, kind: str, bench: Bench) -> None:
-        """The walk sees a change of each kind of thing, one module away."""
-        bench.check(*_versions(kind, pure=True), f"number of {kind}", True)
-
-    def test_unknowable(self, bench: Bench) -> None:
-        """A body that imports a module which runs code made at run time is bypassed in every run, and computes right.
-
-        Nobody has imported the module when the key is made, so its source counts as a whole, and what `exec` runs
-        is known only when it ran. The same module imported at the top is walked as it is, and is warm.
-        """
-        program, changed = _versions("executed", pure=True, way="local")
-        assert program.unknowable()
-        bench.counts.clear()
-        bench.check(program, changed, "number of executed", True)
-        assert bench.counts["bypassed"] == 1
-        assert not _versions("executed", pure=True)[0].unknowable()
-
-    @pytest.mark.parametrize("most", PURE_NUMBERS, ids=["few", "many"])
-    def test_programs(self, most: int, bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-        """A changed program hits where its recipe would return the same, and only there; its body does not run."""
-        _try(bench, capsys, most, pure=True)
-
-
-def _versions(kind: str, pure: bool, way: str = "from") -> list[Program]:
+def _versions(kind: str) -> list[Program]:
     versions = []
     for number in (11, 12):
         thing, recipe = Thing(0, kind, 1, number), Thing(1, "recipe", 3, 5)
-        recipe.pure = pure
-        recipe.references.append((thing, way))
+        recipe.references.append((thing, "from"))
         program = Program()
         program.things += [thing, recipe]
         versions.append(program)
     return versions
 
 
-def _try(bench: Bench, capsys: pytest.CaptureFixture[str], most: int, pure: bool) -> None:
+def _try(bench: Bench, capsys: pytest.CaptureFixture[str], most: int) -> None:
     bench.counts.clear()
 
     @settings(
@@ -213,7 +181,7 @@ def _try(bench: Bench, capsys: pytest.CaptureFixture[str], most: int, pure: bool
     )
     @given(st.randoms(use_true_random=False))
     def tried(dice):
-        program = compose(dice, pure)
+        program = compose(dice)
         changed = mutate(dice, program)
         bench.check(program, changed.program, changed.what, changed.matters)
 
@@ -221,7 +189,7 @@ def _try(bench: Bench, capsys: pytest.CaptureFixture[str], most: int, pure: bool
         tried()
     finally:
         with capsys.disabled():
-            print(f"\nmade-up programs{', pure' if pure else ''}: {_in_words(bench)}")
+            print(f"\nmade-up programs: {_in_words(bench)}")
     assert bench.counts["programs"] >= most * 0.9
 
 

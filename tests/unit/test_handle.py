@@ -227,7 +227,7 @@ class TestShown:
 
     def test_explain(self, context):
         """It says what each layer holds and where, before and after; and it is no look-up."""
-        pure_add = kcl.kernel(pure=True)(add.function)
+        pure_add = kcl.kernel(pure=True, version="1")(add.function)
         seen = outcomes()
         before = pure_add().explain(context)
         assert "kernel add" in before

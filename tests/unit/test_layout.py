@@ -125,9 +125,7 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
     *(
         "ctypes",
         "difflib",
-        "dis",
         "gc",
-        "glob",
         "importlib",
         "inspect",
         "io",
@@ -146,7 +144,6 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
         "tempfile",
         "textwrap",
         "threading",
-        "zipimport",
     ),
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
@@ -172,9 +169,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         ("cache.stores.persistentdict", "cache.stores.generatordict"),
         *(("cache.growth", "cache.stores.directory"), ("drivers.pocl.repair", "cache.stores.directory")),
     },
-    "reads of a pure recipe": {
-        *((of, "record.manifest") for of in ("generate.origins.walked", "generate.rows", "record.declarations")),
-    },
+    "reads of a pure recipe": {},
     "a header, a promise, a program made ahead": {
         *(("build.program_key", "build.headers"), ("build.stage", "build.driver")),
         ("drivers.pocl.driver", "drivers.pocl.prebuild"),
@@ -199,8 +194,7 @@ class TestFences:
         """The environment is read in the settings and in the rows of foreign caches only."""
         readers = using("os.environ", "os.environb", "os.getenv", "os.getenvb")
         beside_kcl = {"integrations.children.sitecustomize"}  # read by any interpreter, with kcl or without
-        watching = {"record.observe"}  # gives the environment another class, and reads nothing of it
-        assert readers == {"base.settings", "caches"} | beside_kcl | watching
+        assert readers == {"base.settings", "caches"} | beside_kcl
 
     def test_command_line(self):
         """click and rich are imported by the command line only."""
@@ -344,7 +338,7 @@ LINE = ("base.events", "build", "cache.", "code", "generate", "handle", "launch"
 VALUES = {
     *("base.events.Event", "cache.key.Part", "cache.layer.Answer", "cache.lookup.Look", "cache.lookup.Product"),
     *("code.Argument", "code.Code", "code.Invoker", "code.LaunchableCode", "code.ProgramText"),
-    *("generate.frontends.OpenArguments", "generate.rows.RecipeFacts", "generate.rows.RecipeOutcome"),
+    "generate.frontends.OpenArguments",
     *("generate.stage.CallValues", "generate.stage.RowSlot", "record.evidence.Evidence"),
     *(
         "build.driver.Promise",

@@ -245,7 +245,7 @@ class TestParameters:
 
     def test_equal_parameters_equal_keys(self, context):
         """Equal values of equal types are equal keys of a pure recipe; another type is another key."""
-        pure = kcl.kernel(pure=True)(filling.function)
+        pure = kcl.kernel(pure=True, version="1")(filling.function)
         keys = [pure(values).key(context)["generator"] for values in ([1, 2], [1, 2], [1, 3], (1, 2), [1.0, 2.0])]
         assert keys[0] == keys[1]
         assert len(set(keys[1:])) == 4
@@ -329,14 +329,17 @@ class TestLazy:
         code = """
             import sys, json
             import importlib
+            import numpy
             if sys.argv[1] == "first":
                 importlib.import_module("loopy")
             import lazily
             if sys.argv[1] == "later":
                 importlib.import_module("loopy")
-            from kcl.record.callables.reach import reach
+            from kcl.record.callables.recipes import reach
+            from kcl.record.declarations import Declarations, RecipeCall
             from kcl.cache.key import Key
-            print(json.dumps([Key(reach(lazily.built.function, {}).parts).digest, "loopy" in sys.modules]))
+            task = RecipeCall("built", lazily.built.function, {}, Declarations((), "1", pure=True))
+            print(json.dumps([Key(reach(task).parts).digest, "loopy" in sys.modules]))
         """
         digests = [child.json(code, when) for when in ("first", "later", "never")]
         assert [loaded for _digest, loaded in digests] == [True, True, False]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class OpenArguments(NamedTuple):
     """The arguments that a recipe's result leaves open, with the open arguments that decide all the others.
 
-    Made by a front end or of a row; ends in RecipeFacts.
+    Made by a front end or of a row; ends in the choice of a row.
 
     `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
     dtypes of a call can be looked at.
@@ -35,10 +35,6 @@ class Result(Protocol):
     @property
     def front_end(self) -> str:
         """The name of the front end."""
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Paths of the files that the result was made from."""
 
     @property
     def volatile(self) -> str:
@@ -71,6 +67,9 @@ class Result(Protocol):
 
     def identity(self) -> str:
         """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
+
+    def state(self) -> str:
+        """Return a digest of what the user's callables in the result read, as of now; empty if there are none."""
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes."""

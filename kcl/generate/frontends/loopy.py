@@ -13,9 +13,8 @@ from kcl.base.dtypes import dtype_text, layout_of
 from kcl.cache.patience import Turn
 from kcl.caches import postponed
 from kcl.code import Argument, Code, Invoker, ProgramText
-from kcl.errors import RecipeError
+from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.frontends import OpenArguments, leave_out
-from kcl.record import observe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,9 +27,8 @@ _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 @contextmanager
 def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
-    with observe.unobserved():
-        caches.import_anyway("loopy")
-        postponed.module("pyopencl.invoker")
+    caches.import_anyway("loopy")
+    postponed.module("pyopencl.invoker")
     with Turn("loopy"), caches.loopy_disk_caches_off():
         yield
 
@@ -44,7 +42,6 @@ class LoopyResult:
     """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
 
     front_end = "loopy"
-    reads: tuple[str, ...] = ()
 
     def __init__(self, unit: Any, recipe: str) -> None:
         from loopy import TranslationUnit
@@ -62,6 +59,7 @@ class LoopyResult:
                 "choose one with TranslationUnit.with_entrypoints"
             )
         (self._entry,) = unit.entrypoints
+        self._users: list[Any] | None = None
         # The executor only generates. It needs no context for that, and must keep none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
@@ -130,6 +128,18 @@ class LoopyResult:
         from kcl.record.content import exact_key
 
         return exact_key(self._executor.t_unit)
+
+    def state(self) -> str:
+        """Return a digest of the user's objects in the unit as they are now, empty if it cannot be known."""
+        from kcl.record.callables.walker import walked
+        from kcl.record.content import users
+
+        if self._users is None:
+            self._users = users(self._executor.t_unit)
+        try:
+            return walked(self._users).lasting if self._users else ""
+        except UnknownInput:
+            return ""
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""

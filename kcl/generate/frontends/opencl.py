@@ -37,7 +37,6 @@ class SourceResult:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.reads = (source.path,) if source.path else ()
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -76,6 +75,10 @@ class SourceResult:
         arguments = [(type(argument).__name__, *_fields(argument)) for argument in source.arguments]
         beside = (source.entry, source.global_size, source.local_size, source.build_options, include_dirs)
         return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def state(self) -> str:
+        """Return an empty text: nothing of the user's runs."""
+        return ""
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""

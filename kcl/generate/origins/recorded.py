@@ -13,7 +13,6 @@ from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.generate import frontends
-from kcl.generate.rows import RecipeFacts, RecipeOutcome
 from kcl.record import beside, imports, recorder, unmade
 from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 from kcl.record.evidence import Evidence
@@ -77,8 +76,6 @@ class RecordedOrigin:
     def _row(self) -> frontends.FrontEndRow:
         """The row of the front end; a recorded unit has loopy's."""
         return frontends.row_of(self._value) or frontends.TABLE[0]
-
-    directory = ""
 
     @property
     def recipe(self) -> str:
@@ -165,17 +162,13 @@ class RecordedOrigin:
             return [*parts, *beside.state(moment, record.counts(moment.structures)), Part("record", record.digest)]
         return [*parts, *beside.state(moment), Part("unit", self._accepted().identity())]
 
-    def as_of_now(self, base: RecipeFacts) -> RecipeFacts:
-        """Return a base unchanged: a recipe that runs does its own reads."""
-        return base
-
-    def outcome(self) -> RecipeOutcome:
+    def outcome(self) -> frontends.Result:
         """Return the result held by its front end; carry the record out, or run a recipe unrecorded."""
         if self._value is _NOTHING:
             assert self._task is not None
             with recorder.silent():
                 self._value = self._task.function(**self._task.arguments)
-        return RecipeOutcome(self._accepted(), (), "")
+        return self._accepted()
 
     def _accepted(self) -> frontends.Result:
         if self._result is None:
@@ -191,7 +184,7 @@ class RecordedOrigin:
         from kcl.generate import run
 
         changed = self._record is not None and self._record.changed()
-        generated, refused, alone = run.generate(self.name, self._declared, self._accepted(), dtypes)
+        generated, refused, alone = run.generate(self.name, self._accepted(), dtypes)
         if changed:
             return generated, f"{_CHANGED}, and after the key", False
         moved = self.moved()

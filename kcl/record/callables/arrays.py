@@ -10,15 +10,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kcl.record.callables.classes import attributes
-from kcl.record.callables.plain import name_of
-from kcl.record.callables.unkeyable import refuse
+from kcl.record.callables.classes import content
+from kcl.record.callables.plain import name_of, refuse
 
 Encode = Callable[[Any], str]  # the text of any value
 
 
 def numpy_object(encode: Encode, numpy: Any, value: Any) -> str:
-    """Encode a dtype, array, scalar or ufunc of numpy, which is imported."""
+    """Encode a dtype, array or scalar of numpy, which is imported."""
     if isinstance(value, numpy.dtype):
         return _dtype(encode, value)
     if isinstance(value, numpy.ndarray):
@@ -26,19 +25,14 @@ def numpy_object(encode: Encode, numpy: Any, value: Any) -> str:
         if type(value) is numpy.ndarray:
             return text
         getattr(value, "fill_value", None)  # a masked array makes it at the first access
-        held = [
-            f", {name_of(name)}={encode(attribute)}" for name, attribute in attributes(value) if name != "_sharedmask"
-        ]
+        held = [f", {name_of(name)}={encode(attribute)}" for name, attribute in content(value) if name != "_sharedmask"]
         return f"{encode(type(value))} {text}{''.join(held)}"
     if isinstance(value, numpy.generic):
         if value.dtype.fields or value.dtype.hasobject:
             return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, value.dtype)}"
         text = value.tobytes().hex() if value != value else repr(value.item() if value.dtype.kind in "biu" else value)
         return f"numpy.{value.dtype.str[1:] if value.dtype.kind in 'mM' else value.dtype.name}({text})"
-    name = str(getattr(value, "__name__", ""))
-    if getattr(numpy, name, None) is not value:  # it belongs to another library, or is made of a function of Python
-        refuse(value)
-    return f"numpy.{name}"
+    return refuse(value)
 
 
 def _laid(array: Any) -> str:

@@ -22,12 +22,13 @@ NOT_IN_CLASS = frozenset(
         "__slotnames__",  # copyreg stores it when an instance is copied or pickled
     )
 )
-# attributes in which libraries remember results computed from the others; on objects of the user, too
+# beginnings of the names under which libraries remember results computed from the others; on any object, or on theirs
 _OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
-_HASHES = ("_hash_value", "_cache_hash", "_cached_hash")  # on objects of libraries, or where __hash__ stores them
+_HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
 _HOLDERS = frozenset(
     {object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray, BaseException, Exception}
 )
+_NODES = frozenset({"pymbolic", "loopy", "pytools"})
 _OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"})
 
 
@@ -43,18 +44,19 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
         else:
             listed.append((name, value))
     for name, member in members.items():
-        own = [pair for pair in attributes(member) if pair[0] not in _OF_MEMBERS]
+        own = [pair for pair in content(member) if pair[0] not in _OF_MEMBERS]
         listed.append((name, (member._value_, own) if own else member._value_))
     return listed
 
 
 def _field(field: Any) -> tuple[Any, ...]:
-    """Take a dataclass's field apart; its annotation does not count."""
+    """Take a dataclass's field apart; code may ask for its type."""
     names = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
     missing = sys.modules["dataclasses"].MISSING
     held = [getattr(field, name, None) for name in names]
     own = [dict(field.metadata)] if field.metadata else []
-    return (*("<missing>" if item is missing else item for item in held), str(field._field_type.name), *own)
+    kind = getattr(field.type, "__qualname__", None) or str(field.type)
+    return (kind, *("<missing>" if item is missing else item for item in held), str(field._field_type.name), *own)
 
 
 def registered(kind: type) -> list[type]:
@@ -75,11 +77,8 @@ def is_plain(kind: type) -> bool:
     return all(base.__flags__ & HEAP or base in _HOLDERS for base in kind.__mro__)
 
 
-def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
-    """List the attributes that an instance holds in its slots and its dictionary, without remembered results.
-
-    An object of a library (`theirs`) remembers more than an object of the user.
-    """
+def content(value: Any) -> list[tuple[Any, Any]]:
+    """List the attributes that an instance holds in its slots and its dictionary."""
     held: list[tuple[Any, Any]] = []
     kind = type(value)
     for base in kind.__mro__:
@@ -89,33 +88,40 @@ def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
                     held.append((name, member.__get__(value, kind)))
                 except AttributeError:
                     continue
-    attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict):
-        held += [
-            pair for pair in attributes.items() if type(pair[0]) is not str or not is_remembered(kind, *pair, theirs)
-        ]
+    own = getattr(value, "__dict__", None)
+    held += own.items() if isinstance(own, dict) else ()
     return sorted(held, key=lambda pair: (str(pair[0]), type(pair[0]).__name__))
 
 
-def is_remembered(kind: type, name: str, value: Any = None, theirs: bool = True) -> bool:
-    """Tell whether an attribute only remembers a result computed from the others."""
-    if name.startswith(_OF_PYTOOLS) or (name.startswith(_HASHES) and (theirs or _stores_hash(kind, name, value))):
+def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
+    """List the attributes of an object without remembered results; an object of a library remembers more."""
+    kind = type(value)
+    kept = [pair for pair in content(value) if not is_memo(kind, pair[0])]
+    kept = [pair for pair in kept if type(static(kind, pair[0])).__name__ != "cached_property"]
+    return [pair for pair in kept if not (theirs and is_remembered(kind, pair[0]))]
+
+
+def is_memo(kind: type, name: Any) -> bool:
+    """Return True if pymbolic, pytools or loopy write an attribute to remember a result computed from the others."""
+    if type(name) is not str:
+        return False
+    if name.startswith(_OF_PYTOOLS):
         return True
-    member = _static(kind, name)
+    if name in _HASHES:
+        return any(str(base.__module__).partition(".")[0] in _NODES for base in kind.__mro__)
+    member = static(kind, name)
+    module = getattr(getattr(member, "func", None), "__module__", None) or ""
+    return type(member).__name__ == "cached_property" and module.partition(".")[0] in _NODES
+
+
+def is_remembered(kind: type, name: str) -> bool:
+    """Return True if an attribute of an object of a library only remembers a result computed from the others."""
+    if str(name).startswith((*_OF_PYTOOLS, *_HASHES)):
+        return True
+    member = static(kind, name)
     return member is not None and type(member).__name__ == "cached_property"
 
 
-def _stores_hash(kind: type, name: str, value: Any) -> bool:
-    """Tell whether `__hash__` of a class stores a number under a name (None before), computed from the others."""
-    code = getattr(_static(kind, "__hash__"), "__code__", None)
-    if type(value) not in (int, type(None)) or code is None:
-        return False
-    import dis
-
-    stored = [one.argval for one in dis.get_instructions(code) if one.opname == "STORE_ATTR"]
-    return name in stored or ("__setattr__" in code.co_names and name in code.co_consts)
-
-
-def _static(kind: type, name: str) -> Any:
+def static(kind: type, name: Any) -> Any:
     """Look up a class attribute without running code."""
     return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)

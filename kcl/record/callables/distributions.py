@@ -181,12 +181,6 @@ def _spec(finder: Any, top: str) -> ModuleSpec | None:
     return found
 
 
-def is_namespace(top: str) -> bool:
-    """Tell whether a top-level package only holds other packages, which several distributions may have brought."""
-    place = locate(top) if "." not in top else None
-    return place is not None and place.namespace
-
-
 def owner(name: str) -> Owner:
     """Return the owner of the module ``name``, loaded or not; memoised."""
     module = sys.modules.get(name)
@@ -334,12 +328,6 @@ def generator(name: str) -> str:
         return _identify(whose.name)
     place = locate(name)
     return f"editable {content(place.path)}" if place is not None else ABSENT
-
-
-def is_generators_code(path: str) -> bool:
-    """Tell whether a file is Python code of one of `GENERATORS`; each key of generated code counts these files."""
-    _, installed, inside = path.rpartition(f"{os.sep}site-packages{os.sep}")
-    return bool(installed) and path.endswith(".py") and inside.partition(os.sep)[0] in GENERATORS
 
 
 def required(distribution: str) -> frozenset[str]:

@@ -1,16 +1,14 @@
-"""The texts of values that hold no other values, and the order of the elements of sets."""
+"""The texts of values that hold no other values, and of names; the refusal of a value that has no text."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import struct
-import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from kcl.errors import UnknownInput
-from kcl.record.callables.readings import digest
 
 LONG = 512  # characters; longer texts count by digest
 
@@ -54,25 +52,6 @@ SIMPLE: dict[type, Callable[[Any], str]] = {
 }
 
 
-def rank(value: Any) -> tuple[str, str]:
-    """Give elements of a set an order that no walk and no address decides."""
-    kind = type(value)
-    simple = SIMPLE.get(kind)
-    if simple is not None:
-        return (kind.__name__, simple(value))
-    if kind is str:
-        return ("str", repr(value))
-    if isinstance(value, (types.FunctionType, type)):
-        code = getattr(value, "__code__", None)
-        if code is not None:
-            return (kind.__name__, f"{value.__qualname__} {digest(code)}")
-        return (kind.__name__, f"{value.__module__} {value.__qualname__}")
-    if kind is tuple or kind is frozenset:
-        ranks = [rank(item) for item in value]
-        return (kind.__name__, repr(ranks if kind is tuple else sorted(ranks)))
-    raise UnknownInput("no order")
-
-
 def name_of(name: object) -> str:
     """Return the text of an attribute's name: itself where it is an identifier, else quoted, which marks its end."""
     return name if type(name) is str and name.isidentifier() else repr(name)
@@ -82,3 +61,17 @@ def label_of(name: str) -> str:
     """Return the text of the name of a function or class, in which dots and angle brackets are usual."""
     plain = name.replace(".", "").replace("<", "").replace(">", "")
     return name if plain.isidentifier() else repr(name)
+
+
+def is_stand_in(kind: type) -> bool:
+    """Return True if the instances of a class stand for objects of loopy."""
+    return any(base.__name__ == "StandIn" and base.__module__ == "kcl.record.texts" for base in kind.__mro__)
+
+
+def refuse(value: object) -> NoReturn:
+    """Raise UnknownInput for an object with content that no key can hold."""
+    kind = type(value)
+    raise UnknownInput(
+        f"the content of a {kind.__module__}.{kind.__qualname__} object cannot be known; give the class a method "
+        "__kcl_key__() that returns what decides the outcome, or pass a plain value"
+    )

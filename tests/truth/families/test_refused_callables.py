@@ -116,9 +116,9 @@ preamble = Weight.of
 def preamble(info, clock=time.monotonic):
     yield "10", f"#define WEIGHT {THIS + int(clock() < 0)}"
 """,
-    "the arguments of the command line": """
+    "a stream": """
 def preamble(info):
-    yield "10", f"#define WEIGHT {THIS*len(sys.argv[:1])}"
+    yield "10", f"#define WEIGHT {THIS*len([sys.stderr])}"
 """,
     "the frame of the caller": """
 def preamble(info):

@@ -451,7 +451,6 @@ class TestTwoCaches:
 COMMON = {
     "base.process._all",  # every cache
     "base.events._beginnings",  # the function that keeps a journal
-    *("record.callables.readings._digests", "record.callables.readings._references"),  # of code
 }
 
 

@@ -25,7 +25,7 @@ class TestSlowRecipe:
         advice.on_slow_recipe("another", 0.06)
         (text, file, number), (other, _file, _number) = said()
         assert text.startswith("recipe 'expansion' ran for 250 ms")
-        assert "write @kcl.kernel(pure=True)" in text
+        assert "@kcl.kernel(pure=True, version='1') skips it" in text
         assert (file, number) == (__file__, line)
         assert other.startswith("recipe 'another' ran for 60 ms")
 

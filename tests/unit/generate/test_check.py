@@ -63,7 +63,7 @@ def prepared(path, text):
     words_of(str(path))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel(pure=True, version="1")
 def hidden(path):
     """Read a file where kcl does not look."""
     return source(ADD.replace("+= a", f"+= {words_of(path)[0]}*a"))

@@ -31,7 +31,7 @@ _numbers = itertools.count()
 PLAIN = """
     import kcl
 
-    @kcl.kernel(pure=True)
+    @kcl.kernel(pure=True, version='1')
     def scaled(by=2):
         from loopys_own import loopy as lp
 
@@ -48,7 +48,7 @@ REFACTORED = """
 
         return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
 
-    @kcl.kernel(pure=True)
+    @kcl.kernel(pure=True, version='1')
     def scaled(by=2):
         from loopys_own import loopy as lp
 
@@ -103,7 +103,7 @@ class TestPointer:
         other = result.generate("scaled", dtypes)
         other = other._replace(text=other.text._replace(source="// of another result"))
         key, base, unlike = generate.key(), generate.base, Key([Part("other", "")])
-        for address, entry in rows.entries(key, Evidence("", {}, False), base, other, dtypes, unlike)[1]:
+        for address, entry in rows.entries(key, Evidence({}), base, other, dtypes, unlike)[1]:
             layer.publish(address, entry)
         assert rows.of_unit(layer, unit) == (None, "")
 

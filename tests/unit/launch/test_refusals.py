@@ -382,7 +382,7 @@ class TestNoted:
     def test_line(self, queue, pure):
         """The line is that of the recipe, the deepest one."""
 
-        @kcl.kernel(pure=pure)
+        @kcl.kernel(pure=pure, version="1")
         def misspelt(iname):
             import loopy as lp
 

@@ -328,7 +328,7 @@ class TestUsersObjects:
         """Objects that differ by the code of their classes alone have an order as well."""
 
         def tag(number):
-            made = type("Tagged", (Tag,), {"number": lambda _self: number, "__module__": __name__})
+            made = type("Tagged", (Tag,), {"__str__": lambda _self: f"{number}", "__module__": __name__})
             return made()
 
         unit = built(content_units.plain)

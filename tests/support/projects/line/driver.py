@@ -22,7 +22,7 @@ import pyopencl as cl
 import kcl
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-decorated = kcl.kernel(pure=bool(os.environ.get("DRIVER_PURE")))
+decorated = kcl.kernel(pure=True, version="1") if os.environ.get("DRIVER_PURE") else kcl.kernel
 GLOBAL = 7
 
 
@@ -133,11 +133,9 @@ def warned():
     )
 
 
-@kcl.kernel(pure=True)
-def unknowable():
-    import time
-
-    return factors.scaled("unknowable", 1 if time.time() else 2)
+@kcl.kernel(pure=True, version="1")
+def unknowable(stream=sys.stdin):
+    return factors.scaled("unknowable", 1 if stream else 2)
 
 
 def launches(queue, group):

@@ -24,7 +24,7 @@ def helper(n):
     """Help."""
     return n + SHIFT
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def celled(n=3):
     return scaled(helper(n))
 '''

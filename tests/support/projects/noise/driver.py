@@ -60,7 +60,7 @@ def unreached(n):
     return n - 1
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def coded(block: int = 4, *, order="C"):
     """Depend on code of every kind."""
     total = twice(block) + shifted(block) + shapes.plane.area(block) + Layout(block).size()
@@ -76,13 +76,13 @@ def coded(block: int = 4, *, order="C"):
     return scaled(f"({total} + {Point(1).norm()})")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def filed():
     with open(os.path.join(HERE, "factor.txt")) as stream:
         return scaled(int(stream.read()))
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def included():
     return kcl.Source.from_file(
         os.path.join(KERNELS, "included.cl"),
@@ -94,7 +94,7 @@ def included():
     )
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def tiled(block=8):
     """Multiply in tiles."""
     import loopy as lp
@@ -113,7 +113,7 @@ def tiled(block=8):
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel(pure=True)
+@kcl.kernel
 def opened():
     """Leave every dtype open."""
     lp = kcl.lazy("loopy")

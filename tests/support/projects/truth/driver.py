@@ -23,12 +23,6 @@ import pyopencl as cl
 
 import kcl
 
-if os.environ.get("TRUTH_PURE"):
-    plain = kcl.kernel
-    kcl.kernel = lambda function=None, **declared: (
-        plain(pure=True, **declared) if function is None else plain(pure=True)(function)
-    )
-
 PLATFORM = "Portable Computing Language"
 
 

@@ -561,7 +561,7 @@ class TestFiles:
         assert self.computed(queue, path=str(path), directories=(str(tmp_path / "inc"),)) == [1] * 4
 
     def test_changed_file_is_a_miss_that_says_so(self, queue, tmp_path):
-        """The event of a pure recipe names the file; of any other the text is the key, and it is a miss."""
+        """The text of the file is the key."""
         parameters = self.write(tmp_path)
         self.computed(queue, **parameters)
         (tmp_path / "f.cl").write_text(self.CODE.replace("+=", "-="))

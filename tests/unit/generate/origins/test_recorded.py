@@ -74,7 +74,7 @@ class TestRecorded:
         assert (RAN, one.front_ends) == ([], frozenset())
         key = one.key()
         assert one.key() is key
-        assert one.outcome().result is one.outcome().result
+        assert one.outcome() is one.outcome()
         assert RAN == [2]
         assert one.front_ends == {"loopy"}
 
@@ -167,6 +167,6 @@ class TestRecorded:
         """Where the layer is off the recipe runs unrecorded."""
         one = origin(recipe)
         before = recorder.thread.carried
-        result = one.outcome().result
+        result = one.outcome()
         assert result.front_end == "loopy"
         assert recorder.thread.carried == before

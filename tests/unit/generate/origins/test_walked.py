@@ -1,79 +1,63 @@
-"""kcl.generate.origins.walked: the key of a pure recipe comes from a walk, and the recipe runs on a miss alone."""
+"""kcl.generate.origins.walked: the inputs of a pure recipe, found without running it."""
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
-import pytest
 
 import kcl
-import kcl.loopy as lp
-from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.generate.origins.walked import WalkedOrigin
-from kcl.record import proofs
-from kcl.record.declarations import NOTHING, PURE, RecipeCall
+from kcl.record.declarations import Declarations, RecipeCall
 
-loopy = importlib.import_module("loopy")
-
-
-VERSION = {"lang_version": (2018, 2)}
-
-
-RAN: list[int] = []
-
-
-@pytest.fixture(autouse=True)
-def recorded():
-    """Record as where nothing was recorded before."""
-    proofs.reset()
-    RAN.clear()
-    yield
-    proofs.reset()
+PURE = Declarations((), "1", pure=True)
+ran = []
 
 
 def recipe(factor=2):
-    """Return a unit that is recorded."""
-    RAN.append(factor)
-    return lp.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
-
-
-def source(factor=2, options=()):
-    """Return OpenCL C."""
-    code = f"kernel void f(global int *a) {{ a[0] = {factor}; }}"
+    """Return OpenCL C that multiplies."""
+    ran.append(factor)
     return kcl.Source(
-        code, arguments=[kcl.Array("a", np.int32, "(1,)")], global_size="(1,)", entry="f", build_options=options
+        f"kernel void f(global int *x) {{ x[get_global_id(0)] *= {factor}; }}",
+        entry="f",
+        arguments=[kcl.Array("x", np.int32, "(n,)", "inout"), kcl.Scalar("n", np.int32)],
+        global_size="(n,)",
     )
 
 
-def nothing():
-    """Return what is no kernel."""
-    return 3
-
-
-def origin(function, declared=NOTHING, **arguments):
-    """Return the origin of a recipe with its parameters."""
-    return RecordedOrigin(RecipeCall(function.__name__, function, arguments, declared))
-
-
-def names(key):
-    """List the names of a key's parts."""
-    return [part.name for part in key.parts]
+def origin(factor=2, declared=PURE):
+    """Return the origin of the recipe above."""
+    ran.clear()
+    return WalkedOrigin(RecipeCall("recipe", recipe, {"factor": factor}, declared))
 
 
 class TestWalked:
     def test_nothing_runs(self):
-        """The key of a pure recipe is found without running it, and depends on its parameters."""
-        found = [
-            WalkedOrigin(RecipeCall("recipe", recipe, {"factor": factor}, PURE)).key().digest for factor in (2, 3, 2)
-        ]
-        assert found[0] == found[2] != found[1]
-        assert RAN == []
+        """The key comes without the recipe; parameters and version decide it."""
+        keys = [origin(factor).key().digest for factor in (2, 3, 2)]
+        assert keys[0] == keys[2] != keys[1]
+        assert origin(2, Declarations((), "2", pure=True)).key().digest != keys[0]
+        assert ran == []
 
     def test_it_runs_on_a_miss(self):
-        """A miss runs the recipe under observation."""
-        one = WalkedOrigin(RecipeCall("recipe", recipe, {"factor": 2}, PURE))
+        """For code the recipe runs once, and its front end is known from its code before that."""
+        one = origin()
         one.key()
-        assert one.outcome().result.front_end == "loopy"
-        assert RAN == [2]
-        assert one.generate({"a": np.dtype("f4")})[0].text.source
+        assert one.front_ends == {"opencl"}
+        assert one.outcome().front_end == "opencl"
+        code, refused, alone = one.generate({})
+        assert "*= 2" in code.text.source
+        assert (refused, alone) == ("", True)
+        assert ran == [2]
+
+    def test_anew(self):
+        """For verification the recipe runs again."""
+        one = origin()
+        one.key()
+        assert one.anew({}) == one.anew({})
+        assert ran == [2, 2]
+
+    def test_place(self):
+        """The source of the reached code explains a later miss."""
+        one = origin()
+        one.key()
+        assert one.place().texts["code recipe"].startswith("def recipe(factor=2):")
+        assert one.place().site == f"test_walked.py:{recipe.__code__.co_firstlineno}"

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from kcl.errors import UnknownInput
-from kcl.record.callables.values import encode
+from kcl.record.callables.walker import walked
+
+
+def encode(value):
+    """Return the text of a value."""
+    return walked(value).text
+
 
 BASE = np.arange(12, dtype=np.float32).reshape(3, 4)
 

@@ -1,4 +1,4 @@
-"""kcl.record.callables.plain: texts of values that hold nothing else, and an order for the elements of sets."""
+"""kcl.record.callables.plain: texts of values that hold nothing else."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import struct
 
 import pytest
 
-from kcl.errors import UnknownInput
-from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, label_of, name_of, rank
+from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, label_of, name_of
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (1, True), (1, 1.0), (range(3), range(0, 3, 2)), (None, ...)])
@@ -32,14 +31,6 @@ def test_long_bytes():
 def test_long_integer():
     """An integer of more digits than Python writes has a text too."""
     assert SIMPLE[int](10**5000) != SIMPLE[int](10**5000 + 1)
-
-
-def test_order_of_a_set():
-    """Elements of sets are ordered by type and text."""
-    assert sorted([b"a", 3, "x", (1, 2), frozenset("ab"), 1], key=rank)[0] == b"a"
-    assert rank(frozenset("ab")) == rank(frozenset("ba"))
-    with pytest.raises(UnknownInput):
-        rank(object())
 
 
 def test_names():

@@ -1,0 +1,341 @@
+"""The text of a value: typed, exact, the same in every process, readable where it is short.
+
+Two values with one text mean the same to code. So the text holds types (``1`` is not ``True`` is not ``1.0``),
+dictionaries keep their order, sets are sorted, and an object that may change in place and is met again is named by its
+number. The walk over code (`kcl.record.callables.walker`) names functions, classes and modules.
+
+The encoder looks at numpy and pyopencl only if a module has imported them: none of their values exists before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, static
+from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
+from kcl.record.callables.pure import GENERATORS
+
+_REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+_DESCRIPTORS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+)
+_MUTABLE = frozenset({list, dict, set, bytearray, object})
+_OF_PARTS = {
+    "partial": ("func", "args", "keywords", "__dict__"),
+    "partialmethod": ("func", "args", "keywords"),
+    "cached_property": ("func",),
+}
+
+
+class Encoder:
+    """The maker of the texts of values at one moment.
+
+    A subclass says what functions, classes, modules and objects of libraries count by.
+    """
+
+    def __init__(self) -> None:
+        self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
+        self.met: dict[int, tuple[object, int]] = {}  # id of a value that can change -> itself, its number
+        self.in_code = False  # the values are those that code reaches: it may change one under two names
+        self.above: dict[int, int] = {}  # id of a value in which the encoder stands -> its depth
+        self.cycles = 0  # references to such values
+        self.memos: list[str] = []  # results that objects remember: they count, and a call may add to them
+        self.long: dict[str, str] = {}  # digest -> the text that was too long
+
+    def reference(self, value: Any) -> str:
+        """Return the name of a function, class or module."""
+        raise NotImplementedError
+
+    def own(self, value: Any) -> str | None:  # noqa: ARG002
+        """Return the text of an object that the subclass writes, None for any other."""
+        return None
+
+    def is_library(self, kind: type) -> bool:
+        """Return True if a class counts by its name; raise UnknownInput if its instances may not be used."""
+        raise NotImplementedError
+
+    def encode(self, value: Any) -> str:
+        """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
+        kind = type(value)
+        if type(kind) is not type and is_stand_in(kind):  # the hash of such a class is loopy's
+            return self.reference(value)
+        simple = SIMPLE.get(kind)
+        if simple is not None:
+            return simple(value)
+        if kind is str:
+            return self.shorten(repr(value))
+        if isinstance(value, _REFERENCES):
+            return self.reference(value)
+        is_told = self._can_change(value, kind) and (self.in_code or callable(value))  # from an equal one, by code
+        if is_told:
+            number = len(self.met)
+            first = self.met.setdefault(id(value), (value, number))[1]
+            return f"<again {first}>" if first != number else self.shorten(self._composed(value))
+        known = self.done.get(id(value))
+        if known is not None:
+            return known[1]
+        if id(value) in self.above:
+            self.cycles += 1
+            return f"<{len(self.above) - self.above[id(value)]} up>"
+        cycles, self.above[id(value)] = self.cycles, len(self.above)
+        try:
+            text = self.shorten(self._composed(value))
+        finally:
+            del self.above[id(value)]
+        if cycles == self.cycles:
+            self.done[id(value)] = value, text
+        return text
+
+    def shorten(self, text: str) -> str:
+        """Return a text, or its digest if it is long."""
+        if len(text) <= LONG:
+            return text
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        self.long[digest] = text
+        return f"sha256 {digest}"
+
+    def _can_change(self, value: Any, kind: type) -> bool:
+        """Return True if code may tell an object from an equal one: it may change one under two names."""
+        if kind in _MUTABLE or kind.__name__ == "ndarray":
+            return True
+        is_own = kind.__flags__ & HEAP and not isinstance(kind, enum_type())
+        return bool(is_own) and str(kind.__module__).partition(".")[0] not in _SHARED and not isinstance(value, tuple)
+
+    def prepare(self, value: Any) -> None:
+        """Take texts from the innermost parts of an expression outwards, so that each text needs few calls."""
+        entered: set[int] = set()
+        waiting = [value]
+        while waiting:
+            part = waiting[-1]
+            if id(part) in entered:
+                self.encode(waiting.pop())
+            else:
+                entered.add(id(part))
+                waiting += _parts(part)
+
+    def each(self, values: Iterable[Any]) -> str:
+        """Return the texts of several values."""
+        return ", ".join([self.encode(value) for value in values])
+
+    def pairs(self, values: Iterable[tuple[Any, Any]]) -> str:
+        """Return the texts of keys and values."""
+        return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
+
+    def members(self, values: Iterable[Any]) -> str:
+        """Return the texts of the elements of a set, met in an order that no hash and no address decides."""
+        ordered = sorted(values, key=self._rank)
+        return ", ".join(sorted([self.encode(value) for value in ordered]))
+
+    def _rank(self, value: Any) -> str:
+        kind = type(value)
+        if is_stand_in(kind):
+            return str(value.text())
+        if kind in SIMPLE or kind is str:
+            return f"{kind.__name__} {value!r}"
+        if isinstance(value, (types.FunctionType, type)):
+            return f"{value.__module__} {value.__qualname__}"
+        if kind is tuple or kind is frozenset:
+            ranks = [self._rank(item) for item in value]
+            return f"{kind.__name__} {ranks if kind is tuple else sorted(ranks)}"
+        return f"{kind.__name__} {self.alone(value)}"
+
+    def alone(self, value: Any) -> str:
+        """Return the text of a value for an order; nothing is noted."""
+        raise NotImplementedError
+
+    def _composed(self, value: Any) -> str:
+        kind = type(value)
+        writer = _COMPOSED.get(kind)
+        if writer is not None:
+            return writer(self, value)
+        own = self.own(value)
+        if own is not None:
+            return own
+        for special in (_of_numpy, _enum, _callable, _path):
+            text = special(self, value)
+            if text is not None:
+                return text
+        return self._instance(value, kind)
+
+    def _instance(self, value: Any, kind: type) -> str:
+        """Encode any other object: its class, its content as a builtin type, its attributes."""
+        is_library = self.is_library(kind)
+        if is_library:
+            text = self._of_library(value, kind)
+            if text is not None:
+                return text
+        if hasattr(kind, "__next__") or not is_plain(kind):
+            refuse(value)
+        held = []
+        named = self.encode(kind)
+        for name, attribute in content(value):
+            if is_memo(kind, name):
+                continue
+            text = f"{name_of(name)}={self.encode(attribute)}"
+            if type(static(kind, name)).__name__ == "cached_property":
+                self.memos.append(f"{len(self.met)} {text}")
+            else:
+                held.append(text)
+        for base, held_as in _BUILTIN.items():
+            if isinstance(value, base):
+                held.insert(0, held_as(self, value))
+                break
+        return f"{named}({', '.join(held)})"
+
+    def _of_library(self, value: Any, kind: type) -> str | None:
+        """Encode an object of a library: by its fields if the class lists them, else by its pickled state."""
+        if kind is object:
+            return "builtins.object"
+        fields = getattr(kind, "__dataclass_fields__", None)
+        if fields is not None:
+            held = [f"{name_of(name)}={self.encode(_ordered(getattr(value, name, None)))}" for name in fields]
+            return f"{self.encode(kind)}({', '.join(held)})"
+        if hasattr(kind, "__next__") or kind.__module__ in _STATEFUL:
+            refuse(value)
+        if isinstance(getattr(value, "__dict__", None), dict) and not _is_pickled_its_way(kind):
+            return None
+        registered = sys.modules["copyreg"].dispatch_table.get(kind)
+        try:
+            reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
+        except Exception:
+            refuse(value)
+        if isinstance(reduced, str):
+            return f"{kind.__module__}.{reduced}"
+        named = self.encode(kind)
+        head = "" if reduced[0] is kind else f" by {getattr(reduced[0], '__qualname__', reduced[0])}"
+        return f"{named}{head} from {self.each([_ordered(item) for item in reduced[1:]])}"
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """List what a tuple or an object of the generators holds."""
+    if type(value) is tuple:
+        return value
+    fields = getattr(type(value), "__dataclass_fields__", ())
+    is_theirs = str(type(value).__module__).partition(".")[0] in GENERATORS
+    return [getattr(value, name, None) for name in fields] if is_theirs else ()
+
+
+def _ordered(item: Any) -> Any:
+    """Put a piece of state in order: attributes by name, for loopy fills dictionaries in the order of sets."""
+    if type(item) is dict and all(type(key) is str for key in item):
+        return dict(sorted(item.items()))
+    if type(item) is tuple:  # attributes, slots
+        return tuple(_ordered(piece) for piece in item)
+    return list(item) if hasattr(item, "__next__") else item
+
+
+def _is_pickled_its_way(kind: type) -> bool:
+    """Return True if a class defines how its instances are pickled."""
+    return any(
+        name in base.__dict__ for base in kind.__mro__[:-1] for name in ("__reduce_ex__", "__reduce__", "__getstate__")
+    )
+
+
+# the content of an instance as the builtin type that its class extends; overriding methods are not called
+_BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
+    dict: lambda encoder, value: f"{{{encoder.pairs(dict.items(value))}}}",
+    list: lambda encoder, value: f"[{encoder.each(list.__iter__(value))}]",
+    tuple: lambda encoder, value: f"[{encoder.each(tuple.__iter__(value))}]",
+    str: lambda encoder, value: encoder.encode(str.__str__(value)),
+    int: lambda encoder, value: encoder.encode(int.__int__(value)),
+    float: lambda encoder, value: encoder.encode(float.__float__(value)),
+    bytes: lambda encoder, value: encoder.encode(bytes.__getitem__(value, slice(None))),
+    set: lambda encoder, value: f"{{{encoder.members(set.__iter__(value))}}}",
+    frozenset: lambda encoder, value: f"{{{encoder.members(frozenset.__iter__(value))}}}",
+    complex: lambda encoder, value: encoder.encode(complex(complex.real.__get__(value), complex.imag.__get__(value))),
+    bytearray: lambda encoder, value: encoder.encode(bytearray.__getitem__(value, slice(None))),
+    BaseException: lambda encoder, value: encoder.encode(BaseException.args.__get__(value)),  # type: ignore[attr-defined]
+}
+# packages with objects that do not change once they are made
+_SHARED = GENERATORS | {"numpy", "typing"}
+# modules of the standard library with objects that no text can hold: files, connections, references, contexts
+_STATEFUL = frozenset(
+    (
+        *("_io", "io", "mmap", "select", "socket", "_socket", "_asyncio", "sqlite3", "_thread", "threading"),
+        *("weakref", "contextvars", "_contextvars", "logging", "os"),
+    )
+)
+
+
+def _cell(encoder: Encoder, value: types.CellType) -> str:
+    try:
+        return encoder.encode(value.cell_contents)
+    except ValueError:
+        return "<empty>"
+
+
+_COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
+    tuple: lambda encoder, value: f"({encoder.each(value)},)",
+    list: lambda encoder, value: f"[{encoder.each(value)}]",
+    dict: lambda encoder, value: f"{{{encoder.pairs(value.items())}}}",
+    set: lambda encoder, value: f"set({encoder.members(value)})",
+    frozenset: lambda encoder, value: f"frozenset({encoder.members(value)})",
+    slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
+    bytearray: lambda _, value: f"bytearray({in_bytes(bytes(value))})",
+    memoryview: lambda _, value: f"memoryview({value.format!r}, {value.shape!r}, {in_bytes(value.tobytes())})",
+    types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
+    types.SimpleNamespace: lambda encoder, value: f"namespace({encoder.pairs(sorted(vars(value).items()))})",
+    property: lambda encoder, value: f"property({encoder.each((value.fget, value.fset, value.fdel))})",
+    staticmethod: lambda encoder, value: f"staticmethod({encoder.encode(value.__func__)})",
+    classmethod: lambda encoder, value: f"classmethod({encoder.encode(value.__func__)})",
+    types.MethodType: lambda encoder, value: f"method({encoder.each((value.__func__, value.__self__))})",
+    types.CellType: _cell,
+}
+
+
+def _of_numpy(encoder: Encoder, value: Any) -> str | None:
+    """Encode a value of numpy or pyopencl."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None or not hasattr(numpy, "ndarray"):
+        return None
+    own = isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic, numpy.ufunc))
+    if not own and not (type(value).__module__.startswith("pyopencl") and "pyopencl" in sys.modules):
+        return None
+    from kcl.record.callables import arrays
+
+    if own and isinstance(value, numpy.ufunc):
+        return encoder.reference(value)
+    return arrays.numpy_object(encoder.encode, numpy, value) if own else arrays.opencl_object(encoder.encode, value)
+
+
+def _enum(encoder: Encoder, value: Any) -> str | None:
+    kind = type(value)
+    if isinstance(kind, enum_type()):
+        return f"{encoder.reference(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
+    return None
+
+
+def _callable(encoder: Encoder, value: Any) -> str | None:
+    """Encode a value that wraps a function, or a method of a builtin object."""
+    kind = type(value)
+    if isinstance(value, _DESCRIPTORS):
+        owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
+        bound = f" of {encoder.encode(value.__self__)}" if isinstance(value, types.MethodWrapperType) else ""
+        return f"{owner.__module__}.{value.__qualname__}{bound}"
+    if isinstance(value, SLOTS):
+        return "slot"
+    if kind.__module__ == "_struct" and kind.__name__ == "Struct":
+        return f"Struct({value.format!r})"
+    if kind.__module__ != "functools":
+        return None
+    if kind.__name__ == "_lru_cache_wrapper":
+        return encoder.reference(value)
+    parts = _OF_PARTS.get(kind.__name__)
+    if parts is None:
+        return None
+    return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in parts])})"
+
+
+def _path(encoder: Encoder, value: Any) -> str | None:
+    module = sys.modules.get("pathlib")
+    if module is None or not isinstance(value, module.PurePath):
+        return None
+    encoder.is_library(type(value))
+    return f"{type(value).__name__}({str(value)!r})"

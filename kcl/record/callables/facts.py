@@ -1,0 +1,189 @@
+"""The facts of a code object: its digest, and the names that it reads.
+
+The digest covers the instructions, the constants with their types, and the names; positions and the docstring do not
+count. The reads are the globals, cells and modules that the code takes, each with the attributes that stand directly
+behind it: `np.linalg.norm(x)` reads `norm` of `linalg` of `np`. Any instruction with a name that is not known here
+counts as a read of a global.
+"""
+
+from __future__ import annotations
+
+import dis
+import hashlib
+import opcode
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType
+from typing import Any, NamedTuple
+
+GLOBAL, CELL, IMPORT, TOUCH = "global", "closure", "import", "touch"
+UNKNOWN = "*"  # the module of an import that cannot be read off the instructions
+
+_NOISE = frozenset({"EXTENDED_ARG", "PUSH_NULL", "NOP", "CACHE", "RESUME", "PRECALL", "NOT_TAKEN"})
+_TAKES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+# instructions with a name that read no global; a class body stores its own names
+_LOCAL = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "LOAD_SUPER_ATTR"}) | _TAKES
+_FLAGS = 0xFFFF  # those about parameters and kinds of functions, without the futures of the module
+
+
+class Reference(NamedTuple):
+    """One read: a global or cell with the attributes behind it, or a module that the code imports.
+
+    `IMPORT` takes attributes of the module `name`; none behind it means that the module is used as a value. `TOUCH`
+    only imports it.
+    """
+
+    root: str
+    name: str
+    attributes: tuple[str, ...]
+    level: int
+    line: int
+
+
+class Facts(NamedTuple):
+    """The facts of a code object, with those of the code inside it."""
+
+    digest: str
+    reads: tuple[Reference, ...]
+    attributes: frozenset[str]  # names of all attributes that it takes of any value
+    texts: frozenset[str]  # its constants that may be names of attributes
+
+
+@lru_cache(maxsize=2048)
+def facts(code: CodeType) -> Facts:
+    """Return the facts of `code`; memoised, since code does not change."""
+    reader = _Reader()
+    reader.read(code, {}, frozenset(code.co_freevars))
+    reads = {read[:4]: read for read in reversed(reader.reads)}
+    ordered = [read for read in reader.reads if reads.pop(read[:4], None) is not None]
+    digest = hashlib.sha256(_raw(code).encode()).hexdigest()
+    return Facts(digest, tuple(ordered), frozenset(reader.attributes), frozenset(reader.texts))
+
+
+def _raw(code: CodeType) -> str:
+    constants = [*code.co_consts]
+    if constants and type(constants[0]) is str and not _uses_first(code):
+        constants[0] = None  # a docstring
+    held = (
+        code.co_code.hex(),
+        [constant(one) for one in constants],
+        code.co_names,
+        code.co_varnames,
+        code.co_freevars,
+        code.co_cellvars,
+        code.co_name,
+        code.co_flags & _FLAGS,
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        getattr(code, "co_exceptiontable", b"").hex(),
+    )
+    return ascii(held)
+
+
+def _uses_first(code: CodeType) -> bool:
+    return any(one.opcode in opcode.hasconst and one.arg == 0 for one in dis.get_instructions(code))
+
+
+def constant(value: Any) -> str:
+    """Return the text of a constant of code, with its type."""
+    kind = type(value)
+    if kind is CodeType:
+        return f"code {hashlib.sha256(_raw(value).encode()).hexdigest()}"
+    if kind is tuple:
+        return f"({', '.join(map(constant, value))},)"
+    if kind is frozenset:
+        return f"frozenset({', '.join(sorted(map(constant, value)))})"
+    if kind is slice:
+        return f"slice{constant((value.start, value.stop, value.step))}"
+    return f"{kind.__name__} {hex(value) if kind is int else ascii(value)}"
+
+
+class _Reader:
+    """One pass over a code object and the code inside it."""
+
+    def __init__(self) -> None:
+        self.reads: list[Reference] = []
+        self.attributes: set[str] = set()
+        self.texts: set[str] = set()
+
+    def read(self, code: CodeType, outer: dict[str, list[Reference]], cells: frozenset[str]) -> None:
+        """Read a code object; `outer` has the variables around it that imports bind, `cells` the function's cells."""
+        listed = [one for one in dis.get_instructions(code) if one.opname not in _NOISE]
+        lines = [*_lines(listed, code.co_firstlineno)]
+        bound = {name: [*reads] for name, reads in outer.items()}
+        for index, one in enumerate(listed):
+            if one.opname == "IMPORT_NAME":
+                self.imported(listed, index, bound, lines[index])
+        for index, one in enumerate(listed):
+            names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
+            behind = _behind(listed, index + 1)
+            if one.opname in _TAKES or one.opname == "LOAD_SUPER_ATTR":
+                self.attributes.add(one.argval)
+            elif one.opcode in opcode.hasname and one.opname not in _LOCAL and not one.opname.startswith("IMPORT"):
+                self.reads.append(Reference(GLOBAL, one.argval, behind, 0, lines[index]))
+            elif "DEREF" in one.opname and one.opname.startswith("LOAD"):
+                if one.argval in cells:
+                    self.reads.append(Reference(CELL, one.argval, behind, 0, lines[index]))
+                self.used(bound, one.argval, behind, lines[index])
+            elif "LOAD_FAST" in one.opname:  # Python 3.13 joins it with others
+                for name in names:  # a cell is loaded for a closure, not for its value
+                    if name not in code.co_cellvars and name not in code.co_freevars:
+                        self.used(bound, name, behind if name is names[-1] else (), lines[index])
+        self.texts.update(_texts(code.co_consts))
+        for inner in code.co_consts:
+            if type(inner) is CodeType:
+                seen = {name: reads for name, reads in bound.items() if name in inner.co_freevars}
+                self.read(inner, seen, cells.intersection(inner.co_freevars))
+
+    def used(self, bound: dict[str, list[Reference]], name: str, behind: tuple[str, ...], line: int) -> None:
+        """Note the use of a variable that imports may have bound."""
+        for read in bound.get(name, ()):
+            self.reads.append(read._replace(attributes=read.attributes + behind, line=line))
+
+    def imported(self, listed: list[Any], index: int, bound: dict[str, list[Reference]], line: int) -> None:
+        """Note an import, and the variables that it binds; a name of a class or module passes the module on."""
+        name = listed[index].argval
+        level = listed[index - 2].argval if index > 1 else None
+        names = listed[index - 1].argval
+        if not isinstance(level, int) or not isinstance(names, (tuple, type(None))):
+            self.reads.append(Reference(IMPORT, UNKNOWN, (), 0, line))
+            return
+        self.reads.append(Reference(TOUCH, name, tuple(names or ()), level, line))
+        whole = Reference(IMPORT, name, (), level, line)
+        pending = whole if names is not None else Reference(IMPORT, name.partition(".")[0], (), level, line)
+        for one in listed[index + 1 :]:
+            if one.opname == "IMPORT_FROM":
+                pending = whole if names is None else whole._replace(attributes=(one.argval,))
+            elif one.opname in ("STORE_FAST", "STORE_DEREF"):
+                bound.setdefault(one.argval, []).append(pending)
+            elif one.opname.startswith("STORE"):
+                self.reads.append(pending)
+            elif one.opname not in ("SWAP", "ROT_TWO", "POP_TOP"):
+                return
+            if names is None and one.opname.startswith("STORE"):
+                return
+
+
+def _texts(constants: tuple[Any, ...]) -> Iterator[str]:
+    """Yield the words of the texts among constants: a text may name attributes, as "a.b" or "{0.a}" do."""
+    for one in constants:
+        if type(one) is str:
+            yield from re.findall(r"\w+", one)
+        elif type(one) in (tuple, frozenset):
+            yield from _texts(tuple(one))
+
+
+def _behind(listed: list[Any], index: int) -> tuple[str, ...]:
+    """Return the attributes that are taken directly behind an instruction."""
+    end = index
+    while end < len(listed) and listed[end].opname in _TAKES:
+        end += 1
+    return tuple([one.argval for one in listed[index:end]])
+
+
+def _lines(listed: list[Any], first: int) -> Iterator[int]:
+    line = first
+    for one in listed:
+        here = getattr(one, "line_number", one.starts_line)
+        line = here if type(here) is int else line
+        yield line

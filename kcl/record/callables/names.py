@@ -1,0 +1,135 @@
+"""The names that code reads: from a global, a cell or an import through modules to the value that counts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+from kcl.record.callables import distributions, pure
+from kcl.record.callables.facts import CELL, IMPORT, TOUCH, UNKNOWN, Reference
+
+CURE = "compute it before the call, or give the callable's class a method __kcl_key__() that returns what counts"
+_MISSING = object()
+
+
+def follow(walk: Any, read: Reference, function: FunctionType, cells: Mapping[str, Any], label: str) -> None:
+    """Count what a read of a function's code leads to."""
+    scope, name = function.__globals__, read.name
+    if read.root in (TOUCH, IMPORT):
+        _imported(walk, read, scope, label)
+        return
+    if read.root == CELL:
+        try:
+            value = cells[name].cell_contents
+        except (KeyError, ValueError):
+            value = _MISSING
+    else:
+        value = scope.get(name, _MISSING)
+        if value is _MISSING:
+            value = _builtins(function).get(name, _MISSING)
+            if getattr(value, "__module__", "").startswith("kcl."):  # kcl's own stands for Python's
+                walk.judge(f"builtins.{name}")
+    if value is _MISSING:
+        walk.add(f"{read.root} {name} in {label}", "<absent>")
+    else:
+        _chain(walk, f"{read.root} {name}", value, read.attributes, label)
+
+
+def _chain(walk: Any, path: str, value: Any, attributes: tuple[str, ...], label: str) -> None:
+    """Count the value that attributes of modules lead to; what stands behind it belongs to the value."""
+    for number, first in enumerate(attributes):
+        if not isinstance(value, ModuleType):
+            break
+        lazy = vars(value).get("__kcl_lazy_module__")
+        module = lazy if isinstance(lazy, str) else value.__name__
+        if module.partition(".")[0] in pure.GENERATORS and not isinstance(vars(value).get(first), ModuleType):
+            _of_generators(walk, f"{path} {module}", module, attributes[number:], label)
+            return
+        if module.partition(".")[0] == "kcl":  # which loads its names as they are used
+            walk.add(f"{path} in {label}", walk.judge(f"{module}.{first}"))
+            return
+        if walk.lenient and not walk.is_walked(module):
+            walk.note(module)
+        if value is not sys.modules.get(module) and isinstance(lazy, str):
+            if walk.lenient:  # its code counts, loaded or not
+                walk.modules.add(module)
+                return
+            value = sys.modules.get(module, value)
+        path = f"{path}.{first}"
+        inner = vars(value).get(first, _MISSING)
+        if inner is _MISSING:
+            inner = sys.modules.get(f"{module}.{first}", _MISSING)
+        if inner is _MISSING:
+            if not walk.lenient:
+                walk.refuse(f"uses {module}.{first}, which the module does not hold now; import it before")
+            walk.note(module)
+            walk.add(f"{path} in {label}", "<absent>")
+            return
+        value = inner
+    text = walk.encode(value)
+    last = path.rpartition(" ")[2].rpartition(".")[2]
+    if text not in (f"function {last}", f"class {last}", f"builtins.{last}"):
+        walk.add(f"{path} in {label}", text)
+
+
+def _of_generators(walk: Any, path: str, module: str, attributes: tuple[str, ...], label: str) -> None:
+    """Count a name of a generator, whose module is loaded or not."""
+    held = vars(sys.modules.get(module, pure)).get(attributes[0])
+    if isinstance(held, ModuleType) or attributes[0] in sys.stdlib_module_names or attributes[0] == "np":
+        walk.refuse(f"uses {module}.{attributes[0]}, which is no name of its own")
+    walk.add(f"{path} in {label}", walk.judge(".".join((module, *attributes[:1]))))
+
+
+def _imported(walk: Any, read: Reference, scope: Mapping[str, Any], label: str) -> None:
+    """Count an import in the body of a function, or what is taken of the module."""
+    module = absolute(read, scope)
+    top = module.partition(".")[0]
+    if read.name == UNKNOWN:
+        walk.refuse("imports in a way that kcl cannot read")
+    if top in pure.GENERATORS or module == "kcl.loopy":
+        walk.note(top if top in pure.GENERATORS else "loopy")
+        if read.root == IMPORT and read.attributes:
+            of = module if top in pure.GENERATORS else "loopy"
+            loaded: Any = sys.modules.get(of)
+            if loaded is not None:
+                _chain(walk, f"import {of}", loaded, read.attributes, label)
+            else:
+                _of_generators(walk, f"import {of}", of, read.attributes, label)
+        return
+    if walk.is_walked(module):
+        _imported_own(walk, read, module, label)
+    elif walk.lenient:
+        walk.note(module)
+    elif distributions.owner(module).kind != distributions.KCL and not pure.has_module(module):
+        walk.refuse(f"imports {module}, which is not on kcl's list of what is pure; {CURE}")
+    elif read.root == IMPORT:
+        __import__(module)
+        _chain(walk, f"import {module}", sys.modules[module], read.attributes, label)
+
+
+def _imported_own(walk: Any, read: Reference, module: str, label: str) -> None:
+    loaded = sys.modules.get(module)
+    if walk.lenient:
+        walk.modules.update([module, *(f"{module}.{name}" for name in read.attributes)])
+    elif loaded is None:
+        walk.refuse(f"imports {module}, which is not imported yet; import it at the head of the file")
+    elif read.root == IMPORT:
+        _chain(walk, f"import {module}", loaded, read.attributes, label)
+
+
+def _builtins(function: FunctionType) -> Mapping[str, Any]:
+    found: Any = function
+    scope: Mapping[str, Any] = found.__builtins__
+    return scope
+
+
+def absolute(read: Reference, scope: Mapping[str, Any]) -> str:
+    """Return the full name of the module that a function imports."""
+    if not read.level:
+        return read.name
+    name = str(scope.get("__name__", ""))
+    package = scope.get("__package__") or (name if "__path__" in scope else name.rpartition(".")[0])
+    base = str(package).rsplit(".", read.level - 1)[0]
+    return f"{base}.{read.name}" if read.name else base

@@ -1,0 +1,370 @@
+"""The walk over code: the text of a value that a program gives to loopy, with everything that its code reaches.
+
+A function or class of the user, or of an installed package, counts by its code; what its code reads is walked in turn.
+What the library of Python, numpy and the generators define counts by name, if the name is on the list of
+`kcl.record.callables.pure`. Anything else is refused: no key holds it.
+
+A lenient walk refuses no name. There a name that is not on the list counts by itself and by its distribution, and so
+does everything in installed packages.
+"""
+
+from __future__ import annotations
+
+import _locale
+import importlib
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple, NoReturn
+
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.record.callables import bodies, classes, distributions, names, pure
+from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, USER
+from kcl.record.callables.encoder import Encoder
+from kcl.record.callables.facts import facts
+from kcl.record.callables.plain import is_stand_in, label_of, name_of
+
+_LIMIT = 4000  # functions and classes
+_CONTENT = "kcl.record.content"  # the module that keys units; it uses this one
+# what C code makes of functions: Cython, nanobind, pybind11, numpy
+_FUNCTION_LIKE = frozenset(
+    (
+        *("cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"),
+        *("_ArrayFunctionDispatcher", "ufunc"),
+    )
+)
+_LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
+_MEMO = "_memoize_dic"
+
+
+class WalkResult(NamedTuple):
+    """A value as it is now: its text, the parts that its code leads to, and the digests of both.
+
+    `digest` covers all. `lasting` leaves out what objects remember of their own results, which a call may add.
+    """
+
+    text: str
+    parts: tuple[Part, ...]
+    digest: str
+    lasting: str
+    long: Mapping[str, str]  # the texts behind digests
+
+
+class Walk(Encoder):
+    """One walk at one moment. `encode` gives texts and notes code; `finish` reads the code that was noted."""
+
+    def __init__(self, lenient: bool = False) -> None:
+        super().__init__()
+        self.lenient = lenient
+        self.excuses = False  # an object without an exact text counts by its class
+        self.parts: list[Part] = []
+        self.sources: list[tuple[str, Any]] = []  # names of parts, and the functions and classes that they are about
+        self.reached: set[str] = set()  # distributions that count
+        self.modules: set[str] = set()  # modules of the user that code imports in its body, in a lenient walk
+        self.waiting: deque[tuple[Callable[..., None], Any, str, bool, bool]] = deque()
+        self._names: dict[tuple[int, bool], tuple[object, str]] = {}  # id of a thing, mode -> itself, its text
+        self.partly: list[tuple[str, dict[str, Any]]] = []  # labels of classes, and what nobody has named so far
+        self.named: set[str] = set()  # attributes that reached code names
+        self._labels: dict[str, int] = {}
+        self.where = ("", "", 0)  # function, file, line
+        self._versions: set[int] = set()
+
+    def add(self, name: str, value: str) -> None:
+        """Note a part."""
+        self.parts.append(Part(name, value))
+
+    def finish(self) -> None:
+        """Reference the noted code until nothing new is reached."""
+        had = bool(self.waiting)
+        while self.waiting or bodies.read_named(self):
+            read, thing, label, lenient, excuses = self.waiting.popleft()
+            if len(self._names) > _LIMIT:
+                self.refuse(f"reaches more than {_LIMIT} functions and classes")
+            with self.having(lenient=lenient, excuses=excuses, in_code=True):
+                read(self, thing, label)
+        if had:
+            self._add_state()
+
+    @contextmanager
+    def having(self, **values: bool) -> Iterator[None]:
+        """Set some of the modes in a block."""
+        before = {name: getattr(self, name) for name in values}
+        vars(self).update(values)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
+    def _add_state(self) -> None:
+        """Note the state of the process that names on the list read: how numbers are written, and numpy's errors."""
+        state: list[Any] = [_locale.setlocale(_locale.LC_NUMERIC), getattr(sys, "get_int_max_str_digits", int)()]
+        numpy: Any = sys.modules.get("numpy")
+        if hasattr(numpy, "geterrcall"):
+            state += [numpy.get_printoptions(), numpy.geterr(), numpy.geterrcall()]
+            state.append(getattr(numpy, "_get_promotion_state", str)())
+        with self.having(in_code=False):
+            self.add("state", self.encode(state))
+
+    # Refusals
+
+    def refuse(self, reason: str) -> NoReturn:
+        function, file, line = self.where
+        place = f"{function} ({os.path.basename(file)}:{line})" if line else function
+        raise UnknownInput(f"{place}: {reason}" if place else reason)
+
+    def judge(self, dotted: str) -> str:
+        """Return a name of a library; raise UnknownInput if it is not on the list."""
+        if self.lenient:
+            self.note(dotted)
+        elif not pure.has(dotted):
+            self.refuse(f"uses {dotted}, which is not on kcl's list of what is pure; {names.CURE}")
+        return dotted
+
+    def note(self, module: str) -> None:
+        if not self.lenient and module.partition(".")[0] in (*pure.GENERATORS, "numpy"):
+            return  # they are in each key of code that loopy generates
+        owner = distributions.owner(module)
+        if owner.kind == DISTRIBUTION:
+            self.reached.add(owner.name)
+
+    def _composed(self, value: Any) -> str:
+        try:
+            word = getattr(type(value), "__kcl_key__", None)
+            if word is None:
+                return super()._composed(value)
+            with self.having(lenient=True, excuses=True):  # the user vouches for the class
+                named = self.encode(type(value))
+            return f"{named} says {self.encode(word(value))}"
+        except UnknownInput:
+            if not self.excuses:
+                raise
+            return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+    # What the encoder asks for
+
+    def own(self, value: Any) -> str | None:
+        """Return the text of kcl's objects, of units of loopy, and of functions that C code made."""
+        kind = type(value)
+        if is_stand_in(kind):
+            return self.reference(value)
+        if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
+            return f"recipe {self.reference(value.function)}"
+        if kind.__name__ == "TranslationUnit" and kind is getattr(sys.modules.get("loopy"), "TranslationUnit", None):
+            return f"unit {importlib.import_module(_CONTENT).exact_key(value)}"
+        if kind.__name__ in _FUNCTION_LIKE and isinstance(getattr(value, "__name__", None), str):
+            return self.reference(value)
+        return None
+
+    def is_library(self, kind: type) -> bool:
+        """Return True if a class counts by its name; raise UnknownInput if code may not use its instances."""
+        if self.is_walked(kind.__module__) and kind.__flags__ & classes.HEAP:
+            return False
+        if self.in_code or any("__call__" in vars(base) for base in kind.__mro__):
+            self.judge(f"{kind.__module__}.{kind.__qualname__}")
+        return True
+
+    def alone(self, value: Any) -> str:
+        """Return the text of a value, with the code that it leads to, for an order."""
+        return walked(value, self.lenient, self.excuses).digest
+
+    def reference(self, value: Any) -> str:
+        """Return the name of a function, class or module, after taking note of its code."""
+        kind = type(value)
+        if is_stand_in(kind):
+            text = str(value.text())
+            return self.judge(text) if text.startswith("loopy.") else text
+        known = self._names.get((id(value), self.lenient))
+        if known is not None:
+            return known[1]
+        if isinstance(value, FunctionType):
+            return self._function(value)
+        if isinstance(value, type):
+            return self._class(value)
+        return self._module(value) if isinstance(value, ModuleType) else self._builtin(value)
+
+    def is_walked(self, module: Any) -> bool:
+        """Return True if the code of a module counts, and not its name."""
+        if not isinstance(module, str):
+            return True
+        kind = distributions.owner(module).kind
+        if kind == DISTRIBUTION and not self.lenient:
+            return module.partition(".")[0] not in (*pure.GENERATORS, "numpy", "pyopencl")
+        return kind in (USER, ABSENT)
+
+    def _unique(self, name: str) -> str:
+        name = label_of(name)
+        count = self._labels[name] = self._labels.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
+
+    def _remember(self, thing: object, text: str) -> str:
+        self._names[id(thing), self.lenient] = thing, text
+        return text
+
+    def _wait(self, read: Callable[..., None], thing: Any, label: str) -> None:
+        self.waiting.append((read, thing, label, self.lenient, self.excuses))
+
+    # Functions
+
+    def _function(self, function: FunctionType) -> str:
+        module = function.__globals__.get("__name__")
+        loaded = sys.modules.get(module) if isinstance(module, str) else None
+        if not isinstance(loaded, ModuleType) or vars(loaded) is not function.__globals__ or self.is_walked(module):
+            label = self._unique(function.__qualname__)
+            self._wait(Walk._read_function, function, label)
+            return self._remember(function, f"function {label}")
+        own, top = str(function.__module__), str(module).partition(".")[0]
+        code = function.__code__
+        named = (own, function.__qualname__) if own.partition(".")[0] == top else (module, code.co_name)
+        text = self.judge(".".join(map(str, named)))
+        if function.__closure__ is None and not vars(function):
+            return self._remember(function, text)
+        label = self._unique(function.__qualname__)
+        text = self._remember(function, f"{text} as {label}")
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            self.add(f"closure {name} in {label}", self.encode(cell))
+        self._add_attributes(function, label)
+        return text
+
+    def recipe(self, function: FunctionType) -> None:
+        """Note a recipe: its code counts, and its parameters in the place of its defaults."""
+        label = self._unique(function.__qualname__)
+        self._remember(function, f"function {label}")
+        self._wait(Walk._read_recipe, function, label)
+
+    def _read_recipe(self, function: FunctionType, label: str) -> None:
+        self._read_function(function, label, defaults=False)
+
+    def _read_function(self, function: FunctionType, label: str, defaults: bool = True) -> None:
+        code = function.__code__
+        found = facts(code)
+        self.sources.append((f"code {label}", function))
+        self.add(f"code {label}", found.digest)
+        self.where = label, code.co_filename, 0
+        for name, value in _defaults(function) if defaults else ():
+            self.add(f"default {name} in {label}", self.encode(value))
+        self._add_attributes(function, label)
+        self._add_version(function.__globals__, label)
+        self.where = label, code.co_filename, code.co_firstlineno
+        named = found.attributes | {read.name for read in found.reads}
+        taken = found.attributes if bodies.ANY.isdisjoint(named) else found.attributes | found.texts
+        unlisted = sorted(name for name in taken if not pure.takes(name))
+        if unlisted and not self.lenient:
+            self.refuse(f"takes the attribute {unlisted[0]}, which is not on kcl's list of what is pure; {names.CURE}")
+        self.named |= named | found.texts
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+        for read in found.reads:
+            self.where = label, code.co_filename, read.line
+            names.follow(self, read, function, cells, label)
+        self.where = "", "", 0
+
+    def _add_attributes(self, function: FunctionType, label: str) -> None:
+        """Count what was stored on a function, the function that it wraps included."""
+        for name, value in sorted(vars(function).items()):
+            text = f"attribute {name_of(name)} of {label}"
+            if name.startswith(_MEMO):
+                self.memos.append(f"{text}={self.encode(value)}")
+            else:
+                self.add(text, self.encode(value))
+
+    def _add_version(self, names: Mapping[str, Any], label: str) -> None:
+        """Count the globals by which a module chooses a version of loopy's language; their presence decides."""
+        if id(names) not in self._versions:
+            self._versions.add(id(names))
+            chosen = sorted([name for name in names if name.startswith(_LANGUAGE_VERSION)])
+            if chosen:
+                self.add(f"language version in {label}", " ".join(chosen))
+
+    def _builtin(self, function: Any) -> str:
+        """Return the name of a function that was not written in Python."""
+        if type(function).__name__ == "_lru_cache_wrapper":
+            if not self.lenient:
+                self.refuse(f"uses functools.cache of {function.__qualname__}, which remembers results; {names.CURE}")
+            return f"cache of {self.encode(function.__wrapped__)}"
+        owner = getattr(function, "__self__", None)
+        if owner is None or isinstance(owner, ModuleType):
+            name = getattr(function, "__qualname__", function.__name__)
+            module = function.__module__ if isinstance(getattr(function, "__module__", None), str) else None
+            if module is None and type(function).__name__ == "ufunc":
+                numpy: Any = sys.modules["numpy"]
+                module = "numpy" if getattr(numpy, name, None) is function else "a ufunc"
+            return self.judge(f"{module or getattr(owner, '__name__', 'builtins')}.{name}")
+        if isinstance(owner, type):
+            return f"{self.reference(owner)}.{function.__name__}"
+        if self.lenient and self.is_library(type(owner)) and type(owner) not in (str, list, dict, tuple, set):
+            return f"method {function.__name__} of a {type(owner).__module__}.{type(owner).__qualname__}"
+        return f"method {function.__name__} of {self.encode(owner)}"
+
+    # Classes
+
+    def _class(self, kind: type) -> str:
+        if bodies.is_own(self, kind):
+            label = self._unique(kind.__qualname__)
+            self._wait(bodies.read_class, kind, label)
+            return self._remember(kind, f"class {label}")
+        dotted = f"{kind.__module__}.{kind.__qualname__}"
+        self.note(kind.__module__)
+        if not self.in_code:  # a class that code uses is judged there
+            return dotted
+        if kind.__flags__ & classes.HEAP and not bodies.is_of_generators(kind):
+            self._wait(bodies.read_listed, kind, dotted)
+        return self._remember(kind, self.judge(dotted))
+
+    # Modules and names
+
+    def _module(self, module: ModuleType) -> str:
+        """Return the name of a module that is used as a value: it hands on everything in it."""
+        lazy = vars(module).get("__kcl_lazy_module__")
+        name = lazy if isinstance(lazy, str) else module.__name__
+        if self.is_walked(name):
+            if not self.lenient:
+                self.refuse(f"uses module {name} as a value; name what it takes of the module")
+            self.modules.add(name)
+        elif name.partition(".")[0] not in pure.GENERATORS and not pure.is_whole(name):
+            if not self.lenient:
+                self.refuse(f"uses module {name} as a value; name what it takes of the module")
+            self.note(name)
+        return f"module {name}"
+
+
+def walked(value: Any, lenient: bool = False, excuses: bool = False) -> WalkResult:
+    """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it."""
+    try:
+        try:
+            walk, text = _walked(value, lenient, excuses)
+        except RecursionError:  # loopy generates from expressions that are nested too deeply for the calls of writers
+            walk, text = _walked(value, lenient, excuses, deeply=True)
+    except RecursionError:
+        raise UnknownInput("a value is nested too deeply to be compared") from None
+    parts = sorted([*walk.parts, *map(distribution, sorted(walk.reached))])
+    lasting = digest = Key([Part("text", text), *parts]).digest
+    if walk.memos:
+        parts.append(Part("memos", "; ".join(walk.memos)))
+        digest = Key([Part("text", text), *parts]).digest
+    return WalkResult(text, tuple(parts), digest, lasting, walk.long)
+
+
+def _walked(value: Any, lenient: bool, excuses: bool, deeply: bool = False) -> tuple[Walk, str]:
+    walk = Walk(lenient)
+    walk.excuses = excuses
+    if deeply:
+        walk.prepare(value)
+    with walk.having(in_code=callable(value) and not isinstance(value, type)):
+        text = walk.encode(value)
+    walk.finish()
+    return walk, text
+
+
+def distribution(name: str) -> Part:
+    """Return the part of a distribution that code leads to."""
+    return Part(f"distribution {name}", distributions.reached(name))
+
+
+def _defaults(function: FunctionType) -> list[tuple[str, Any]]:
+    defaults = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    given = zip(names[len(names) - len(defaults) :], defaults, strict=True)
+    return [*given, *(function.__kwdefaults__ or {}).items()]

@@ -1,0 +1,422 @@
+"""Callables that loopy runs while it generates, and what they read: keyed right, or refused by name."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import NamedTuple
+
+import pytest
+from family import LOOPY, Case, Installed, Variables, check, ran
+
+TEXT = """
+SETUP
+
+
+def preamble(_info):
+    yield ("10_times", f"#define TIMES {NUMBER}")
+
+
+@kcl.kernel
+def NAME():
+    import loopy as lp
+
+    body = lp.CInstruction("i", "y[i] = TIMES*x[i];", assignees=("y[i]",), read_variables=frozenset({"x"}))
+    arguments = [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
+    knl = lp.make_kernel("{[i]: 0<=i<n}", [body], arguments, name="NAME", lang_version=(2018, 2))
+    return lp.register_preamble_generators(knl, [PREAMBLE])
+"""
+
+
+class Reads(NamedTuple):
+    """A callable whose number is that of the variable NAME_N: what the program sets up, and what the callable reads.
+
+    `refused` is the name by which kcl refuses it; empty where the key holds it.
+    """
+
+    setup: str
+    number: str
+    refused: str = ""
+    preamble: str = "preamble"
+    alone: bool = False
+    installed: tuple[Installed, ...] = ()
+
+
+STATE = 'STATE = int(os.environ["NAME_N"])\n'
+PACKAGE = Installed(
+    {
+        "NAME_pkg.py": "LEVEL = 0\nSTEPS = []\n\n\ndef set_level(level):\n    global LEVEL\n    LEVEL = level\n\n\n"
+        "def level():\n    return LEVEL\n\n\nclass Tool:\n    width = 0\n\n    def get(self):\n"
+        "        return self.width\n"
+    }
+)
+ASSIGNED = """
+class C:
+    weight = 4
+
+    @functools.cached_property
+    def twice(self):
+        return 2 * self.weight
+
+thing = C()
+thing.twice = STATE
+"""
+
+COMPARED = """
+    def __eq__(self, other):
+        return type(other) is type(self)
+    def __hash__(self):
+        return 0
+"""
+
+KEYED = {
+    "how numpy prints": Reads("np.set_printoptions(precision=STATE)", "len(str(np.array([1 / 3]))) - 4"),
+    "how numpy treats errors": Reads(
+        """
+        np.seterr(divide="raise" if STATE == 3 else "ignore")
+        def number():
+            try:
+                np.float64(1) / np.float64(0)
+            except FloatingPointError:
+                return 3
+            return 2
+        """,
+        "number()",
+    ),
+    "the longest number in decimal": Reads(
+        """
+        sys.set_int_max_str_digits(0 if STATE == 2 else 4300)
+        def number():
+            try:
+                return 2 + 0 * len(str(10**5000))
+            except ValueError:
+                return 3
+        """,
+        "number()",
+    ),
+    "an attribute of sys": Reads("sys.NAME_N = STATE", "sys.NAME_N"),
+    "an attribute of math": Reads("import math\nmath.NAME_N = STATE", "math.NAME_N"),
+    "an attribute of a class of the library": Reads(
+        "import fractions\nfractions.Fraction.NAME_N = STATE", "fractions.Fraction.NAME_N"
+    ),
+    "the same by an object": Reads("from fractions import Fraction\nFraction.NAME_N = STATE", "Fraction(1, 2).NAME_N"),
+    "a method put into a class of the library": Reads(
+        "from fractions import Fraction\nFraction.NAME_of = lambda self, n=STATE: n", "Fraction(1, 2).NAME_of()"
+    ),
+    "a function put into numpy": Reads("np.NAME_of = lambda n=STATE: n", "np.NAME_of()"),
+    "a class registered with an abstract one of the library": Reads(
+        """
+        import collections.abc
+        class Own: pass
+        if STATE == 3:
+            collections.abc.Sequence.register(Own)
+        own = Own()
+        """,
+        "2 + isinstance(own, collections.abc.Sequence)",
+    ),
+    "a name put into builtins": Reads("import builtins\nbuiltins.NAME_N = STATE", "NAME_N"),
+    "a global of an installed package": Reads(
+        "import NAME_pkg\nNAME_pkg.set_level(STATE)", "NAME_pkg.level()", installed=(PACKAGE,)
+    ),
+    "a list of an installed package": Reads(
+        "import NAME_pkg\nNAME_pkg.STEPS.extend(range(STATE))", "len(NAME_pkg.STEPS)", installed=(PACKAGE,)
+    ),
+    "a class of an installed package": Reads(
+        "import NAME_pkg\nNAME_pkg.Tool.width = STATE", "NAME_pkg.Tool().get()", installed=(PACKAGE,)
+    ),
+    "an installed package that the body imports": Reads(
+        """
+        import NAME_pkg as used
+        used.set_level(STATE)
+        def number():
+            from NAME_pkg import level
+            return level()
+        """,
+        "number()",
+        installed=(PACKAGE,),
+    ),
+    "an assigned cached property": Reads(ASSIGNED, "thing.twice"),
+    "a class behind a cached property": Reads(
+        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE"), "thing.twice // 2"
+    ),
+    "a filled cached property": Reads(
+        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE\nthing.twice\nC.weight = 5"), "thing.twice // 2"
+    ),
+    "a property": Reads("class C:\n    @property\n    def n(self):\n        return LIMIT\nLIMIT = STATE", "C().n"),
+    "an attribute of a metaclass": Reads(
+        "class Meta(type):\n    pass\nclass C(metaclass=Meta):\n    pass\nMeta.n = STATE", "C.n"
+    ),
+    "an inherited attribute": Reads("class B:\n    n = 0\nclass C(B):\n    pass\nB.n = STATE", "C().n"),
+    "a class method": Reads(
+        "class C:\n    n = STATE\n    @classmethod\n    def get(cls):\n        return cls.n", "C.get()"
+    ),
+    "a slot": Reads("class C:\n    __slots__ = ('n',)\nc = C()\nc.n = STATE", "c.n"),
+    "an attribute of an object": Reads("class C: pass\nc = C()\nc.n = STATE", "c.n"),
+    "a name that is computed": Reads("class C: pass\nc = C()\nc.n = STATE", "getattr(c, chr(110))"),
+    "a subclass of a dictionary": Reads("class D(dict): pass\nd = D(n=STATE)", "d['n']"),
+    "an attribute of a function": Reads("def get():\n    return get.n\nget.n = STATE", "get()"),
+    "a default": Reads("def get(n=STATE):\n    return n", "get()"),
+    "a keyword default": Reads("def get(*, n=STATE):\n    return n", "get()"),
+    "a default that changed": Reads(
+        "def get(n=[]):\n    return len(n)\nget.__defaults__[0].extend(range(STATE))", "get()"
+    ),
+    "a closure": Reads("def make(n):\n    def get():\n        return n\n    return get\nget = make(STATE)", "get()"),
+    "a closure that counts": Reads(
+        """
+        def make():
+            n = 0
+            def step():
+                nonlocal n
+                n += 1
+            def get():
+                return n
+            return step, get
+        step, get = make()
+        for _ in range(STATE):
+            step()
+        """,
+        "get()",
+    ),
+    "a decorator": Reads(
+        """
+        def plus(n):
+            def decorate(f):
+                @functools.wraps(f)
+                def wrapped():
+                    return f() + n
+                return wrapped
+            return decorate
+        @plus(STATE)
+        def get():
+            return 0
+        """,
+        "get()",
+    ),
+    "a list that was filled": Reads("L = []\nL.extend(range(STATE))", "len(L)"),
+    "a set": Reads("S = set(range(STATE))", "len(S)"),
+    "a dictionary in a tuple": Reads("T = ({'a': [STATE]},)", "T[0]['a'][0]"),
+    "an array": Reads("A = np.zeros(3, int)\nA[1] = STATE", "A[1]"),
+    "a scalar": Reads("A = np.int16(STATE)", "int(A)"),
+    "a dtype": Reads("D = np.dtype([('a', np.int8, (STATE,))])", "D.itemsize"),
+    "bytes that change": Reads("B = bytearray(STATE)", "len(B)"),
+    "a namespace": Reads("import types\nS = types.SimpleNamespace(n=STATE)", "S.n"),
+    "a member of an enumeration": Reads("import enum\nclass E(enum.Enum):\n    A = STATE", "E.A.value"),
+    "a named tuple": Reads("import collections\nP = collections.namedtuple('P', 'n')(STATE)", "P.n"),
+    "a dataclass": Reads("import dataclasses\n@dataclasses.dataclass\nclass D:\n    n: int = STATE", "D().n"),
+    "a partial function": Reads("get = functools.partial(max, STATE)", "get(0)"),
+    "a bound method": Reads(
+        "class C:\n    def get(self):\n        return self.n\nc = C()\nc.n = STATE\nget = c.get", "get()"
+    ),
+    "a class that is made": Reads("C = type('C', (), {'n': STATE})", "C.n"),
+    "a hook for attributes": Reads(
+        "class C:\n    def __getattr__(self, name):\n        return N\nN = STATE", "C().any"
+    ),
+    "a context manager": Reads(
+        "import contextlib\n@contextlib.contextmanager\ndef held(n=STATE):\n    yield n\n"
+        "def number():\n    with held() as n:\n        return n",
+        "number()",
+    ),
+    "an object that is called": Reads(
+        "class P:\n    def __init__(self, n):\n        self.n = n" + COMPARED + "    def __call__(self, info):\n"
+        "        yield ('10_times', f'#define TIMES {self.n}')",
+        "0",
+        preamble="P(STATE)",
+    ),
+    "a word of the user's own": Reads(
+        "class P:\n    def __kcl_key__(self):\n        return STATE" + COMPARED + "    def __call__(self, info):\n"
+        "        yield ('10_times', f'#define TIMES {os.environ[\"NAME_N\"]}')",
+        "0",
+        preamble="P()",
+    ),
+}
+REFUSED = {
+    "the context of decimal": Reads(
+        "import decimal\ndecimal.getcontext().prec = STATE", "decimal.getcontext().prec", "decimal.getcontext"
+    ),
+    "arithmetic in the context of decimal": Reads(
+        "import decimal\ndecimal.getcontext().prec = STATE",
+        "len(str(decimal.Decimal(1) / decimal.Decimal(3))) - 2",
+        "decimal.Decimal",
+    ),
+    "a decimal that was made before": Reads(
+        "import decimal\ndecimal.getcontext().prec = STATE\nONE = decimal.Decimal(1)",
+        "len(str(ONE / 3)) - 2",
+        "Decimal",
+    ),
+    "what numpy prints with": Reads(
+        "np.set_printoptions(precision=STATE)", "np.get_printoptions()['precision']", "get_printoptions"
+    ),
+    "what numpy does on errors": Reads(
+        "np.seterr(divide='raise' if STATE == 3 else 'ignore')", "2 + (np.geterr()['divide'] == 'raise')", "geterr"
+    ),
+    "the same by a computed name": Reads(
+        "np.set_printoptions(precision=STATE)", "getattr(np, 'get_' + 'printoptions')()['precision']", "numpy"
+    ),
+    "the same by the names of a module": Reads(
+        "np.set_printoptions(precision=STATE)", "np.__dict__['get_printoptions']()['precision']", "numpy.__dict__"
+    ),
+    "the same by an attribute getter": Reads(
+        "import operator\nnp.set_printoptions(precision=STATE)",
+        "operator.attrgetter('get_printoptions')(np)()['precision']",
+        "numpy",
+    ),
+    "the same by a module in a class": Reads(
+        "class C:\n    module = np\nnp.set_printoptions(precision=STATE)",
+        "C.module.get_printoptions()['precision']",
+        "numpy",
+    ),
+    "the same by an import in the body": Reads(
+        """
+        np.set_printoptions(precision=STATE)
+        def number():
+            import numpy as other
+            return other.get_printoptions()["precision"]
+        """,
+        "number()",
+        "get_printoptions",
+    ),
+    "the same by a name of another module": Reads(
+        "import NAME_pkg\nNAME_pkg.np = np\nnp.set_printoptions(precision=STATE)",
+        "NAME_pkg.np.get_printoptions()['precision']",
+        "get_printoptions",
+        installed=(PACKAGE,),
+    ),
+    "the generator of numpy's random numbers": Reads(
+        "np.random.seed(STATE)", "np.random.get_state()[1][0]", "numpy.random"
+    ),
+    "the level of a logger": Reads(
+        "import logging\nlogging.getLogger('NAME').setLevel(STATE)", "logging.getLogger('NAME').level", "logging"
+    ),
+    "a logger": Reads("import logging\nLOG = logging.getLogger('NAME')\nLOG.setLevel(STATE)", "LOG.level", "Logger"),
+    "a class of the library that is not listed": Reads(
+        "import argparse\nargparse.Namespace.NAME_N = STATE", "argparse.Namespace.NAME_N", "argparse.Namespace"
+    ),
+    "the environment": Reads("", "os.environ['NAME_N']", "_Environ"),
+    "the bytes behind the environment": Reads("", "int(os.environ._data[b'NAME_N'])", "_Environ"),
+    "a variable of the environment": Reads("", "os.getenv('NAME_N')", "os.getenv"),
+    "an import of os in the body": Reads(
+        "def number():\n    from os import environ\n    return environ['NAME_N']", "number()", "os"
+    ),
+    "a call of the import": Reads("", "__import__('os').environ['NAME_N']", "__import__"),
+    "an import of a name": Reads("", "importlib.import_module('os').environ['NAME_N']", "importlib.import_module"),
+    "a filled cache": Reads(
+        "@functools.lru_cache\ndef get():\n    return LIMIT\nLIMIT = STATE\nget()\nLIMIT = 9",
+        "get()",
+        "functools.cache",
+    ),
+    "a filled cache of a method": Reads(
+        "class C:\n    @functools.cache\n    def get(self):\n        return LIMIT\nc = C()\n"
+        "LIMIT = STATE\nc.get()\nLIMIT = 9",
+        "c.get()",
+        "functools.cache",
+    ),
+    "eval": Reads("N = STATE", "eval('N')", "builtins.eval"),
+    "exec": Reads(
+        "N = STATE\ndef number():\n    found = {}\n    exec('n = N', globals(), found)\n    return found['n']",
+        "number()",
+        "builtins.",
+    ),
+    "globals": Reads("N = STATE", "globals()['N']", "builtins.globals"),
+    "the variables of a module": Reads("N = STATE", "vars(sys.modules[__name__])['N']", "builtins.vars"),
+    "the table of modules": Reads("N = STATE", "sys.modules['NAME'].N", "module"),
+    "a frame": Reads("N = STATE", "sys._getframe(0).f_globals['N']", "f_globals"),
+    "the globals of a function": Reads("N = STATE\ndef get(): pass", "get.__globals__['N']", "__globals__"),
+    "the frame of a generator": Reads("N = STATE", "(i for i in ()).gi_frame.f_globals['N']", "f_globals"),
+    "the subclasses of a class": Reads(
+        "class B: pass\nKEEP = [type('C', (B,), {}) for _ in range(STATE)]", "len(B.__subclasses__())", "__subclasses__"
+    ),
+    "a file": Reads(
+        "PATH = pathlib.Path(__file__).with_suffix('.txt')\nPATH.write_text(str(STATE))\n", "open(PATH).read()", "open"
+    ),
+    "the text of a path": Reads(
+        "PATH = pathlib.Path(__file__).with_suffix('.txt')\nPATH.write_text(str(STATE))\n", "PATH.read_text()", "Path"
+    ),
+    "a loader": Reads(
+        "pathlib.Path(__file__).with_suffix('.txt').write_text(str(STATE))\n",
+        "__loader__.get_data(__file__[:-3] + '.txt').decode()",
+        "SourceFileLoader",
+    ),
+    "the limit of recursion": Reads(
+        "sys.setrecursionlimit(4000 + STATE)", "sys.getrecursionlimit() - 4000", "recursion"
+    ),
+    "the interval of threads": Reads("sys.setswitchinterval(STATE)", "int(sys.getswitchinterval())", "switchinterval"),
+    "the threshold of the collector": Reads("import gc\ngc.set_threshold(700, STATE)", "gc.get_threshold()[1]", "gc."),
+    "the name of a thread": Reads(
+        "threading.current_thread().NAME_n = STATE", "threading.current_thread().NAME_n", "threading"
+    ),
+    "a value of a thread": Reads("LOCAL = threading.local()\nLOCAL.n = STATE", "LOCAL.n", "_thread"),
+    "a variable of a context": Reads(
+        "import contextvars\nV = contextvars.ContextVar('V')\nV.set(STATE)", "V.get()", "ContextVar"
+    ),
+    "random numbers": Reads(
+        "import random\nrandom.seed(STATE)", "2 + (random.getstate()[1][0] == 3 or STATE == 3)", "random"
+    ),
+    "an iterator": Reads("import itertools\nC = iter([STATE])", "next(C, STATE)", "iterator"),
+    "a count": Reads("import itertools\nC = itertools.count(STATE)", "next(C) * 0 + STATE", "count"),
+    "a dictionary of weak references": Reads(
+        "import weakref\nclass C: pass\nKEEP = C()\nW = weakref.WeakValueDictionary()\nW['a'] = KEEP\nKEEP.n = STATE",
+        "W['a'].n",
+        "weakref",
+    ),
+    "a registry of types": Reads(
+        "@functools.singledispatch\ndef get(x):\n    return 0\n@get.register\ndef _(x: int):\n    return N\nN = STATE",
+        "get(1)",
+        "functools",
+    ),
+    "a module as a value": Reads(
+        "import NAME_pkg\nM = [NAME_pkg]\nNAME_pkg.LEVEL = STATE",
+        "M[0].LEVEL",
+        "NAME_pkg",
+        installed=(PACKAGE,),
+    ),
+    "a list that the callable fills": Reads(
+        "SEEN = []", "STATE + 0 * len(SEEN.append(1) or SEEN)", "changed what it reads"
+    ),
+    "a global that the callable counts": Reads(
+        "N = 0\ndef number():\n    global N\n    N += 1\n    return STATE", "number()", "changed what it reads"
+    ),
+    "a signal": Reads(
+        "import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN if STATE == 3 else signal.SIG_DFL)",
+        "2 + (signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN)",
+        "signal",
+    ),
+    "a docstring": Reads("def get(): pass\nget.__doc__ = str(STATE)", "get.__doc__", "__doc__"),
+    "an annotation": Reads(
+        "def get(): pass\nget.__annotations__['n'] = STATE", "get.__annotations__['n']", "__annotations__"
+    ),
+    "an attribute of the library's object": Reads(
+        "import types\nimport string\nT = string.Formatter()\nT.n = STATE\nclass D:\n    def __get__(self, *_):\n"
+        "        return os.environ['NAME_N']\nclass U:\n    n = D()\n",
+        "U().n",
+        "_Environ",
+    ),
+}
+
+
+def case(title: str, reads: Reads) -> Case:
+    """Write the program of a callable."""
+    text = TEXT.replace("SETUP", STATE + textwrap.dedent(reads.setup).strip())
+    return Case(
+        title,
+        text.replace("NUMBER", "number_()")
+        .replace("PREAMBLE", reads.preamble)
+        .replace("def preamble", f"def number_():\n    return {reads.number}\n\n\ndef preamble"),
+        2.0,
+        3.0,
+        Variables(NAME_N="3"),
+        LOOPY,
+        variables={"NAME_N": "2"},
+        installed=reads.installed,
+        refused=reads.refused,
+    )
+
+
+CASES = [case(title, reads) for title, reads in [*KEYED.items(), *REFUSED.items()]]
+told = ran(CASES)
+
+
+@pytest.mark.one_platform
+@pytest.mark.slow_cases(20)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_callables(case, told):
+    """The number is that of a process without a cache; a callable that is refused is named, and stores nothing."""
+    check(case, told[str(case)])

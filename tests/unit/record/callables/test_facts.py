@@ -1,0 +1,128 @@
+"""kcl.record.callables.facts: the digest of code, and the names that it reads."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from kcl.record.callables.facts import CELL, GLOBAL, IMPORT, TOUCH, facts
+
+
+def function(text: str):
+    """Return the function `f` of a text."""
+    scope: dict = {"np": np, "math": math}
+    exec(compile(text, "<a test>", "exec"), scope)
+    return scope["f"]
+
+
+def read(text: str) -> set[tuple[str, str, tuple[str, ...]]]:
+    """Return root, name and attributes of the reads of the function `f` of a text."""
+    return {(one.root, one.name, one.attributes) for one in facts(function(text).__code__).reads}
+
+
+class TestReads:
+    """The reads of code are its globals, cells and imports, with the attributes behind them."""
+
+    def test_attributes_of_modules(self) -> None:
+        """A chain of attributes is one read; a name without attributes is another."""
+        found = read("def f(x):\n    return np.linalg.norm(x) + len(np)\n")
+        assert found == {(GLOBAL, "np", ("linalg", "norm")), (GLOBAL, "np", ()), (GLOBAL, "len", ())}
+
+    def test_inner_code(self) -> None:
+        """Code inside counts with the code around it: functions, classes and comprehensions."""
+        text = (
+            "def f(x):\n    class A:\n        def g(self):\n            return [math.sin(i) for i in x]\n    return A\n"
+        )
+        assert (GLOBAL, "math", ("sin",)) in read(text)
+
+    def test_cells(self) -> None:
+        """A variable of the function around is a read of a cell; one of the code's own is none."""
+        outer = function(
+            "def f(n):\n    def g(m):\n        def h():\n            return n.a + m\n        return h\n    return g\n"
+        )
+        assert {one[:3] for one in facts(outer(1).__code__).reads} == {(CELL, "n", ("a",))}
+
+    @pytest.mark.parametrize(
+        ("statement", "used", "expected"),
+        [
+            ("import numpy as other", "other.sin(x)", (IMPORT, "numpy", ("sin",))),
+            ("import os.path", "os.path.join(x)", (IMPORT, "os", ("path", "join"))),
+            ("import os.path as p", "p.join(x)", (IMPORT, "os.path", ("join",))),
+            ("from math import sin as s", "s(x)", (IMPORT, "math", ("sin",))),
+            ("from math import sin, cos", "[cos(i) for i in x]", (IMPORT, "math", ("cos",))),
+            ("import math", "(lambda: math.pi)()", (IMPORT, "math", ("pi",))),
+            ("import math", "len([math])", (IMPORT, "math", ())),
+            ("from . import near", "near.x", (IMPORT, "", ("near", "x"))),
+        ],
+    )
+    def test_imports(self, statement: str, used: str, expected: tuple) -> None:
+        """What code takes of a module that it imports is a read of the module."""
+        found = read(f"def f(x):\n    {statement}\n    return {used}\n")
+        assert expected in found
+        assert any(one[0] == TOUCH for one in found)
+
+    def test_module_in_a_class(self) -> None:
+        """A class body hands a module on that it imports."""
+        assert (IMPORT, "math", ()) in read("def f():\n    class A:\n        import math\n    return A\n")
+
+    def test_names(self) -> None:
+        """Attributes of any value are listed, and the words of texts, which may name some."""
+        found = facts(function("def f(x):\n    return x.a.b(), '{0.c}'.format(x), ('d', 'e f')\n").__code__)
+        assert found.attributes == {"a", "b", "format"}
+        assert {"c", "d", "e", "f"} <= found.texts
+
+
+DIFFERENT = [
+    "return 1",
+    "return 1.0",
+    "return True",
+    "return -0.0",
+    "return 0.0",
+    "return (1, 2)",
+    "return (1, 2.0)",
+    "return x + 1",
+    "return x - 1",
+    "return x.a",
+    "return x.b",
+    "return x in {1, 2}",
+    "return x in {1, 3}",
+    "try:\n        return x.a\n    except KeyError:\n        return 2",
+    "try:\n        return x.a\n    except ValueError:\n        return 2",
+    "return lambda: 1",
+    "return lambda: 2",
+]
+
+
+class TestDigest:
+    """Code has one digest as long as it does the same."""
+
+    def test_different_code(self) -> None:
+        """Another constant, type, name or handler is another digest."""
+        digests = [facts(function(f"def f(x):\n    {body}\n").__code__).digest for body in DIFFERENT]
+        assert len({*digests}) == len(DIFFERENT)
+
+    @pytest.mark.parametrize("other", ["\n\n\ndef f(x):\n    'Two.'\n    # a comment\n    return x*2\n"])
+    def test_same_code(self, other: str) -> None:
+        """Comments, white space, the line and the text of the docstring do not count."""
+        assert (
+            facts(function("def f(x):\n    'One.'\n    return x * 2\n").__code__).digest
+            == facts(function(other).__code__).digest
+        )
+
+    def test_same_in_every_process(self) -> None:
+        """Sets among the constants have an order that no hash seed decides."""
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.record.callables.facts import facts\n"
+            "print(facts((lambda x: x in {'a', 'b', 'c', ('d', 1)}).__code__).digest)"
+        )
+        seen = set()
+        for seed in "0", "1", "2":
+            environment = {**os.environ, "PYTHONHASHSEED": seed}
+            command = [sys.executable, "-c", program, os.getcwd()]
+            seen.add(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+        assert len(seen) == 1
