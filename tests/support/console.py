@@ -8,6 +8,7 @@ command that would install or build is not run but checked: the target must be i
 from __future__ import annotations
 
 import doctest
+import os
 import pathlib
 import re
 import subprocess
@@ -67,7 +68,7 @@ def python_in(directory: pathlib.Path) -> pathlib.Path:
 
 def run(script: str, directory: pathlib.Path, environment: dict[str, str]) -> tuple[int, str]:
     """Run a script of sh in a directory; return the exit status and all that it printed."""
-    path = f"{python_in(directory)}:{environment['PATH']}"
+    path = f"{python_in(directory)}:{os.path.dirname(sys.executable)}:{environment['PATH']}"  # mpiexec is of a wheel
     done = subprocess.run(
         ["sh", "-c", script],
         cwd=directory,
