@@ -44,7 +44,7 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
         else:
             listed.append((name, value))
     for name, member in members.items():
-        own = [pair for pair in content(member) if pair[0] not in _OF_MEMBERS]
+        own = [pair for pair in attributes(member) if pair[0] not in _OF_MEMBERS]
         listed.append((name, (member._value_, own) if own else member._value_))
     return listed
 
