@@ -24,10 +24,8 @@ def compared(key: Key) -> tuple[Key, Key]:
     before, now = [], []
     for part in key.parts:
         name = part.name
-        if name.startswith("distribution "):
-            found: str | None = distributions.here(name.partition(" ")[2])
-        else:
-            found = here.get(name)
+        is_distribution = name.startswith("distribution ")
+        found = distributions.here(name.partition(" ")[2]) if is_distribution else here.get(name)
         before += [] if found is None else [part]
         now += [Part(name, found)] if found else []
     if "optimize" in dict(before):  # loopy generates
