@@ -121,13 +121,8 @@ class Kind(texts.StandInType):
 
     def real(cls) -> Any:
         """Return loopy's own class."""
-        name = cls.__name__
-        own = recorder.own(name)
-        if _known.get(name) is not own:
-            _known[name] = own
-            for base in own.__mro__[1:]:
-                if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
-                    base.register(cls)  # type: ignore[arg-type]
+        own = recorder.own(cls.__name__)
+        _introduce(cls.__name__, own)
         return own
 
     def __getattribute__(cls, name: str) -> Any:
@@ -175,7 +170,6 @@ class Kind(texts.StandInType):
 
 # What Python asks of the class of an instance, and kcl of a class.
 _OF_KINDS = frozenset({"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"})
-_known: dict[str, type] = {}  # loopy's own classes by name, once they know the classes that stand for them
 
 
 def _asked_for(stand_in: Any) -> Any:
@@ -192,6 +186,14 @@ def _own_bases(bases: Any) -> tuple[Any, ...]:
 def kind_of(name: str) -> Any:
     """Return the class that stands for a class of loopy; the same for the same name."""
     return type.__new__(Kind, name, (RecordedResult,), {})
+
+
+@functools.cache
+def _introduce(name: str, own: Any) -> None:
+    """Let the bases of loopy's own class know the class that stands for it, once."""
+    for base in own.__mro__[1:]:
+        if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
+            base.register(kind_of(name))
 
 
 copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))
@@ -414,7 +416,7 @@ def _changing(value: Any, question: str) -> Any:
 
 def _become(value: Any, record: Record, made: Any) -> None:
     with record.lock:
-        names = _dictionary.__get__(value)
+        names = _dictionary.__get__(value) if is_recorded(value) else {}
         if "record" not in names:  # another thread was faster
             return
         if type(value) is RecordedUnit:
