@@ -414,9 +414,9 @@ def _changing(value: Any, question: str) -> Any:
 
 def _become(value: Any, record: Record, made: Any) -> None:
     with record.lock:
-        names = _dictionary.__get__(value)
-        if "record" not in names:  # another thread was faster
+        if record_of(value) is None:  # another thread was faster, and its class may be loopy's
             return
+        names = _dictionary.__get__(value)
         if type(value) is RecordedUnit:
             names.update(vars(made))
             _class.__set__(value, type(made))  # another thread may be asking: it finds one of the two classes
