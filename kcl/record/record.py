@@ -125,7 +125,7 @@ class Record(StandIn):
             digested += name, text
         self._digested = digested
         values = [value for value, _text in taken.kept]
-        arrays = [value for value in (*arguments, *keywords.values()) if hasattr(type(value), "dtype")]
+        arrays = [value for value in (*arguments, *keywords.values()) if type(value).__module__ == "numpy"]
         held = any(not _is_plain(value) for value in (*values, *arrays))
         self.structured = held or any(record.structured for record in taken.inputs)  # a structure may be in it
         if self.moment.structures and (self.structured or self._names(self.moment.structures)):
@@ -283,6 +283,8 @@ def _keeping(record: Record) -> list[Record]:
 
 def _is_plain(value: Any) -> bool:
     """Return True if a value is a dtype or an array without fields."""
+    if type(value).__module__.partition(".")[0] != "numpy":
+        return False
     dtype = getattr(value, "dtype", value)
     return getattr(dtype, "names", dtype) is None and getattr(dtype, "subdtype", dtype) is None
 
