@@ -8,6 +8,7 @@ record is carried out at most once; its result belongs to it.
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -125,7 +126,7 @@ class Record(StandIn):
             digested += name, text
         self._digested = digested
         values = [value for value, _text in taken.kept]
-        arrays = [value for value in (*arguments, *keywords.values()) if type(value).__module__ == "numpy"]
+        arrays = filter(_is_of_numpy, (*arguments, *keywords.values()))
         held = any(not _is_plain(value) for value in (*values, *arrays))
         self.structured = held or any(record.structured for record in taken.inputs)  # a structure may be in it
         if self.moment.structures and (self.structured or self._names(self.moment.structures)):
@@ -281,9 +282,15 @@ def _keeping(record: Record) -> list[Record]:
     return [one for one in record.inputs if one.keeps]
 
 
+def _is_of_numpy(value: Any) -> bool:
+    """Return True for a dtype, an array or a scalar; asks no class that stands for one of loopy's."""
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and issubclass(type(value), (numpy.dtype, numpy.ndarray, numpy.generic))
+
+
 def _is_plain(value: Any) -> bool:
     """Return True if a value is a dtype or an array without fields."""
-    if type(value).__module__.partition(".")[0] != "numpy":
+    if not _is_of_numpy(value):
         return False
     dtype = getattr(value, "dtype", value)
     return getattr(dtype, "names", dtype) is None and getattr(dtype, "subdtype", dtype) is None

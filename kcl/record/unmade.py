@@ -121,8 +121,13 @@ class Kind(texts.StandInType):
 
     def real(cls) -> Any:
         """Return loopy's own class."""
-        own = recorder.own(cls.__name__)
-        _introduce(cls.__name__, own)
+        name = cls.__name__
+        own = recorder.own(name)
+        if _known.get(name) is not own:
+            _known[name] = own
+            for base in own.__mro__[1:]:
+                if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
+                    base.register(cls)  # type: ignore[arg-type]
         return own
 
     def __getattribute__(cls, name: str) -> Any:
@@ -172,6 +177,9 @@ class Kind(texts.StandInType):
 _OF_KINDS = frozenset({"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"})
 
 
+_known: dict[str, type] = {}  # loopy's own classes by name, once they know the classes that stand for them
+
+
 def _asked_for(stand_in: Any) -> Any:
     """Return loopy's own class or member, for a question of the program."""
     recorder.loopy(stand_in.text().partition(".")[2])
@@ -186,14 +194,6 @@ def _own_bases(bases: Any) -> tuple[Any, ...]:
 def kind_of(name: str) -> Any:
     """Return the class that stands for a class of loopy; the same for the same name."""
     return type.__new__(Kind, name, (RecordedResult,), {})
-
-
-@functools.cache
-def _introduce(name: str, own: Any) -> None:
-    """Let the bases of loopy's own class know the class that stands for it, once."""
-    for base in own.__mro__[1:]:
-        if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
-            base.register(kind_of(name))
 
 
 copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))

@@ -453,6 +453,7 @@ COMMON = {
     "base.events._beginnings",  # the function that keeps a journal
     "record.texts._REAL",  # filled as the modules of the recorder are imported
     "record.texts._WRITERS",
+    "record.unmade._known",  # loopy's own classes, as long as this loopy is imported
     "record.insides.NONE",  # no change: never filled
 }
 
