@@ -276,7 +276,6 @@ import kcl
 from kcl.cache import process_leads
 from kcl.build import entries
 from kcl.generate import run
-from kcl.record.callables import import_watch
 
 class Unreadable:
     @staticmethod

@@ -131,6 +131,8 @@ class Recorder:
 
     def _flock(self, descriptor, how, real=fcntl.flock):
         place = self._file("lock", os.readlink(f"/proc/self/fd/{descriptor}"))
+        if place is None:  # the lock of PoCL's helper
+            return real(descriptor, how)
         try:
             real(descriptor, how)
         except BlockingIOError:
@@ -138,7 +140,7 @@ class Recorder:
             raise
         if how & fcntl.LOCK_UN:
             self._released.add(descriptor)
-        self._note(("unlock", *place[1:]) if how & fcntl.LOCK_UN else (*place[:-1], True))
+        return self._note(("unlock", *place[1:]) if how & fcntl.LOCK_UN else (*place[:-1], True))
 
 
 def _key(layer):
