@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcl import drivers
-from kcl.build import program_key
+from kcl.build import identity, program_key
 from kcl.cache.key import Key, Part
 
 _OF_A_PROGRAM = ("source", "options", "header")  # the first words of the parts that another program has otherwise
@@ -21,6 +21,8 @@ def compared(key: Key) -> tuple[Key, Key | None]:
         found = [one for one in cl.get_platforms() if one.name == dict(key.parts).get("platform")]
     except cl.Error:  # no platform at all
         found = []
-    head = Part("format", program_key.FORMAT)
-    here = [Key([head, *drivers.named(one.name).identity(device)]) for one in found for device in one.get_devices()]
+    head, now = Part("format", program_key.FORMAT), identity.variables()
+    here = [
+        Key([head, *drivers.named(one.name).identity(device), *now]) for one in found for device in one.get_devices()
+    ]
     return mine, min(here, key=lambda one: len(mine.diff(one)), default=None)

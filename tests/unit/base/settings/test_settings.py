@@ -194,7 +194,7 @@ class TestHome:
         private = str(tmp_path / f"kcl-{os.getuid()}")
         assert settings.home() == {"": "/", "/absolute": "/absolute"}.get(home, private)
         assert os.path.isabs(settings.user_cache_dir("kcl"))
-        assert all(os.path.isabs(caches.place(name).path or "/") for name in ("hidet", "pyopencl", "cuda"))
+        assert all(os.path.isabs(caches.place(name).path or "/") for name in ("loopy", "pyopencl", "cuda"))
 
 
 class TestSettings:
