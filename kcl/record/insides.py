@@ -29,7 +29,7 @@ from kcl.record.callables.facts import facts
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
-_TABLES = (dict, list, set)
+_TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
@@ -53,7 +53,7 @@ class _Holder:
         self.changes: dict[Any, Any] = {}
 
     def content(self) -> dict[Any, Any]:
-        """Return the content by name; that of a list or set has one name."""
+        """Return the content by name; that of a list has one name."""
         if not self.is_table:
             return dict(vars(self.thing))
         return dict(self.thing) if isinstance(self.thing, dict) else {"": tuple(self.thing)}
@@ -67,7 +67,7 @@ class _Holder:
         if self.is_table and not isinstance(self.thing, dict):
             return len(self.thing) == len(self.last[0]) and all(map(operator.is_, self.thing, self.last[0]))
         if self.held is not None:
-            return len(self.held) == len(self.last) and all(map(operator.is_, self.held.values(), self.last))
+            return [*self.held] == self.names and all(map(operator.is_, self.held.values(), self.last))
         return [*self.thing] == self.names and all(map(operator.is_, self.thing.values(), self.last))
 
     def compare(self) -> None:
@@ -83,7 +83,7 @@ class _Holder:
 
     def _counts(self, name: Any, before: Any, now: Any) -> bool:
         if self.is_table:
-            if type(now) is tuple and name == "":  # of a list or set
+            if type(now) is tuple and name == "":  # of a list
                 return [one for one in now if type(one) not in _TABLES] != [*before]
             return True
         if name in _MEMOS or isinstance(before, ModuleType) or isinstance(now, ModuleType):
@@ -107,7 +107,7 @@ class _Holder:
                 self.thing[name] = value
         else:
             self.thing.clear()
-            self.thing.update(value) if isinstance(self.thing, set) else self.thing.extend(value)
+            self.thing.extend(value)
 
 
 class _Codes(_Holder):
@@ -310,7 +310,7 @@ def _different() -> list[_Holder]:
         if held is None:
             if not holder.is_same():
                 found.append(holder)
-        elif len(held) != len(last) or not all(map(same, held.values(), last)):  # a call for each would double the time
+        elif [*held] != holder.names or not all(map(same, held.values(), last)):  # a call each doubles the time
             found.append(holder)
     return found
 
@@ -320,16 +320,12 @@ def text(changes: Changes) -> str:
     found = []
     for (holder, name), value in changes.items():
         try:
-            found.append(f"{holder}.{_name(name)} = {_value(_below_kcl(value))}")
+            named = name if isinstance(name, str) else texts.walked(name)
+            found.append(f"{holder}.{named} = {_value(_below_kcl(value))}")
         except (UnknownInput, RecursionError, ValueError) as error:
-            raise UnknownInput(
-                f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
-            ) from None
+            words = f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
+            raise UnknownInput(words) from None
     return "; ".join(sorted(found))
-
-
-def _name(name: Any) -> str:
-    return name if isinstance(name, str) else texts.walked(name)
 
 
 def _value(value: Any) -> str:
