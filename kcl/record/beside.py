@@ -23,16 +23,13 @@ _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a k
 
 
 class Moment(NamedTuple):
-    """What a program has changed by now: the text of its changes in the generators, these changes, and structures.
-
-    `skips` is the value of the variable by which loopy leaves argument checks out of a unit, as it makes the unit.
-    """
+    """What a program has changed by now: the text of its changes in the generators, these changes, and structures."""
 
     state: str = ""
     changes: Any = None
     structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
     names: str = ""  # a digest of the names in C of all other dtypes
-    skips: str | None = None
+    skips: str | None = None  # the variable by which loopy leaves argument checks out, as it makes a unit
 
     @property
     def counted(self) -> tuple[Any, ...]:

@@ -310,9 +310,7 @@ def _different() -> list[_Holder]:
         if held is None:
             if not holder.is_same():
                 found.append(holder)
-        elif [*held] != holder.names or not all(
-            map(same, held.values(), last)
-        ):  # a call for each would double the time
+        elif [*held] != holder.names or not all(map(same, held.values(), last)):  # a call each doubles the time
             found.append(holder)
     return found
 
@@ -322,16 +320,12 @@ def text(changes: Changes) -> str:
     found = []
     for (holder, name), value in changes.items():
         try:
-            found.append(f"{holder}.{_name(name)} = {_value(_below_kcl(value))}")
+            named = name if isinstance(name, str) else texts.walked(name)
+            found.append(f"{holder}.{named} = {_value(_below_kcl(value))}")
         except (UnknownInput, RecursionError, ValueError) as error:
-            raise UnknownInput(
-                f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
-            ) from None
+            words = f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
+            raise UnknownInput(words) from None
     return "; ".join(sorted(found))
-
-
-def _name(name: Any) -> str:
-    return name if isinstance(name, str) else texts.walked(name)
 
 
 def _value(value: Any) -> str:

@@ -125,9 +125,7 @@ class Record(StandIn):
             text, self.keywords[name] = texts.take(keywords[name], taken)
             digested += name, text
         self._digested = digested
-        values = [value for value, _text in taken.kept]
-        arrays = filter(_is_of_numpy, (*arguments, *keywords.values()))
-        held = any(not _is_plain(value) for value in (*values, *arrays))
+        held = any(map(_fields, (*arguments, *keywords.values()))) or any(_fields(one) != () for one, _ in taken.kept)
         self.structured = held or any(record.structured for record in taken.inputs)  # a structure may be in it
         if self.moment.structures and (self.structured or self._names(self.moment.structures)):
             digested[1] += f"; structures {self.moment.structures}"
@@ -282,18 +280,12 @@ def _keeping(record: Record) -> list[Record]:
     return [one for one in record.inputs if one.keeps]
 
 
-def _is_of_numpy(value: Any) -> bool:
-    """Return True for a dtype, an array or a scalar; asks no class that stands for one of loopy's."""
+def _fields(value: Any) -> Any:
+    """Return the fields of a dtype or an array, () if it has none; None for another value, which is not asked."""
     numpy: Any = sys.modules.get("numpy")
-    return numpy is not None and issubclass(type(value), (numpy.dtype, numpy.ndarray, numpy.generic))
-
-
-def _is_plain(value: Any) -> bool:
-    """Return True if a value is a dtype or an array without fields."""
-    if not _is_of_numpy(value):
-        return False
-    dtype = getattr(value, "dtype", value)
-    return getattr(dtype, "names", dtype) is None and getattr(dtype, "subdtype", dtype) is None
+    is_numpys = numpy is not None and issubclass(type(value), (numpy.dtype, numpy.ndarray, numpy.generic))
+    dtype = getattr(value, "dtype", value) if is_numpys else None
+    return None if dtype is None else dtype.names or dtype.subdtype or ()
 
 
 def _ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:

@@ -231,8 +231,8 @@ INSIDES = {
     "an item of a list of reductions": Program(
         "module = importlib.import_module('loopy.library.reduction')\n"
         "class Mine(module.SumReductionOperation):\n"
-        "    def neutral_element(self, *more, **named):\n"
-        "        return NUMBER\n"
+        "    def neutral_element(self, *more, callables_table, **named):\n"
+        "        return NUMBER, callables_table\n"
         "module._REDUCTION_OP_PARSERS.append(lambda name: Mine() if name == 'mine' else None)\n"
         "unit = lp.make_kernel('{[i,j]: 0<=i<n and 0<=j<3}', 'y[i] = mine(j, x[i])',\n"
         "    [lp.GlobalArg('x', np.float32, shape='n'), '...'], lang_version=(2018, 2))\n"

@@ -58,6 +58,14 @@ class TestNow:
             assert {one.rpartition(".")[2] for one in changed()} == {name}
         assert not changed()
 
+    def test_a_renamed_value(self, monkeypatch):
+        """The same value under another name is a change."""
+        monkeypatch.setattr(c.CASTBuilder, "kcl_added", emit, raising=False)
+        assert changed() == {"loopy.target.c.CASTBuilder.kcl_added"}
+        monkeypatch.undo()
+        monkeypatch.setattr(c.CASTBuilder, "kcl_other", emit, raising=False)
+        assert changed() == {"loopy.target.c.CASTBuilder.kcl_other"}
+
     def test_a_removed_value(self, monkeypatch):
         """A removed attribute is a change."""
         with monkeypatch.context() as patch:
