@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from importlib.abc import MetaPathFinder
 from importlib.util import find_spec
+from types import FunctionType
 
 GENERATORS = ("loopy", "islpy", "pymbolic", "genpy", "cgen")
 # What loopy's work goes through, by module: functions that are looked up there at each call.
@@ -37,11 +38,10 @@ def compilation() -> None:
     import pyopencl as cl
     import pyopencl.cache
 
-    class FromBinaryOnly(cl._cl._Program):
-        def __init__(self, context, devices=None, binaries=None):
-            if binaries is None:
-                raise Forbidden("a program from source")
-            super().__init__(context, devices, binaries)
+    def from_binary_only(self, context, devices=None, binaries=None, real=cl._cl._Program.__init__):
+        if binaries is None:
+            raise Forbidden("a program from source")
+        real(self, context, devices, binaries)
 
     for holder in (cl._cl._Program, cl.Program):
         holder.compile = _raising("clCompileProgram")
@@ -49,7 +49,7 @@ def compilation() -> None:
     cl.link_program = _raising("clLinkProgram")
     cl._cl._create_program_with_il = _raising("a program from intermediate language")
     cl.cache.create_built_program_from_source_cached = _raising("pyopencl's cache of programs")
-    cl._cl._Program = FromBinaryOnly
+    cl._cl._Program.__init__ = _like_kcls(from_binary_only)
 
 
 def loopy():
@@ -111,4 +111,10 @@ def _raising(what):
     def raising(*_arguments, **_keywords):
         raise Forbidden(what)
 
-    return raising
+    return _like_kcls(raising)
+
+
+def _like_kcls(function):
+    """Return a function that counts as one of kcl's own: keys hold what a program changes inside of the generators."""
+    scope = {**function.__globals__, "__name__": "kcl.forbid"}
+    return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)

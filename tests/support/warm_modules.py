@@ -33,6 +33,7 @@ MODULES = [
     "kcl.cache.lookup",
     "kcl.cache.thread_leads",
     "kcl.cache.places",
+    "kcl.cache.run_memo",
     "kcl.cache.stores",
     "kcl.cache.stores.base",
     "kcl.cache.stores.busy",
@@ -82,7 +83,6 @@ MODULES = [
 ]
 # What PoCL needs beside, with two processors.
 POCL = [
-    "kcl.cache.run_memo",
     "kcl.drivers.pocl",
     "kcl.drivers.pocl.completion",
     "kcl.drivers.pocl.driver",

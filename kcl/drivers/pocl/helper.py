@@ -38,6 +38,7 @@ _PAUSE = 0.02
 # ranks it takes what they leave.
 NICENESS, NICENESS_BESIDE_RANKS = 5, 19
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _FINE, _LACKS_DEVICE = 0, 3  # the statuses of a worker
 
 
@@ -124,7 +125,8 @@ class Helper:
             if not is_over:
                 os.kill(worker, signal.SIGKILL)
             status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-        if status in (_FINE, _LACKS_DEVICE):
+        if status in (_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+_FINE, _LACKS_DEVICE):
             self._queue.note_device(setting, status == _FINE)
         job = next((one for one in self._queue.jobs() if one.address == address), None)
         if -status in _CRASHES and job is not None:
@@ -151,7 +153,7 @@ class Helper:
         """Do the due jobs of a setting until none has come for a second; return the status of this process."""
         try:
             _die_with_parent()
-            for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            for name in _ENDING:
                 signal.signal(name, signal.SIG_DFL)
             spans.begin()
             entry = next(filter(None, [self._queue.read(job) for job in self._due() if job.setting == setting][:1]))
@@ -250,8 +252,15 @@ def _be_modest(beside_ranks: bool) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(name, lambda *_: sys.exit())
+    for name in _ENDING:
+        signal.signal(name, _end)
+
+
+def _end(*_: object) -> None:
+    """End this process, once: another signal must not keep it from removing its cache."""
+    for name in _ENDING:
+        signal.signal(name, signal.SIG_IGN)
+    sys.exit()
 
 
 def _is_at(path: str, status: os.stat_result) -> bool:
