@@ -125,8 +125,7 @@ class Helper:
             if not is_over:
                 os.kill(worker, signal.SIGKILL)
             status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-        if status in (_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-_FINE, _LACKS_DEVICE):
+        if status in (_FINE, _LACKS_DEVICE):
             self._queue.note_device(setting, status == _FINE)
         job = next((one for one in self._queue.jobs() if one.address == address), None)
         if -status in _CRASHES and job is not None:
