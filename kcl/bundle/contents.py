@@ -60,7 +60,7 @@ def pack(found: Contents, info: CacheInfo) -> bytes:
             info.left_out.append((entry.key.digest, f"its size is above the limit of {ENTRY_LIMIT} bytes"))
         else:
             records.append(BundleRecord(kind, address, blob))
-            info.add(kind, entry)
+            info._add(kind, entry)
     data = write(records)
     info.bytes = len(data)
     return data
@@ -98,7 +98,7 @@ def store(data: bytes, info: CacheInfo, usable: bool = False) -> None:
         new = improved(_read(layer, address), entry)
         if new is not None:
             layer.publish(address, new)
-        info.add(kind, entry)
+        info._add(kind, entry)
 
 
 def improved(before: Entry | None, entry: Entry) -> Entry | None:

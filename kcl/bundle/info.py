@@ -40,7 +40,11 @@ class CacheInfo:
         self._unusable: list[tuple[str, str]] | None = None
 
     def empty(self) -> bool:
-        """Return True if no entry was saved or loaded."""
+        """Return True if no entry was saved or loaded.
+
+        >>> kcl.load_artifacts(b"no bundle").empty()
+        True
+        """
         return not self.artifacts
 
     @property
@@ -63,7 +67,7 @@ class CacheInfo:
             self._unusable = [(key.digest, reason) for kind, key in self._keys if (reason := misfit(kind, key))]
         return self._unusable
 
-    def add(self, kind: str, entry: Entry) -> None:
+    def _add(self, kind: str, entry: Entry) -> None:
         """Count an entry."""
         self.artifacts.setdefault(kind, []).append(entry.key.digest)
         self._keys.append((kind, entry.key))

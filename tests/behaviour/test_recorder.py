@@ -192,7 +192,7 @@ class TestByReference:
         assert text() == "#define GLOBAL 4"
 
     def test_callable_changed_after_the_key(self, launch, monkeypatch):
-        """Code that is made later, when a callable is no more what it was at the key, is not stored."""
+        """Code that is made later, when a callable is no more what it was, has the key of what it is now."""
 
         @kcl.kernel
         def recipe():
@@ -205,8 +205,7 @@ class TestByReference:
         monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 7)
         kcl.add_hook(lambda event: looks.append((event.outcome, event.reason)))
         assert "GLOBAL 7" in kernel.source(launch.queue.context, x=np.float64)
-        assert looks[0][0] == "bypass"
-        assert "changed after the call" in looks[0][1]
+        assert looks[0][0] == "miss"
         again()
         monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 2)
         kernel = recipe()
@@ -476,22 +475,17 @@ class TestErrors:
         assert first == second == 240.0
         assert looks[-1] in (("generator", "hit"), ("binary", "hit"))
 
-    @pytest.mark.parametrize("change", ["default target", "reduction", "structure"])
+    @pytest.mark.parametrize("change", ["default target", "reduction"])
     def test_proof_under_other_surroundings(self, change, monkeypatch, real):
         """A call is carried out anew where what it would meet in loopy changed."""
         waiting()
         if change == "default target":
             monkeypatch.setattr(real, "_DEFAULT_TARGET", real.CTarget)
-        elif change == "reduction":
+        else:
             parsers = importlib.import_module("loopy.library.reduction")._REDUCTION_OP_PARSERS
             monkeypatch.setattr(
                 importlib.import_module("loopy.library.reduction"), "_REDUCTION_OP_PARSERS", [*parsers, generated]
             )
-        else:
-            from pyopencl.tools import get_or_register_dtype
-
-            dtype = np.dtype([("only_here", np.int32)])
-            get_or_register_dtype("only_here", dtype)
         before = recorder.thread.carried
         unit()
         assert recorder.thread.carried > before

@@ -26,7 +26,7 @@ class Polynomial:
 class PolynomialResult:
     """A polynomial in the hands of its front end: nothing is open."""
 
-    front_end, volatile, reads, options, packed = "polynomial", "", (), (), {}
+    front_end, volatile, options, packed, arguments = "polynomial", "", (), {}, ()
 
     def __init__(self, polynomial: Polynomial) -> None:
         self.coefficients = polynomial.coefficients
@@ -39,6 +39,13 @@ class PolynomialResult:
     def identity(self) -> str:
         """Return the same digest."""
         return self.digest
+
+    def state(self):
+        """Return that no callable of the user is in it."""
+        return ""
+
+    def refuse(self, _given):
+        """Take the arguments of any call."""
 
     def open(self, _dtypes):
         """Return that nothing is open."""

@@ -41,7 +41,7 @@ def test_empty():
 def test_counts():
     """Entries count by kind, with what making them took; reasons are grouped."""
     info, one = CacheInfo(), Entry(Key([Part("proofs", "file.py")]), {"seconds": 1.5}, {})
-    info.add("generator", one)
+    info._add("generator", one)
     info.left_out += [("1" * 64, "too large"), ("2" * 64, "too large")]
     info.skipped["shapes"] = 3
     assert not info.empty()
