@@ -14,11 +14,25 @@ if TYPE_CHECKING:
     from kcl.code import ProgramText
 
 
+def log_of(entry: Entry, slot: ProgramSlot) -> str:
+    """Return the log of an entry's build, with the include directories of this run."""
+    log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
+    for mark, directory in _marks(slot):
+        log = log.replace(mark, directory)
+    return log
+
+
+def _marks(slot: ProgramSlot) -> list[tuple[str, str]]:
+    """Return the marks that stand for the include directories in a stored log, the longest directory first."""
+    marks = [(f"<include {number}>", one) for number, one in enumerate(slot.options.directories) if os.path.isabs(one)]
+    return sorted(marks, key=lambda one: len(one[1]), reverse=True)
+
+
 def entry_of(text: ProgramText, slot: ProgramSlot, log: str, seconds: float, driver: Driver) -> Entry:
     """Describe a program that was built in `seconds`; its binary is not in it."""
     device = slot.device
-    for directory in sorted(filter(os.path.isabs, slot.options.directories), key=len, reverse=True):
-        log = log.replace(directory, os.path.basename(directory) or directory)  # the log names headers by their place
+    for mark, directory in _marks(slot):
+        log = log.replace(directory, mark)  # the log names headers by their place
     metadata = {
         "kernel": text.kernel,
         "kernels": list(text.kernels),

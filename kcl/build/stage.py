@@ -281,7 +281,7 @@ class Build(Stage[BuildRequest]):
         found = BuiltProgram(self, program, self.kernels(program, text.kernels))
         found.stored = look.slots  # type: ignore[assignment]
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
-        found.logs = tuple([entry.parts.get("build.log", b"").decode("utf-8", "replace") for entry in look.entries])
+        found.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(found.stored, look.entries, strict=True):
             self.driver.loaded(slot, entry)
         return look._replace(value=found)
@@ -360,6 +360,14 @@ class Build(Stage[BuildRequest]):
             return header_parts(text.source, self.options(text.options)) == before
         except UnknownInput:
             return False
+
+
+def _log(entry: Entry, slot: Any) -> str:
+    if not entry.parts.get("build.log"):
+        return ""
+    from kcl.build.entries import log_of
+
+    return log_of(entry, slot)
 
 
 def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: str) -> Look:

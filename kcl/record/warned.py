@@ -19,6 +19,7 @@ from kcl.record.proofs import WarningFact
 from kcl.record.record import CallSite
 
 _OWN = PACKAGE + os.sep
+_PYTHON, _OF_PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<python>/"
 
 
 class State(process.LockedState):
@@ -111,7 +112,7 @@ def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
     for one in warned:
         category = _category(one)
         if category is not None:
-            _give(one, place, category, os.path.join(_above_loopy(), one.file) if one.file else "")
+            _give(one, place, category, _path(one.file))
 
 
 def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
@@ -135,9 +136,18 @@ def _described(one: warnings.WarningMessage) -> WarningFact:
 
 
 def _below_loopy(file: str) -> str:
-    """Return the path below loopy's installation directory, which is no part of it; return other paths as they are."""
+    """Return the path below the directory that loopy or Python's library is in; return other paths as they are."""
+    if file.startswith(_PYTHON) and "-packages" not in file:
+        return _OF_PYTHON + file.removeprefix(_PYTHON).replace(os.sep, "/")
     inside = file.removeprefix(_above_loopy() + os.sep)
     return inside.replace(os.sep, "/") if inside != file else file
+
+
+def _path(inside: str) -> str:
+    """Return the path of a file that `_below_loopy` describes here; empty for the place of the call."""
+    if inside.startswith(_OF_PYTHON):
+        return _PYTHON + inside.removeprefix(_OF_PYTHON)
+    return os.path.join(_above_loopy(), inside) if inside else ""
 
 
 def _above_loopy() -> str:
@@ -150,7 +160,8 @@ def _above_loopy() -> str:
 
 def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:
     if one.file:
-        line, module = one.line, one.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        inside = one.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix("/__init__")
+        line, module = one.line, inside.replace("/", ".")
         registry = _state().registries.setdefault(module, {})
     else:
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))

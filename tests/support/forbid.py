@@ -49,7 +49,7 @@ def compilation() -> None:
     cl.link_program = _raising("clLinkProgram")
     cl._cl._create_program_with_il = _raising("a program from intermediate language")
     cl.cache.create_built_program_from_source_cached = _raising("pyopencl's cache of programs")
-    cl._cl._Program.__init__ = _like_kcls(from_binary_only)
+    cl._cl._Program.__init__ = like_kcls(from_binary_only)
 
 
 def loopy():
@@ -111,10 +111,10 @@ def _raising(what):
     def raising(*_arguments, **_keywords):
         raise Forbidden(what)
 
-    return _like_kcls(raising)
+    return like_kcls(raising)
 
 
-def _like_kcls(function):
+def like_kcls(function):
     """Return a function that counts as one of kcl's own: keys hold what a program changes inside of the generators."""
     scope = {**function.__globals__, "__name__": "kcl.forbid"}
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)

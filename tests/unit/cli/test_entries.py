@@ -56,7 +56,7 @@ class TestUnusable:
 
 
 def test_no_command_imports_loopy(copy, tmp_path):
-    """Each of them does its work without loopy, and but for the doctor without pyopencl."""
+    """Each of them does its work without loopy, and but for the doctor, save and load without pyopencl."""
     code = """
         import json, sys
         from click.testing import CliRunner
@@ -72,9 +72,12 @@ def test_no_command_imports_loopy(copy, tmp_path):
             "unpin": ["control"],
             "purge": ["--all", "--dry-run"],
             "init": [],
+            "save": ["saved.kclb"],
+            "load": ["saved.kclb"],
+            "last": ["save", "load", "doctor"],
         }
         said = {}
-        for name in sorted(COMMANDS, key=lambda name: name == "doctor"):
+        for name in sorted(COMMANDS, key=lambda name: ["save", "load", "doctor"].index(name) if name in wishes["last"] else -1):
             code = CliRunner().invoke(main, [name, *wishes.get(name, [])]).exit_code
             said[name] = [code, sorted({"loopy", "pyopencl"} & set(sys.modules))]
         print(json.dumps(said))
@@ -87,7 +90,8 @@ def test_no_command_imports_loopy(copy, tmp_path):
     path = os.pathsep.join([str(refused.parent), child.environment()["PYTHONPATH"]])
     said = child.json(code, PYTHONPATH=path, XDG_CONFIG_HOME=str(tmp_path / "config"))
     assert said.pop("doctor")[1] == ["pyopencl"]
-    assert said == {name: [0, []] for name in cli.COMMANDS if name != "doctor"}
+    assert [said.pop(name)[0] for name in ("save", "load")] == [0, 0]
+    assert said == {name: [0, []] for name in cli.COMMANDS if name not in ("save", "load", "doctor")}
 
 
 @pytest.mark.usefixtures("cache")
