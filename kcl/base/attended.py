@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 
@@ -19,6 +20,7 @@ class Finder:
     def __init__(self, attends: Callable[[str], bool], run: Callable[[Any, Any], None]) -> None:
         self._attends = attends
         self._run = run
+        self._finding: set[tuple[int, str]] = set()  # thread and module: two finders like this one may ask each other
 
     def install(self) -> None:
         """Attend to imports from now on."""
@@ -32,8 +34,16 @@ class Finder:
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
         """Return the specification of the other finders, with a loader that lets `run` run the module."""
-        if not self._attends(fullname):
+        search = get_ident(), fullname
+        if search in self._finding or not self._attends(fullname):
             return None
+        self._finding.add(search)
+        try:
+            return self._found(fullname, path, target)
+        finally:
+            self._finding.discard(search)
+
+    def _found(self, fullname: str, path: Any, target: Any) -> Any:
         finders = list(sys.meta_path)
         behind = finders[finders.index(self) + 1 :] if self in finders else finders  # one of those may be like this one
         others = [getattr(finder, "find_spec", None) for finder in behind]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import marshal
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -118,6 +119,8 @@ def of_unit(layer: Layer, unit: Key) -> tuple[Code | None, str]:
         if row is None:
             return None, ""
         entry = row
+        if not all(isinstance(option, str) for option in entry.metadata["options"]):
+            return None, ""  # an include directory belongs to the recipe of the row
         generated, code = from_entry(entry)
         instantiate(generated, code)
     except Exception as error:
@@ -156,6 +159,7 @@ def entries(
         "chosen": {name: dtype_text(dtype) for name, dtype in used.items()},
         "created": int(time.time()),
         "seconds": seconds,
+        "options": [_placed(option, evidence) for option in code.text.options],
         "unit": unit.digest if unit is not None else "",
     }
     told = texts(evidence)
@@ -208,6 +212,13 @@ def dtype_parts(dtypes: Dtypes) -> list[Part]:
     return parts
 
 
+def _placed(option: str, evidence: Evidence) -> str | list[str]:
+    """Leave a path out of the options of a recipe that runs: it gives its own directories in each run."""
+    if option[:2] != "-I" or evidence.record is None:
+        return option
+    return ["-I", os.path.basename(option[2:].strip())]
+
+
 def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
     """Pack `generated` under `key`; `metadata` is added to the entry's own."""
     code = compile(generated.invoker.source, file_name(generated), "exec")
@@ -247,7 +258,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
         text = ProgramText(
             kernel=metadata["kernel"],
             source=entry.parts["source.cl"].decode("utf-8", "surrogatepass"),
-            options=tuple(metadata["options"]),
+            options=tuple([one if isinstance(one, str) else "".join(one) for one in metadata["options"]]),
             kernels=tuple(metadata["kernels"]),
         )
         invoker = Invoker(

@@ -87,7 +87,8 @@ def run(program: Program, child: Child, way: str, platform: str) -> Said:
     environment["PYTHONPATH"] = os.pathsep.join([environment["PYTHONPATH"], str(site)])
     command = [sys.executable, *options, str(folder / "program.py")]
     done = subprocess.run(command, env=environment, cwd=folder, text=True, capture_output=True, timeout=300)
-    return Said(done.stdout, done.returncode, (done.stderr.strip().splitlines() or [""])[-1])
+    last = (done.stderr.strip().splitlines() or [""])[-1] if done.returncode else ""  # else it may be a warning's
+    return Said(done.stdout, done.returncode, last)
 
 
 def _write(folder: pathlib.Path, files: Mapping[str, str]) -> None:
