@@ -26,7 +26,8 @@ def main(job):
     import pyopencl as cl
 
     (platform,) = [one for one in cl.get_platforms() if one.name == job["platform"]]
-    queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+    context = cl.Context(platform.get_devices()[:1])  # Intel's queue does not keep it
+    queue = cl.CommandQueue(context)
     looks = []
     if "kcl" in sys.modules:
         from kcl.base import events

@@ -222,12 +222,6 @@ INSIDES = {
         "module.Parser._COMP_TABLE[module._less] = {2: '<=', 3: '>'}[NUMBER]\n"
         "numbers = launch(make('y[i] = 1 if x[i] < 3 else 0'))"
     ),
-    "a table of dtype names": Program(
-        "unit = make('<float64> t = x[i]/3 {id=t}\\ny[i] = 1e8*t {dep=t}')\n"
-        "names = importlib.import_module('pyopencl.compyte.dtypes').TYPE_REGISTRY.dtype_to_name\n"
-        "names[np.dtype(np.float64)] = {2: 'double', 3: 'float'}[NUMBER]\n"
-        "numbers = launch(unit, X*0.1)"
-    ),
     "an item of a list of reductions": Program(
         "module = importlib.import_module('loopy.library.reduction')\n"
         "class Mine(module.SumReductionOperation):\n"
