@@ -60,7 +60,7 @@ def _run(child, platform_name, mode):
 
 
 def differences(expected, found, place=""):
-    """List where two JSON values differ, with the place in words; of errors the classes count, kcl words them itself."""
+    """List where two JSON values differ, with the place in words; of errors the classes count: kcl words them."""
     if isinstance(expected, dict) and isinstance(found, dict):
         names = sorted({*expected, *found} - {"message"})
         return [one for name in names for one in differences(expected.get(name), found.get(name), f"{place}/{name}")]
