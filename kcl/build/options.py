@@ -133,3 +133,9 @@ class _Sorted:
         self.ordered.append(flag + definition)
         if flag == "-D":
             self.definitions.append(definition)
+
+
+def marks(options: BuildOptions) -> list[tuple[str, str]]:
+    """Return the marks that stand for the include directories in a stored log, the longest directory first."""
+    found = [(f"<include {number}>", one) for number, one in enumerate(options.directories) if os.path.isabs(one)]
+    return sorted(found, key=lambda one: len(one[1]), reverse=True)

@@ -17,7 +17,7 @@ from kcl.base import events, process, spans
 from kcl.build import compiler
 from kcl.build.identity import variables
 from kcl.build.kernels import new_kernel
-from kcl.build.options import BuildOptions, build_options, names_later_language
+from kcl.build.options import BuildOptions, build_options, marks, names_later_language
 from kcl.build.program_key import ProgramSlot, header_parts, headers_in, may_read, slots_of
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
@@ -363,11 +363,11 @@ class Build(Stage[BuildRequest]):
 
 
 def _log(entry: Entry, slot: Any) -> str:
-    if not entry.parts.get("build.log"):
-        return ""
-    from kcl.build.entries import log_of
-
-    return log_of(entry, slot)
+    """Return the log of an entry's build, with the include directories of this run."""
+    log = entry.parts.get("build.log", b"").decode("utf-8", "replace")
+    for mark, directory in marks(slot.options) if log else ():
+        log = log.replace(mark, directory)
+    return log
 
 
 def _look(slots: list[ProgramSlot], entries: list[Entry], outcome: str, reason: str) -> Look:

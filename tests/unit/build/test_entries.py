@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kcl import drivers
-from kcl.build.entries import entry_of, log_of
-from kcl.build.stage import Build
+from kcl.build.entries import entry_of
+from kcl.build.stage import Build, _log
 from kcl.code import ProgramText
 
 TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA=1",), ("add",))
@@ -35,4 +35,4 @@ def test_log_names_no_directory(context, tmp_path):
     log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
     entry = entry_of(text, slot, log, 0.5, driver)
     assert entry.parts["build.log"].decode() == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"
-    assert log_of(entry, slot) == log
+    assert _log(entry, slot) == log
