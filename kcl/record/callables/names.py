@@ -94,7 +94,7 @@ def _imported(walk: Any, read: Reference, scope: Mapping[str, Any], label: str) 
             of = module if top in pure.GENERATORS else "loopy"
             loaded: Any = sys.modules.get(of)
             if loaded is not None:
-                _chain(walk, f"import {of}", loaded, read.attributes, label)
+                _chain(walk, "import", loaded, read.attributes, label)
             else:
                 _of_generators(walk, f"import {of}", of, read.attributes, label)
         return
