@@ -63,11 +63,6 @@ class Database:
         found = self._asked("SELECT length(key_value) FROM dict WHERE keyhash=?", address)
         return Stat(found[0][0], None) if found else None
 
-    def stamps(self) -> dict[str, list[int]]:
-        """Return for each address the number of its row: replacing a row gives it a new number."""
-        found = self._asked("SELECT keyhash, rowid, length(key_value) FROM dict")
-        return {address: numbers for address, *numbers in found}
-
     def count(self, marker: bytes, length: int) -> int:
         """Count the rows with the bytes of `marker` among their first `length` bytes."""
         command = "SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)"

@@ -103,15 +103,6 @@ class Directory:
                 continue
             yield address, item
 
-    def stamps(self) -> dict[str, list[int]]:
-        """Return for each address the numbers that change when the file does."""
-        found = {}
-        for address, item in self.items():
-            with suppress(FileNotFoundError):
-                status = item.stat(follow_symlinks=False)
-                found[address] = [status.st_mtime_ns, status.st_size, status.st_ino]
-        return found
-
     def _check(self) -> bool:
         self._trusted = trust.check(self.location)
         return self._trusted

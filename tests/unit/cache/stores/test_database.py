@@ -33,15 +33,6 @@ class TestDatabase:
         assert database.head(example(1), 8) == ((13, None), b"a longer")
         assert database.head(example(3), 8) is None
 
-    def test_stamps(self, rows):
-        """A row that was replaced has another stamp, also where its size is the same."""
-        database = Database(rows.location)
-        before = database.stamps()
-        rows.put(example(1), b"a LONGER blob")
-        after = database.stamps()
-        assert before[example(2)] == after[example(2)]
-        assert before[example(1)] != after[example(1)]
-
     def test_what_is_no_row_of_kcl(self, rows):
         """A row without bytes is damage; one that is no entry's is not listed."""
         with sqlite3.connect(rows.location) as connection:
