@@ -30,8 +30,6 @@ def from_source(
     """
     from pyopencl.characterize import has_src_build_cache
 
-    from kcl.cache.patience import Turn
-
     raw = cl._cl._Program(context, given)
     program = _with_source(cl.Program(raw), text)
     if holder is not None:
@@ -40,10 +38,9 @@ def from_source(
     marked, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
     # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
     is_uncached = has_src_build_cache(context.devices[0])
-    with Turn("compiler"):
-        program._build_and_catch_errors(
-            lambda: _built(raw, marked), options_bytes=options, source=None if is_uncached else text.source
-        )
+    program._build_and_catch_errors(
+        lambda: _built(raw, marked), options_bytes=options, source=None if is_uncached else text.source
+    )
     return program
 
 

@@ -24,7 +24,6 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Product, Stage, obtain
-from kcl.cache.thread_leads import ThreadLeads
 from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
 
@@ -131,8 +130,6 @@ class Build(Stage[BuildRequest]):
         self.driver = driver
         self.ahead: Any = None  # the programs that the driver makes ahead for the context
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
-        # Threads that need the same program at once build it once; threads that need another one do not wait.
-        self._makers = ThreadLeads()
 
     @property
     def layer(self) -> Layer:
@@ -210,7 +207,7 @@ class Build(Stage[BuildRequest]):
         `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile, and
         what the user's filters make of the compiler's warning.
         """
-        with self._makers.turn(digest, wanted.text.kernel, lead.release):
+        with lead.alone(f"{id(self)} {digest}"):
             known = self._programs.get(digest)
             if known is not None:
                 return known
@@ -229,13 +226,12 @@ class Build(Stage[BuildRequest]):
 
     def rebuilt(self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]) -> BuiltProgram:
         """Build from source in place of entries that were set aside, and store the new ones."""
-        with self._makers.turn(digest, text.kernel, lambda: None):
-            made = self.make(BuildRequest(text), Look("error", slots=slots))
-            for address, entry in made.entries:
-                self.layer.publish(address, entry)
-            found: BuiltProgram = made.value
-            self._programs[digest] = found
-            return found
+        made = self.make(BuildRequest(text), Look("error", slots=slots))
+        for address, entry in made.entries:
+            self.layer.publish(address, entry)
+        found: BuiltProgram = made.value
+        self._programs[digest] = found
+        return found
 
     # the verbs of the look-up
 

@@ -26,7 +26,6 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.cache.key import Key
-    from kcl.cache.process_leads import ProcessLead
     from kcl.cache.stores.base import Store
 
 T = TypeVar("T")
@@ -163,23 +162,6 @@ class Layer:
         if blob is None:
             blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
         return None if blob is None else entry_at(address, blob)
-
-    def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> ProcessLead | None:
-        """Wait for the thread or process that makes the entry of a key, or take the lead; the caller then looks again.
-
-        `before_waiting` is called before each wait, at times more than once. Returns None where other processes would
-        not see the entry, or where waiting fails.
-        """
-        from kcl.cache import process_leads
-
-        if not self.stores:
-            return None
-        try:
-            return process_leads.join(digest, kernel, before_waiting)
-        except _FAULTS as error:
-            is_unusable = isinstance(error, UnusableDirectory)
-            self.fault("use its directory" if is_unusable else "wait for other processes", error)
-            return None
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the stores; return its size in bytes, 0 where it could not be packed.

@@ -16,7 +16,7 @@ from kcl.cache.stores.directory import Directory
 
 if TYPE_CHECKING:
     from kcl.cache.stores.base import Store
-    from kcl.cache.stores.database import Database
+    from kcl.cache.stores.sqlite import Database
 
     Files = Directory | Database  # the sorts of stores that keep entries on disk
 
@@ -107,25 +107,20 @@ def _open(name: str) -> Layer:
 
 
 def _rows() -> tuple[list[Store], list[str]]:
-    """Return the PersistentDict, or a directory where the PersistentDict is not usable."""
-    import pytools  # before its submodule: threads that import them the other way round wait for each other
-    import pytools.version
-
+    """Return the rows of a database, or a directory on a network file system."""
     from kcl.base.settings.trust import is_network
-    from kcl.cache.stores.persistentdict import Rows, supported
+    from kcl.cache.stores.sqlite import Rows
 
     folder = places.dictionaries()
-    notes = []
-    if not supported(pytools.version.VERSION):
-        notes.append(f"directory store: pytools {pytools.version.VERSION_TEXT} is not known to this kcl")
-    elif is_network(folder):
-        notes.append("directory store: SQLite is not safe on a network file system")
-    return [Directory(places.generated(), notes_use=True) if notes else Rows(folder)], notes
+    if is_network(folder):
+        note = "directory store: SQLite is not safe on a network file system"
+        return [Directory(places.generated(), notes_use=True)], [note]
+    return [Rows(folder)], []
 
 
 def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
-    """Return the PersistentDicts of all Python versions, and the directory that takes their place."""
-    from kcl.cache.stores.database import Database
+    """Return the databases of all Python versions, and the directory that takes their place."""
+    from kcl.cache.stores.sqlite import Database
 
     found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
     return [*found, Directory(places.generated())] if places.GENERATED in names else found

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kcl.base import events, spans
@@ -255,7 +254,6 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         raise
     if not promised:
         lead.release()
-    lead.passed(stage.layer, None if look.key is None else partial(stage.together, job, look))
     lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
     return look.value
 

@@ -15,15 +15,15 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
 from kcl import caches
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.cache import layers, places
-from kcl.cache.stores import busy
 from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.sqlite import Database
 from kcl.caches import contents
 from kcl.caches.table import ROWS
 from kcl.drivers.pocl.jobs import JobQueue
@@ -168,22 +168,22 @@ def remove_rows(rows: RemovalRows) -> None:
     for path in paths:
         if not path.endswith(places.DATABASE) or trust.special_file(path):
             continue
-        with closing(busy.connect(path, "rw")) as connection:
-            connection.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
-            for start in range(0, len(rows.addresses), _AT_ONCE):  # one statement each: no process waits long
-                some = tuple(rows.addresses[start : start + _AT_ONCE])
-                connection.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", some)
-            with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
-                _give_back(connection)
+        database = Database(path, "rw")
+        database.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+        for start in range(0, len(rows.addresses), _AT_ONCE):  # one statement each: no process waits long
+            some = rows.addresses[start : start + _AT_ONCE]
+            database.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", *some)
+        with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
+            _give_back(database)
 
 
-def _give_back(connection: busy.Connection) -> None:
+def _give_back(database: Database) -> None:
     """Make the file smaller; rewrite a file of an earlier kcl once."""
-    if connection.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:
-        connection.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
-        connection.ask("VACUUM")
-    while connection.ask("PRAGMA freelist_count") != [(0,)]:
-        connection.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
+    if database.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:
+        database.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+        database.ask("VACUUM")
+    while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
+        database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 
 
 def sweep() -> None:

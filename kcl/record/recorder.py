@@ -171,10 +171,9 @@ def make(record: Record) -> Any:
 def _alone() -> Iterator[None]:
     """Let one thread at a time call loopy, without loopy's own caches; this lock comes before those of records."""
     from kcl import caches
-    from kcl.cache.patience import Turn
 
     loopy()
-    with Turn("loopy"), caches.loopy_disk_caches_off():
+    with caches.loopy_disk_caches_off():
         yield
 
 

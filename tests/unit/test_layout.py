@@ -165,8 +165,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places")),
     },
     "a layer of rows, or of files": {
-        *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.persistentdict")),
-        ("cache.stores.persistentdict", "cache.stores.generatordict"),
+        *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
         *(("cache.growth", "cache.stores.directory"), ("drivers.pocl.repair", "cache.stores.directory")),
     },
     "reads of a pure recipe": {},
@@ -177,7 +176,6 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a command, a report or a worker process": {
         *(("cli.completion", of) for of in ("base.settings", "caches.table")),
         ("inspect.report", "drivers.pocl.completion"),
-        ("inspect.doctor.system", "cache.stores.persistentdict"),
         *(("workers.worker", of) for of in ("handle", "inspect.report")),
     },
 }
@@ -354,7 +352,6 @@ BESIDE = {  # value classes in these rooms that no launch hands on
         *("cache.growth.Estimate", "generate.stage.NewRow"),
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
-    "waits": {"cache.patience.Signs"},
     "stores": {"cache.stores.base.Stat"},
     "the user's declarations of a kcl.Source": {
         f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")

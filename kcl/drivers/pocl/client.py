@@ -16,7 +16,7 @@ from typing import Any
 from kcl import caches
 from kcl.base import process, settings
 from kcl.cache.entry import Entry
-from kcl.cache.patience import signs_of
+from kcl.cache.lead import is_stopped
 from kcl.drivers.pocl.jobs import JobQueue, host
 
 _END_SECONDS = 2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
@@ -81,7 +81,7 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
         if job.crashed or queue.is_lacking(job.setting) or queue.is_early(job):
             break
         if queue.has_helper():
-            if signs_of(str(queue.holder())).is_stopped:
+            if is_stopped(str(queue.holder())):
                 break
         elif not (starts and start(folder)):
             break

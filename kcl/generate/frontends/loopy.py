@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from kcl import caches
 from kcl.base.dtypes import dtype_text, layout_of
-from kcl.cache.patience import Turn
 from kcl.caches import postponed
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError, UnknownInput
@@ -29,7 +28,7 @@ def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
     caches.import_anyway("loopy")
     postponed.module("pyopencl.invoker")
-    with Turn("loopy"), caches.loopy_disk_caches_off():
+    with caches.loopy_disk_caches_off():
         yield
 
 

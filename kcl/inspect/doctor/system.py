@@ -103,12 +103,6 @@ def versions() -> Iterator[Finding]:
         here, there = _version(one), _version(other)
         if here and there and _is_in(here, *range_one) and _is_in(there, *range_other):
             yield Finding(PROBLEM, f"{one} {here} with {other} {there}: {words}", cure)
-    from kcl.cache.stores.persistentdict import supported
-
-    pytools = _version("pytools")
-    if pytools and not supported(_numbers(pytools)):
-        words = f"pytools {pytools} is not known to this kcl: the generator layer keeps a file for each entry"
-        yield Finding(NOTE, words, "update kcl")
 
 
 def _version(name: str) -> str:

@@ -273,7 +273,7 @@ UNREADABLE = """
 import sys, warnings
 import numpy as np, pyopencl as cl
 import kcl
-from kcl.cache import process_leads
+from kcl.cache import lead
 from kcl.build import entries
 from kcl.generate import run
 

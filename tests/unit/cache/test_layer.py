@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning, Layer
+from kcl.cache.lead import Lead
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.memory import Memory
 from kcl.errors import CacheFault
@@ -148,7 +148,8 @@ class TestFullFileSystem:
             for found in (layers.generator(), layers.binary()):
                 for number in range(3):
                     key = Key([Part("number", str(number))])
-                    with found.join(key.digest, "one") or contextlib.nullcontext():
+                    with Lead("one") as lead:
+                        lead.take(found, key.digest)
                         found.publish(key.digest, Entry(key, {}, {"text": b"1"}))
         finally:
             subprocess.run(["umount", "-l", str(disk)], check=True)

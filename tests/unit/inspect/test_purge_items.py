@@ -15,7 +15,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.persistentdict import Rows
+from kcl.cache.stores.sqlite import Rows
 from kcl.caches import contents
 from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect import purge_items

@@ -12,7 +12,7 @@ import pytest
 from harness import ROOT
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
-from kcl.cache.patience import signs_of
+from kcl.cache.lead import is_stopped
 from kcl.drivers.pocl import client
 
 
@@ -132,7 +132,7 @@ class TestWait:
             until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")
             helper.send_signal(signal.SIGSTOP)
             try:
-                until(lambda: signs_of(str(helper.pid)).is_stopped, "the stop")
+                until(lambda: is_stopped(str(helper.pid)), "the stop")
                 assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
             finally:
                 helper.send_signal(signal.SIGCONT)

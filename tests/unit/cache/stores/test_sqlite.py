@@ -1,9 +1,11 @@
-"""kcl.cache.stores.persistentdict and generatordict: rows of bytes in the file of pytools' PersistentDict."""
+"""kcl.cache.stores.sqlite: rows of bytes in the file of pytools' PersistentDict."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import pickle
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -15,13 +17,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from at_once import at_once
 from harness import ROOT
+from pytools.persistent_dict import PersistentDict
 
-from kcl.cache.places import ASIDE
+from kcl.cache.places import ASIDE, GENERATED
+from kcl.cache.stores import sqlite
 from kcl.cache.stores.base import ROW_LIMIT, Store
 from kcl.cache.stores.contract import PersistentContract, example
-from kcl.cache.stores.database import Database
-from kcl.cache.stores.persistentdict import Rows
+from kcl.cache.stores.sqlite import Database, Rows
 from kcl.errors import DamagedEntry, UnusableDirectory
 
 _INDEX_LEAF = 10  # how a page of an index begins
@@ -65,41 +69,56 @@ class TestRows(PersistentContract):
 
 class TestBusy:
     def test_locked_by_another_process(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
-        """A lock that stays is an error for get and put alike, and the row is there afterwards."""
+        """A lock that stays is an error for get and put alike, waited for once only; the file is not set aside."""
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             rows.get(example(1))
-        with pytest.raises(sqlite3.OperationalError, match="locked"):
-            rows.put(example(1), b"new")
+        started = time.monotonic()
+        for number in range(42):
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                rows.put(example(number), b"new")
+        assert time.monotonic() - started < 1
         locked.communicate("go on\n")
         assert rows.get(example(1)) == b"1"
         rows.put(example(1), b"new")
         assert rows.get(example(1)) == b"new"
-
-    def test_lock_that_is_released(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
-        """A lock released meanwhile is waited for."""
-        timer = threading.Timer(0.1, lambda: locked.communicate("go on\n"))
-        timer.start()
-        assert rows.get(example(1)) == b"1"
-        timer.join()
-
-    def test_waits_once(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
-        """After a second of waiting in vain every further operation fails at once."""
-        with pytest.raises(sqlite3.OperationalError):
-            rows.get(example(1))
-
-        started = time.monotonic()
-        for number in range(42):
-            with pytest.raises(sqlite3.OperationalError):
-                rows.get(example(number))
-        assert time.monotonic() - started < 0.5
-        assert locked.poll() is None
-
-    def test_locked_is_not_damaged(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
-        """A busy file is never set aside."""
-        with pytest.raises(sqlite3.OperationalError):
-            rows.put(example(1), b"new")
         assert not os.path.exists(rows.location + ASIDE)
-        assert locked.poll() is None
+
+    def test_patience_comes_back(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
+        """A lock that is released meanwhile is waited for, also after a wait in vain."""
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            rows.get(example(1))
+        locked.communicate("go on\n")
+        assert rows.get(example(1)) == b"1"
+        with sqlite3.connect(rows.location, isolation_level=None, check_same_thread=False) as holder:
+            holder.execute("BEGIN EXCLUSIVE")
+            timer = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
+            timer.start()
+            assert rows.get(example(1)) == b"1"
+            timer.join()
+
+    def test_readers(self, rows: Rows) -> None:
+        """A change ends although other threads read all the time."""
+        over = threading.Event()
+
+        def read() -> None:
+            with contextlib.closing(sqlite3.connect(rows.location, isolation_level=None, timeout=5.0)) as connection:
+                while not over.is_set():
+                    connection.execute("BEGIN")
+                    connection.execute("SELECT * FROM dict").fetchall()
+                    time.sleep(0.02)
+                    connection.execute("COMMIT")
+
+        readers = [threading.Thread(target=read) for _ in range(16)]
+        for reader in readers:
+            reader.start()
+        try:
+            for number in range(20, 25):
+                rows.put(example(number), b"new")
+            assert len(list(rows.scan())) == 15
+        finally:
+            over.set()
+            for reader in readers:
+                reader.join()
 
 
 class TestDamage:
@@ -107,7 +126,7 @@ class TestDamage:
     def test_garbage(self, rows: Rows, content: bytes) -> None:
         """A file that is no database is reported once, set aside and made anew."""
         Path(rows.location).write_bytes(content)
-        fresh = Rows(rows.container_dir)
+        fresh = Rows(os.path.dirname(rows.location))
         with pytest.raises(DamagedEntry, match="was damaged"):
             fresh.get(example(1))
         assert Path(rows.location + ASIDE).read_bytes() == content
@@ -118,7 +137,7 @@ class TestDamage:
     def test_put_first(self, rows: Rows) -> None:
         """A put that meets a damaged file stores its row in a new one, and reports the damage."""
         Path(rows.location).write_bytes(b"garbage" * 1000)
-        fresh = Rows(rows.container_dir)
+        fresh = Rows(os.path.dirname(rows.location))
         with pytest.raises(DamagedEntry, match="was damaged"):
             fresh.put(example(1), b"new")
         assert fresh.get(example(1)) == b"new"
@@ -187,14 +206,14 @@ class TestDamage:
         else:
             content[page + first + 2] ^= 1  # of a text it makes bytes
         Path(rows.location).write_bytes(content)
-        store = Rows(rows.container_dir)
+        store = Rows(os.path.dirname(rows.location))
         (missed, *_others) = [number for number in range(10) if store.get(example(number)) is None]
         with pytest.raises(DamagedEntry, match="out of order"):
             store.put(example(missed), b"again")
         assert os.path.exists(store.location + ASIDE)
         for number in range(10):
             store.put(example(number), b"new")
-        again = Rows(rows.container_dir)
+        again = Rows(os.path.dirname(rows.location))
         assert [again.get(example(number)) for number in range(10)] == [b"new"] * 10
 
     def test_index_that_lost_a_row(self, rows: Rows) -> None:
@@ -203,10 +222,10 @@ class TestDamage:
         page = next(page for page in range(0, len(content), 4096) if content[page] == _INDEX_LEAF)
         content[page + 4] -= 1  # the number of its cells
         Path(rows.location).write_bytes(content)
-        store = Rows(rows.container_dir)
+        store = Rows(os.path.dirname(rows.location))
         (missed,) = [number for number in range(10) if store.get(example(number)) is None]
         store.put(example(missed), b"again")
-        assert Rows(rows.container_dir).get(example(missed)) == b"again"
+        assert Rows(os.path.dirname(rows.location)).get(example(missed)) == b"again"
         assert sorted(Database(rows.location).scan()) == sorted(example(number) for number in range(10))
 
     def test_schema_that_is_no_text(self, rows: Rows) -> None:
@@ -214,7 +233,7 @@ class TestDamage:
         content = Path(rows.location).read_bytes()
         for flipped in (b"TABLE dict", b"TABLE \xe4\xff\xfe\xff", b"TABL\xff dict"):
             Path(rows.location).write_bytes(content.replace(b"TABLE dict", flipped))
-            fresh = Rows(rows.container_dir)
+            fresh = Rows(os.path.dirname(rows.location))
             for _ in range(2):
                 with contextlib.suppress(DamagedEntry):
                     fresh.put(example(1), b"new")
@@ -232,21 +251,22 @@ class TestDamage:
 
     def test_file_of_another_is_not_set_aside(self, rows: Rows) -> None:
         """Of two stores that meet the same damage the slower does not set aside the new file of the faster."""
-        stale = rows._open()
-        assert stale is not None
-        assert stale.fetch(example(1)) == b"1"
-        Path(rows.location).write_bytes(b"garbage" * 1000)
-        fast = Rows(rows.container_dir)
+        fast = Rows(os.path.dirname(rows.location))
+
+        def damage(connection: sqlite3.Connection) -> None:
+            Path(rows.location).write_bytes(b"garbage" * 1000)
+            with pytest.raises(DamagedEntry):
+                fast.put(example(1), b"new")
+            connection.execute("SELECT other FROM dict")
+
         with pytest.raises(DamagedEntry):
-            fast.put(example(1), b"new")
-        with pytest.raises(DamagedEntry):
-            rows._guard(stale.fetch, example(1))
+            rows._tried(damage)
         assert fast.get(example(1)) == rows.get(example(1)) == b"new"
 
     def test_killed_writers(self, tmp_path: Path) -> None:
         """Writers killed at any moment leave a file that can be read and written."""
         code = (
-            "import os, sys; from kcl.cache.stores.persistentdict import Rows\n"
+            "import os, sys; from kcl.cache.stores.sqlite import Rows\n"
             "from kcl.cache.stores.contract import example\n"
             "store = Rows(sys.argv[1]); print('go', flush=True)\n"
             "while True:\n  for number in range(20): store.put(example(number), bytes([number]) * 5000)"
@@ -286,7 +306,7 @@ class TestFile:
         assert rows.get(example(1)) is None
         assert not os.path.exists(rows.location)
         rows.put(example(2), b"new")
-        assert Rows(rows.container_dir).get(example(2)) == b"new"
+        assert Rows(os.path.dirname(rows.location)).get(example(2)) == b"new"
 
     def test_directory_deleted_while_open(self, tmp_path: Path) -> None:
         """The whole directory may be deleted at any time."""
@@ -343,7 +363,7 @@ class TestFile:
         """A FIFO, a link or a directory that SQLite would open beside the file is refused, before and after opening."""
         code = (
             "import os, sys; from kcl.cache.stores.contract import example;"
-            "from kcl.cache.stores.database import Database; from kcl.cache.stores.persistentdict import Rows\n"
+            "from kcl.cache.stores.sqlite import Database, Rows\n"
             "plant = [lambda at: os.mkfifo(at, 0o600), os.mkdir, lambda at: os.symlink(at + '-target', at)]\n"
             "def said(use, *values):\n"
             "    try: return use(*values)\n"
@@ -384,19 +404,19 @@ class TestFile:
         """A file that others can write is refused."""
         os.chmod(rows.location, 0o666)
         with pytest.raises(UnusableDirectory, match="others can write"):
-            Rows(rows.container_dir).get(example(1))
+            Rows(os.path.dirname(rows.location)).get(example(1))
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     def test_foreign_file(self, rows: Rows) -> None:
         """A file of another user is refused."""
         os.chown(rows.location, 12345, 12345)
         with pytest.raises(UnusableDirectory, match="belongs to uid 12345"):
-            Rows(rows.container_dir).get(example(1))
+            Rows(os.path.dirname(rows.location)).get(example(1))
 
     def test_loose_directory(self, rows: Rows) -> None:
         """A directory that others can write is refused for reading and writing."""
-        os.chmod(rows.container_dir, 0o777)
-        fresh = Rows(rows.container_dir)
+        os.chmod(os.path.dirname(rows.location), 0o777)
+        fresh = Rows(os.path.dirname(rows.location))
         for use in (lambda: fresh.get(example(1)), lambda: fresh.put(example(1), b"blob")):
             with pytest.raises(UnusableDirectory, match="chmod go-w"):
                 use()
@@ -405,8 +425,8 @@ class TestFile:
     def test_read_only(self, tmp_path: Path) -> None:
         """A file that I may only read is read; a put is an error, and the file is not set aside."""
         code = (
-            "import os, sys, sqlite3; from kcl.cache.stores.persistentdict import Rows;"
-            "import kcl.cache.stores.generatordict; from kcl.cache.stores.contract import example;"
+            "import os, sys, sqlite3; from kcl.cache.stores.sqlite import Rows;"
+            "from kcl.cache.stores.contract import example;"
             "os.setgid(12345); os.setuid(12345); store = Rows(sys.argv[1]); print(store.get(example(1)))\n"
             "try: store.put(example(1), b'new')\nexcept sqlite3.OperationalError as error: print(error)"
         )
@@ -426,11 +446,87 @@ class TestFile:
             os.rmdir(place)
 
 
+class TestDatabase:
+    def test_same(self, rows: Rows) -> None:
+        """It reads what was put, without making anything."""
+        rows.put(example(2), b"")
+        database = Database(rows.location)
+        assert list(database.scan()) == list(rows.scan())
+        for place in (example(1), example(2), example(30)):
+            assert database.get(place) == rows.get(place)
+            assert database.stat(place) == rows.stat(place)
+        assert database.head(example(1), 8) == ((1, None), b"1")
+        assert database.count(b"1", 100) == 1
+        assert database.count(b"10", 100) == 0
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            database.ask("DELETE FROM dict")
+        assert Database(rows.location + "none").get(example(1)) is None
+        assert not os.path.exists(rows.location + "none")
+
+    def test_what_is_no_row_of_kcl(self, rows: Rows) -> None:
+        """A row that is no entry's is not listed."""
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("INSERT INTO dict VALUES (?, ?)", ("other", b"1"))
+        assert len(list(Database(rows.location).scan())) == 10
+
+
+class Bomb:
+    """Unpickling it creates a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return open, (str(self.path), "w")
+
+
+class TestPytools:
+    def test_same_file(self, tmp_path: Path) -> None:
+        """Table and name are those of the installed pytools, but for the patch release; pytools empties the file."""
+        theirs: PersistentDict[str, bytes] = PersistentDict(GENERATED, container_dir=str(tmp_path), safe_sync=False)
+        theirs["key"] = b"value"
+        ours = Rows(tmp_path / "ours")
+        ours.put(example(1), b"blob")
+        python = "{}.{}".format(*sys.version_info)
+        name = os.path.basename(ours.location)
+        assert os.path.basename(theirs.filename).startswith(name.removesuffix(f"-{python}.sqlite"))
+        assert name.endswith(f"-{python}.sqlite")
+        command = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('dict')"
+        tables = [sqlite3.connect(path).execute(command).fetchall() for path in (theirs.filename, ours.location)]
+        assert tables[0] == tables[1]
+        os.replace(ours.location, theirs.filename)
+        again: PersistentDict[str, bytes] = PersistentDict(GENERATED, container_dir=str(tmp_path), safe_sync=False)
+        again.clear()
+        os.replace(theirs.filename, ours.location)
+        assert ours.get(example(1)) is None
+
+    def test_pickles_stay_bytes(self, tmp_path: Path, rows: Rows) -> None:
+        """A row that holds a pickle, as pytools would have written it, is handed out as bytes by every method."""
+        mark = tmp_path / "unpickled"
+        bomb = pickle.dumps((example(1), Bomb(mark)))
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("UPDATE dict SET key_value = ?", (bomb,))
+        assert rows.get(example(1)) == Database(rows.location).get(example(1)) == bomb
+        assert len(list(rows.scan())) == 10
+        rows.delete(example(3))
+        rows.put(example(4), b"new")
+        assert not mark.exists()
+        pickle.loads(bomb)
+        assert mark.exists()  # it would have gone off
+
+    @pytest.mark.parametrize("value", ["a text", 1, 1.5])
+    def test_other_types(self, rows: Rows, value: object) -> None:
+        """A row of another type is handed out as bytes, for the entry's digest to reject."""
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("UPDATE dict SET key_value = ?", (value,))
+        assert rows.get(example(1)) == str(value).encode()
+
+
 class TestProcesses:
     def test_concurrent_writers(self, tmp_path: Path) -> None:
         """Several processes that put and get the same rows lose none and see whole ones only."""
         code = (
-            "import sys; from kcl.cache.stores.persistentdict import Rows\n"
+            "import sys; from kcl.cache.stores.sqlite import Rows\n"
             "from kcl.cache.stores.contract import example\n"
             "store = Rows(sys.argv[1])\nsys.stdin.readline()\n"
             "for turn in range(40):\n"
@@ -450,7 +546,7 @@ class TestProcesses:
     def test_fork_then_use(self, tmp_path: Path) -> None:
         """Forked children, also of a parent whose threads are using the store, read and write on their own."""
         code = (
-            "import os, sys, threading; from kcl.cache.stores.persistentdict import Rows\n"
+            "import os, sys, threading; from kcl.cache.stores.sqlite import Rows\n"
             "from kcl.cache.stores.contract import example\n"
             "store = Rows(sys.argv[1]); store.put(example(1), b'parent'); stop = threading.Event()\n"
             "def work():\n"
@@ -472,9 +568,72 @@ class TestProcesses:
         process = python(code, str(tmp_path))
         assert process.communicate(timeout=60)[0] == "10 10\n"
 
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    def test_threads_that_fork_at_once(self, rows: Rows) -> None:
+        """Each thread that forks lets go of what it held back itself, so that a step in any thread goes on."""
+        children: list[int] = []
+
+        def fork(_number: int) -> None:
+            for _ in range(5):
+                child = os.fork()
+                if not child:
+                    signal.alarm(20)  # ends a child in which the step waits for ever
+                    os._exit(rows.get(example(1)) != b"1")
+                children.append(child)
+
+        at_once(fork, 6)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0] * 30
+        found: list[bytes | None] = []
+        thread = threading.Thread(target=lambda: found.append(rows.get(example(1))), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert found == [b"1"]
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    def test_fork_beside_one_that_takes_long(self, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A child opens the file although another thread held its turn for longer than the fork waited for it."""
+        monkeypatch.setattr(sqlite, "_FORK_SECONDS", 0.05)
+        held, over = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with rows.turn:
+                held.set()
+                over.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(60)
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # ends a child that waits for ever
+            os._exit(rows.get(example(1)) != b"1")
+        over.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0
+
+    def test_row_of_another_process(self, rows: Rows) -> None:
+        """A row that others remove and store again while the index is looked at is no damage."""
+        others = Rows(os.path.dirname(rows.location))
+
+        class Between:
+            asked = 0
+
+            def __init__(self, connection: sqlite3.Connection) -> None:
+                self.connection = connection
+
+            def execute(self, command: str, values: tuple[object, ...]) -> sqlite3.Cursor:
+                self.asked += 1
+                if self.asked == 1:
+                    others.delete(example(1))
+                if self.asked == 2:
+                    others.put(example(1), b"2")
+                return self.connection.execute(command, values)
+
+        rows._tried(lambda connection: sqlite._check_index(Between(connection), example(1), 2))  # type: ignore[arg-type]
+
     def test_threads_open_at_once(self, rows: Rows) -> None:
         """Threads that open the same store at the same moment all get their row."""
-        fresh, barrier, found = Rows(rows.container_dir), threading.Barrier(8), []
+        fresh, barrier, found = Rows(os.path.dirname(rows.location)), threading.Barrier(8), []
 
         def work(number: int) -> None:
             barrier.wait()
