@@ -156,7 +156,7 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     differences = _without_echoes(_recorded(differences, told, before, texts), before, texts)
     if formats:
         differences = [one for one in differences if one.name not in _FORMATS and _is_sure(one, before, texts)]
-    about = _about(earlier, key, before, texts, differences)
+    about = _about(key, before, texts, differences)
     differences.sort(key=lambda one: one.name != about.recipe)
 
     def written(listed: Iterable[Difference]) -> list[Change]:
@@ -273,14 +273,11 @@ def starts(one: Key, key: Key) -> bool:
     return one.parts == key.parts[: len(one.parts)]
 
 
-def _about(earlier: Candidate, key: Key, before: Texts, texts: Texts, differences: list[Difference]) -> About:
-    base = earlier.metadata.get("base")
-    reads = base.get("reads", ()) if isinstance(base, dict) else ()
+def _about(key: Key, before: Texts, texts: Texts, differences: list[Difference]) -> About:
     told = [one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")]
     return About(
         recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
         origins={**before.origins, **texts.origins},
-        files={f"{read[0]} {read[1]}".strip() for read in reads},
         binary=_kind(key) == "program",
         line=lambda name: _line(name, before, texts),
         told=told,

@@ -318,18 +318,12 @@ class TestBeside:
     def test_words(self):
         """What stands beside the calls is told in the words of keys."""
         one, other = f"2025.2 {'1' * 64}", f"2025.2.1 {'2' * 64}"
-        before = {**BEFORE, "beside": [["distribution loopy", one], ["default target", "x" * 90], ["python", "3.11"]]}
-        after = {**BEFORE, "beside": [["distribution loopy", other], ["default target", "y" * 90], ["python", "3.12"]]}
+        before = {**BEFORE, "beside": [["distribution loopy", one], ["python", "3.11"]]}
+        after = {**BEFORE, "beside": [["distribution loopy", other], ["python", "3.12"]]}
         assert differences(before, after) == [
             "loopy 2025.2 -> 2025.2.1",
-            "default target changed",
             "Python: 3.11 -> 3.12",
         ]
-
-    def test_target(self):
-        """Targets with short texts are shown."""
-        before, after = ({**BEFORE, "beside": [["default target", name]]} for name in ("A()", "B()"))
-        assert differences(before, after) == ["default target: A() -> B()"]
 
 
 class Made:

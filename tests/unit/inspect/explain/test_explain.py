@@ -161,13 +161,6 @@ class TestChanges:
         newer = Key([("format", "1"), ("source", "s"), *((n, "2" if n == "driver" else v) for n, v in parts)])
         assert [change.sentence for change in changes(before, newer, Texts())] == ["device: driver 1 -> 2"]
 
-    def test_files(self):
-        """A module of the user and a file that a recipe reads may bear one name."""
-        base = {"function": "f", "base": {"reads": [["module", "table", "1" * 64]]}}
-        before = known(recipe(module_table="1" * 64), metadata=base)
-        (change,) = changes(before, recipe(module_table="2" * 64), Texts())
-        assert change.sentence == "file 'table' that the recipe reads changed"
-
 
 @kcl.kernel
 def shifted(factor=1):
