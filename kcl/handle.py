@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ class Kernel:
         offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
-            named = self._named(queue, unnamed)
+            named = self._named(queue)
             raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {named})")
         line = self._line
         try:
@@ -119,7 +119,7 @@ class Kernel:
                 return self._first(queue, allocator, wait_for, out_host, arguments)
             return launcher(queue, allocator, wait_for, out_host, flat)
         except Exception as error:
-            refused = self._refused(error, arguments, queue, allocator, wait_for)
+            refused = self._refused(error, arguments, queue)
             if refused is None:
                 raise
         raise refused
@@ -315,14 +315,7 @@ class Kernel:
 
             advice.on_slow_recipe(self.name, generate.own_seconds)
 
-    def _refused(
-        self,
-        error: Exception,
-        arguments: Mapping[str, Any],
-        queue: Any = None,
-        allocator: Any = None,
-        wait_for: Any = None,
-    ) -> Exception | None:
+    def _refused(self, error: Exception, arguments: Mapping[str, Any], queue: Any) -> Exception | None:
         """Return the error of a call in the user's terms, None where the error itself is clear."""
         from kcl.launch import refusals
 
@@ -330,19 +323,16 @@ class Kernel:
         known = found.code.invoker.arguments if found is not None else self._line.generate.arguments
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
-        call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
-        if found is not None and is_source:
-            call = call._replace(undeclared=_undeclared(found))
+        call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
         said = self._wrong_queue(queue)
         if base is not None:
-            said = said or refusals.at_fault(call) or refusals.unlike(call)
+            said = said or refusals.at_fault(call)
             unknown = refusals.unknown_open(call) if base.names and not is_source else None
             if unknown is not None and isinstance(error, TypeError):
                 return refusals.worded(unknown, said) if said else unknown
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
-            said = said or f"{missing}{refusals.near(error.names, arguments)}"
-            return refusals.worded(missing, said) or missing
+            return (refusals.worded(missing, said) if said else None) or missing
         if said:
             keeps = not is_source or isinstance(error, (OverflowError, cl.Error))
             return refusals.worded(error, said) if keeps else TypeError(said)
@@ -366,8 +356,8 @@ class Kernel:
     def _no_queue(self, given: Any) -> TypeError:
         return TypeError(self._wrong_queue(given))
 
-    def _named(self, queue: cl.CommandQueue, unnamed: Sequence[Any]) -> str:
-        """Write the arguments of a call by name, and the sizes that a pyopencl call begins with."""
+    def _named(self, queue: cl.CommandQueue) -> str:
+        """Write the arguments of a call by name."""
         from kcl.launch import refusals
 
         if not self._line.ready:
@@ -375,8 +365,7 @@ class Kernel:
                 self._code(queue, {}, lead)
         found = next(iter(self._line.ready.values()), None)
         names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
-        is_source = found is not None and found.code.invoker.front_end == "opencl"
-        return ", ".join([f"{name}=..." for name in names] + (refusals.sizes_first(unnamed) if is_source else []))
+        return ", ".join([f"{name}=..." for name in names])
 
     def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
         whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
@@ -454,13 +443,6 @@ def origin_of(task: RecipeCall) -> Origin:
     from kcl.generate.origins.recorded import RecordedOrigin
 
     return RecordedOrigin(task)
-
-
-def _undeclared(ready: LaunchableCode) -> set[str]:
-    from kcl.generate.frontends import parameters
-
-    text = ready.code.text
-    return parameters.undeclared(text.source, text.kernels[0], [one.name for one in ready.code.invoker.arguments])
 
 
 def _cells(layer: str, event: Event | None) -> tuple[str, ...]:

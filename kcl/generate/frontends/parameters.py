@@ -58,16 +58,6 @@ def refuse_unlike(source: Source) -> None:
     _refuse_dtype(source, lists)
 
 
-def undeclared(code: str, entry: str, declared: Iterable[str]) -> set[str]:
-    """Return the parameters of a kernel that have no declared argument; none where the numbers of both are equal.
-
-    Arguments of other names may then stand in their places.
-    """
-    known = list(declared)
-    longer = [names for names in map(_names, _lists(code, entry)) if len(names) > len(known)]
-    return {name for names in longer for name in names}.difference(known)
-
-
 def _lists(code: str, entry: str) -> list[list[str]]:
     """Return the parameters of each list that the text has for a kernel."""
     found = re.findall(rf"\bvoid\s+{entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", code))
