@@ -172,7 +172,7 @@ class Line:
             launcher = launcher_of(ready, found, bindings.own, learn)
             bindings.launchers[digest, get_ident()] = launcher
             leases.bound(bindings, digest, build.driver.memory(found.bytes))
-        if arguments is not None and layers.binary().verify_results and not launcher.is_proven():
+        if arguments is not None and layers.binary().chosen.verify_results and not launcher.is_proven():
             return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
         return launcher
 

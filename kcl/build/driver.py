@@ -37,6 +37,7 @@ class ContextHolder(Protocol):
     """The stage of a context, which holds the programs that a driver makes ahead for it."""
 
     ahead: Any
+    makes_ahead: bool
     context: cl.Context
 
 

@@ -129,6 +129,7 @@ class Build(Stage[BuildRequest]):
         self.context = context
         self.driver = driver
         self.ahead: Any = None  # the programs that the driver makes ahead for the context
+        self.makes_ahead = True
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
 
     @property
@@ -338,12 +339,12 @@ class Build(Stage[BuildRequest]):
 
     def _made_ahead(self, slots: list[ProgramSlot]) -> ProgramAhead | None:
         layer = self.layer
-        if not layer.ahead or len(slots) != 1:
+        if not (layer.chosen.ahead and self.makes_ahead) or len(slots) != 1:
             return None
         try:
             return self.driver.prebuilt(self, slots)
         except Exception as error:
-            layer.ahead = False
+            self.makes_ahead = False
             layer.fault("make programs ahead", error)
             return None
 

@@ -152,8 +152,8 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     Raises CacheMiss where `KCL_STRICT=hit` forbids making the value, SettingError where the value of that variable is
     unknown, and the errors of making the value.
     """
-    if stage.layer.strict_fault:
-        raise SettingError(stage.layer.strict_fault)
+    if stage.layer.chosen.strict_fault:
+        raise SettingError(stage.layer.chosen.strict_fault)
     started = time.perf_counter()
     with stage.guard(job):
         look = _first(stage, job, lead, started)
@@ -222,7 +222,7 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         failed = Look("miss", "the recipe raised an error")
         events.emit(_event(stage, job, failed, time.perf_counter() - started), asking=lead)
         raise
-    if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
+    if look.outcome != "hit" and "hit" in stage.layer.chosen.strict and not look.reason.startswith("off: "):
         event = _event(stage, job, look)
         events.emit(event, look.key, texts=stage.texts(look), asking=lead)
         stage.attempt(job)

@@ -263,11 +263,11 @@ class Generate(Stage[CallValues]):
     # the steps of making
 
     def _is_chosen(self) -> bool:
-        if not self.layer.verify:
+        if not self.layer.chosen.verify:
             return False
         from kcl.generate import check
 
-        return check.chosen(self.layer.verify, self._key.digest if self._key else "")
+        return check.chosen(self.layer.chosen.verify, self._key.digest if self._key else "")
 
     def _made(self, given: CallValues) -> tuple[frontends.Result, Dtypes]:
         """Make the result, once a Kernel, and find the dtypes that decide the code: (result, given dtypes)."""

@@ -35,7 +35,7 @@ def _is_for_nothing() -> bool:
     """Tell whether the generator layer held all code, and nothing was verified."""
     stats = events.total()[settings.GENERATOR]
     generated = stats["misses"] + stats["errors"] + stats["bypassed"]
-    return bool(stats["hits"]) and not generated and not any(layer.verify for layer in layers.opened().values())
+    return bool(stats["hits"]) and not generated and not any(layer.chosen.verify for layer in layers.opened().values())
 
 
 def _is_unchanged() -> bool:

@@ -34,9 +34,10 @@ class StoreContract:
         return self.make(tmp_path)
 
     def test_names_itself(self, store: Store) -> None:
-        """A store has a name and a location for display."""
+        """A store has a name and a location for display, and says that it is written."""
         assert store.name
         assert store.location
+        assert store.writable
 
     def test_missing(self, store: Store) -> None:
         """An address without a `put` is missing, and deleting it is no error."""

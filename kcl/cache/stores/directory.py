@@ -32,6 +32,7 @@ class Directory:
     """
 
     name = "directory"
+    writable = True
 
     def __init__(self, root: str | os.PathLike[str], notes_use: bool = False) -> None:
         self.location = os.path.abspath(root)

@@ -209,6 +209,7 @@ class Rows(Database):
     """
 
     name = "persistentdict"
+    writable = True
 
     def __init__(self, container_dir: str | os.PathLike[str]) -> None:
         # As pytools names it, but one file for a minor release of Python: keys hold the minor release too, and the tag

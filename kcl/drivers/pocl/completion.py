@@ -61,7 +61,7 @@ class State:
 
     def at_exit(self) -> None:
         """Have a helper do what is left."""
-        if layers.binary().promote != "off" and (self.unseen or self.requested or self.loaded):
+        if layers.binary().chosen.promote != "off" and (self.unseen or self.requested or self.loaded):
             _hand_over(self)
             if self.requested:
                 start()
@@ -77,7 +77,7 @@ def launched(jobs: tuple[Promise, ...]) -> None:
     if jobs:
         _request(jobs)
         _keep(_state().requested, jobs)
-        if layers.binary().promote == "background":
+        if layers.binary().chosen.promote == "background":
             start()
 
 
@@ -90,7 +90,7 @@ def unseen(jobs: tuple[Promise, ...]) -> None:
 def loaded(address: str, entry: Entry, options: str, device: cl.Device) -> None:
     """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
     found = _loaded(address, entry, options)
-    if found is not None and layers.binary().promote != "off":
+    if found is not None and layers.binary().chosen.promote != "off":
         _keep(_state().loaded, (found._replace(device=device),))
 
 

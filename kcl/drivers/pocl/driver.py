@@ -135,8 +135,8 @@ class Pocl(Driver):
             folder = option.folder("kcl")
             if client.queue_of(folder).find(digest) is None:
                 return state.waits(digest)  # the helper was faster
-            bound = _STRICT_PATIENCE if "hit" in layer.strict else state.left
-            state.left -= client.wait(folder, digest, bound, layer.promote != "off")
+            bound = _STRICT_PATIENCE if "hit" in layer.chosen.strict else state.left
+            state.left -= client.wait(folder, digest, bound, layer.chosen.promote != "off")
             return client.queue_of(folder).find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
@@ -150,7 +150,7 @@ class Pocl(Driver):
 
             if not caches.state("pocl").on:
                 # PoCL then removes the files of a program as it is released, with those of equal programs.
-                layer.ahead = False
+                holder.makes_ahead = False
                 return None
             holder.ahead = Prebuilder(layer, holder.context, slots[0], _state().waits)
         found: ProgramAhead | None = holder.ahead.take(slots[0])

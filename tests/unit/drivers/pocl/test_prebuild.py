@@ -254,7 +254,7 @@ class TestRight:
     signal.setitimer(signal.ITIMER_REAL, 0)
     home.ahead._wanted.clear()
     home.ahead._made.clear()
-    assert layers.binary().ahead
+    assert home.makes_ahead
     end(sums)
 """
         assert run(NUMBERS, code).sums == sums(NUMBERS)
