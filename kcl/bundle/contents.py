@@ -9,10 +9,9 @@ from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
 from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
 from kcl.cache.stores.base import digest_of
-from kcl.cache.verified import entry_at
 from kcl.drivers.pocl import completion
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.record import proofs

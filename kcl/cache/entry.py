@@ -33,6 +33,7 @@ from operator import le
 from typing import Any
 
 from kcl.cache.key import Key
+from kcl.cache.stores.base import digest_of
 from kcl.errors import DamagedEntry
 
 MAGIC = b"kclentry"
@@ -114,6 +115,18 @@ class Entry:
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}: {len(part)} bytes" for name, part in self.parts.items())
         return f"<Entry {self.key.digest[:12]}: {parts or 'no parts'}>"
+
+
+def entry_at(address: str, blob: bytes, key: Key | None = None) -> Entry:
+    """Return the entry in the bytes at an address; with `key`, the entry of that key.
+
+    Every byte of a store passes here before its use. Raises DamagedEntry for bytes that differ from the written ones,
+    and for the entry of another key.
+    """
+    entry = Entry.unpack(blob, key)
+    if key is None and entry.key.digest != digest_of(address):
+        raise DamagedEntry(f"the entry at {address} is that of another key: {entry.key.digest}")
+    return entry
 
 
 def recorded_seconds(entry: Entry) -> float:

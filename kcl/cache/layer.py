@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kcl import caches
 from kcl.base import events, process, settings
 from kcl.cache import places
+from kcl.cache.entry import entry_at
 from kcl.cache.stores.memory import Memory
-from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:

@@ -105,18 +105,20 @@ class Lead:
             self.release()
             return ""
         path = os.path.join(places.own(places.FLIGHT), digest)
-        mine, by = _first(path), "another thread"
+        mine = _first(path)
         if mine is None:
             self._wait(path)
-            return by
+            return "another thread"
         try:
             by = mine.lock(self._kernel, self._is_nested, self.release)
-        except (OSError, CacheFault, ValueError) as error:
-            by, is_unusable = "", isinstance(error, UnusableDirectory)
-            layer.fault("use its directory" if is_unusable else "wait for other processes", error)
-        except BaseException:
+        except BaseException as error:
             mine.release()
-            raise
+            if not isinstance(error, (OSError, CacheFault, ValueError)):
+                raise
+            self.release()
+            is_unusable = isinstance(error, UnusableDirectory)
+            layer.fault("use its directory" if is_unusable else "wait for other processes", error)
+            return ""
         self.release()
         self._held.append(mine)
         return by

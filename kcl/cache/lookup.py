@@ -235,9 +235,15 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     promised = False
     try:
         if look.outcome == "hit":
-            look = _checked(stage, job, look)
+            try:
+                look = stage.checked(job, look)
+            except WrongEntry as wrong:
+                look = _set_aside(stage, look, zip(look.slots, look.entries, strict=True), wrong)
         if look.value is None:
-            made = _made(stage, job, look, lead)
+            from kcl.cache import progress
+
+            with progress.making(lead.described()):
+                made = stage.make(job, look)
             look, promised = made.look or look, made.promised
             faults: list[Exception] = []
             size = sum(stage.layer.publish(address, entry, faults) for address, entry in made.entries)
@@ -259,24 +265,10 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
 
 
 def _unstored(stage: Stage[Job], faults: list[Exception]) -> str:
-    """Return the reason why later runs miss again: no space, or no usable directory; empty for other faults."""
+    """Return why later runs miss again: no space, or no usable directory; empty for other faults."""
     if any(map(stage.layer.is_full, faults)):
         return "there was no space to store it"
     return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
-
-
-def _made(stage: Stage[Job], job: Job, look: Look, lead: Lead) -> Product:
-    from kcl.cache import progress
-
-    with progress.making(lead.described()):
-        return stage.make(job, look)
-
-
-def _checked(stage: Stage[Job], job: Job, look: Look) -> Look:
-    try:
-        return stage.checked(job, look)
-    except WrongEntry as wrong:
-        return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), wrong)
 
 
 def _set_aside(stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]], error: Exception) -> Look:
@@ -293,9 +285,11 @@ def _forbidden(event: Event, key: Key | None) -> CacheMiss:
     import shlex
 
     sought = f" (key {key.digest[:12]})" if key is not None else ""
-    hint = f"`python -m kcl explain {shlex.quote(event.kernel)}` says what differs from the nearest earlier entry; "
-    cure = f"{hint if event.outcome == 'miss' else ''}run once without it to fill the cache."
-    if event.outcome == "bypass":
+    cure = "run once without it to fill the cache."
+    if event.outcome == "miss":
+        ask = f"`python -m kcl explain {shlex.quote(event.kernel)}`"
+        cure = f"{ask} says what differs from the nearest earlier entry; {cure}"
+    elif event.outcome == "bypass":
         cure = "nothing is stored as long as the reason holds: mend that first."
     return CacheMiss(
         f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "

@@ -96,17 +96,14 @@ def _code(label: str, difference: Difference, about: About) -> str:
     return f"{'helper' if name.startswith('code ') else 'class'} `{label}`{module} {verb}"
 
 
-def _distribution(name: str, difference: Difference, about: About) -> str:
+def _distribution(name: str, difference: Difference, _about: About) -> str:
     """Compare "<version> <record>"; required distributions may follow after semicolons."""
     before, after = (None if side == ABSENT else side for side in difference[1:])
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
         return " ".join([name, *(before or after or "").split(" ")[:1], reached])
-    (own, *needed), (now, *needs) = before.split("; "), after.split("; ")
-    if own != now:
-        return _versions(name, own, now)
-    changes = _required(needed, needs, about)
-    return f"what {name} requires: {changes}" if changes else ""
+    one, other = (side.partition("; ")[0] for side in (before, after))
+    return _versions(name, one, other) if one != other else f"what {name} requires changed"
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
@@ -116,19 +113,15 @@ def _own(_name: str, difference: Difference, _about: About) -> str:
 
 
 def _others(_name: str, difference: Difference, about: About) -> str:
-    """Compare "<name> <version>, <name> <version>, ... <digest>"."""
-    needed, needs = ((side or "").rpartition(" ")[0].split(", ") for side in difference[1:])
-    return _required(needed, needs, about) or "what loopy requires was installed anew"
-
-
-def _required(before: list[str], after: list[str], about: About) -> str:
-    """Compare lists of "<name> <version>"; leave out the distributions that have a sentence of their own."""
-    known, found = (dict(item.partition(" ")[::2] for item in items if item) for items in (before, after))
-    return ", ".join(
+    """Compare "<name> <version>, ... <digest>", without the distributions that have a sentence of their own."""
+    texts = ((side or "").rpartition(" ")[0].split(", ") for side in difference[1:])
+    known, found = (dict(item.partition(" ")[::2] for item in items if item) for items in texts)
+    said = [
         _versions(name, known.get(name, ABSENT), found.get(name, ABSENT))
         for name in sorted({*known, *found})
         if known.get(name) != found.get(name) and name not in about.told
-    )
+    ]
+    return ", ".join(said) or "what loopy requires was installed anew"
 
 
 def _versions(name: str, before: str, after: str) -> str:
@@ -177,21 +170,9 @@ def _header(name: str, difference: Difference, _about: About) -> str:
     return f"header {name} changed"
 
 
-def _features(_rest: str, difference: Difference, _about: About) -> str:
-    before, after = ((text or "").split() for text in difference[1:])
-    what = "CPU features" if difference.name.startswith("cpu") else difference.name
-    changes = [f"{word} added" for word in after if word not in before]
-    changes += [f"{word} removed" for word in before if word not in after]
-    return f"device: {what}: {cut(', '.join(changes), WIDTH) or 'another order'}"
-
-
 def _source(_rest: str, _difference: Difference, about: About) -> str:
     """Name the thing behind the digest: in the key of a recipe, a whole kcl.Source."""
     return "OpenCL C changed" if about.binary else "OpenCL C, declarations or build options changed"
-
-
-def _result(_rest: str, _difference: Difference, _about: About) -> str:
-    return "the recipe returned something else"
 
 
 Writer = Callable[[str, Difference, About], str]
@@ -207,7 +188,7 @@ _WHOLE: dict[str, str | Writer] = {
     "row": "kind of the row",
     "python": "Python",
     "optimize": "python -O level",
-    "result": _result,
+    "result": "the result of the recipe",
     "record": "the record of the recipe's calls",
     "format": "kcl's format of binaries",
     "source": _source,
@@ -218,10 +199,10 @@ _WHOLE: dict[str, str | Writer] = {
     "device version": "device: version",
     "driver": "device: driver",
     "OpenCL C": "device: language",
-    "extensions": _features,
+    "extensions": "device: extensions",
     "address bits": "device: address width",
     "driver library": "device: build of the driver's library",
-    "cpu features": _features,
+    "cpu features": "device: CPU features",
     "(order)": "order of the parts",
 }
 

@@ -26,25 +26,11 @@ PENDING = "pending"  # jobs for the helpers that complete entries, in a folder f
 QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 HEADERS = "headers"  # the files that long program texts ask for
-LISTING = "listing"  # summaries of long listings
 ORDERS = "orders"  # the programs that a run used, in their order
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
-SORTS = (
-    FLIGHT,
-    HEADERS,
-    JOURNAL,
-    LISTING,
-    ORDERS,
-    PENDING,
-    PINS,
-    QUARANTINE,
-    SPACE,
-    "notes",
-    "readings",
-    "restless",
-    "tuning",
-)
+_OTHERS = ("listing", "notes", "readings", "restless", "tuning")  # of other versions of kcl
+SORTS = (FLIGHT, HEADERS, JOURNAL, ORDERS, PENDING, PINS, QUARANTINE, SPACE, *_OTHERS)
 
 HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
 

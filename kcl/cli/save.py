@@ -11,7 +11,7 @@ from kcl import bundle
 from kcl.base import settings
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
-from kcl.cache.verified import entry_at
+from kcl.cache.entry import entry_at
 from kcl.cli import completion, output
 from kcl.cli.ls import complain
 from kcl.errors import DamagedEntry, meant

@@ -9,8 +9,8 @@ import click
 
 from kcl.base import settings
 from kcl.base.text.layout import counted
+from kcl.cache.entry import entry_at
 from kcl.cache.stores.base import digest_of
-from kcl.cache.verified import entry_at
 from kcl.caches import contents
 from kcl.cli import output
 from kcl.cli.ls import in_words

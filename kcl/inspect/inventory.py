@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache import layers
-from kcl.cache.entry import Entry, header_end, key_from, peek
+from kcl.cache.entry import Entry, entry_at, header_end, key_from, peek
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import Stat
 from kcl.cache.stores.directory import Directory
-from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 _HEAD = 4096  # holds most headers; a longer header is read again

@@ -38,7 +38,6 @@ MODULES = [
     "kcl.cache.stores.directory",
     "kcl.cache.stores.memory",
     "kcl.cache.stores.sqlite",
-    "kcl.cache.verified",
     "kcl.caches",
     "kcl.caches.postponed",
     "kcl.caches.table",

@@ -89,14 +89,11 @@ class Directory:
             _remove(self._checked(address))
 
     def scan(self) -> Iterator[str]:
-        for address, _item in self.items():
-            yield address
+        return (address for address, _item in self.items())
 
     def items(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
         """Yield the addresses with the directory's items of their files."""
-        if not (self._trusted or self._check()):
-            return
-        for item, folder in self._files():
+        for item, folder in self._files() if self._is_there() else ():
             address = f"{folder}/{item.name}" if folder else item.name
             try:
                 digest_of(address)
@@ -104,8 +101,8 @@ class Directory:
                 continue
             yield address, item
 
-    def _check(self) -> bool:
-        self._trusted = trust.check(self.location)
+    def _is_there(self) -> bool:
+        self._trusted = self._trusted or trust.check(self.location)
         return self._trusted
 
     def _checked(self, address: str) -> str:
@@ -114,7 +111,7 @@ class Directory:
         O_NOFOLLOW applies to the last component only, so a folder that is a link is refused here.
         """
         digest_of(address)
-        if not (self._trusted or self._check()):
+        if not self._is_there():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.location)
         path = f"{self.location}/{address}"
         if "/" in address:
@@ -133,16 +130,11 @@ class Directory:
 
     def _files(self) -> Iterator[tuple[os.DirEntry[str], str]]:
         """Yield the regular files of root and its folders; a file may vanish during the scan."""
-        folders = []
-        for item in _items(self.location):
-            if item.is_file(follow_symlinks=False):
-                yield item, ""
-            elif item.is_dir(follow_symlinks=False):
-                folders.append(item)
-        for folder in folders:
-            for item in _items(folder.path):
+        items = list(_items(self.location))
+        for folder in [None, *(item for item in items if item.is_dir(follow_symlinks=False))]:
+            for item in items if folder is None else _items(folder.path):
                 if item.is_file(follow_symlinks=False):
-                    yield item, folder.name
+                    yield item, folder.name if folder is not None else ""
 
     def _sweep(self) -> None:
         """Remove the temporary files of killed writers, by prefix and age only."""
@@ -161,7 +153,9 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
     descriptor = os.open(temporary, _WRITE, mode)
     try:
         try:
-            _write(descriptor, blob)
+            rest = memoryview(blob)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
         finally:
             os.close(descriptor)  # full disks and quotas may show here first
         _replace(temporary, path)
@@ -169,12 +163,6 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
-
-
-def _write(descriptor: int, blob: bytes) -> None:
-    rest = memoryview(blob)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _replace(temporary: str, path: str) -> None:

@@ -25,10 +25,9 @@ from typing import NamedTuple
 
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, entry_at
 from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory
-from kcl.cache.verified import entry_at
 from kcl.errors import DamagedEntry
 
 if sys.platform != "win32":  # no flock, no helper
