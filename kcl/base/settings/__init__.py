@@ -325,7 +325,7 @@ def read() -> Settings:
             "verify": verify,
             "verify_results": verify_results,
             "strict_fault": faults.get("KCL_STRICT", ""),
-            "rejected": (*_file()[2], *faults.values(), *([stranger] if stranger else [])),
+            "rejected": (*_file()[1], *faults.values(), *([stranger] if stranger else [])),
         }
     )
 
@@ -421,8 +421,8 @@ def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ
     return os.path.join(home(), ".cache", application)
 
 
-# The content of a settings file: the text of each setting, the token of each checkout, and the faults of the file.
-_Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
+# The content of the settings files: the text of each setting, and the faults of the files.
+_Says = tuple[dict[str, str], tuple[str, ...]]
 
 SITE_FILE = "/etc/kcl/config.toml"  # root's settings for all users, read below the user's own
 
@@ -447,7 +447,6 @@ def _file() -> _Says:
     state = _state()
     if state.loaded is None:
         values: dict[str, str] = {}
-        checkouts: dict[str, str] = {}
         faults: tuple[str, ...] = ()
         for path in (SITE_FILE, settings_file()):
             if os.path.lexists(path):
@@ -455,8 +454,8 @@ def _file() -> _Says:
 
                 found = load(path, [setting.key for setting in SETTINGS], of_root=path == SITE_FILE)
                 values |= found.values
-                checkouts, faults = found.checkouts, faults + found.faults
-        state.loaded = values, checkouts, faults
+                faults += found.faults
+        state.loaded = values, faults
     return state.loaded
 
 
@@ -486,11 +485,11 @@ def _checkout_cache() -> tuple[str | None, str]:
     """
     state = _state()
     if state.checkout is None:
-        state.checkout = _find_checkout(_file()[1])
+        state.checkout = _find_checkout()
     return state.checkout
 
 
-def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
+def _find_checkout() -> tuple[str | None, str]:
     try:
         place, above = os.getcwd(), ""
     except OSError:  # the working directory was removed
@@ -499,23 +498,12 @@ def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
     while place != above:
         folder = os.path.join(place, CHECKOUT_FOLDER)
         if os.path.lexists(folder):
-            stranger = _stranger(folder, recorded.get(place))
-            if not stranger:
+            from kcl.base.settings.file import stranger
+
+            reason = stranger(settings_file(), folder)
+            if not reason:
                 return folder, fault
-            fault = fault or stranger
+            cure = "remove it, then run kcl init for one of yours"
+            fault = fault or f"{folder} is not used, it may have come with a clone: {reason}; {cure}"
         above, place = place, os.path.dirname(place)
     return None, fault
-
-
-def _stranger(folder: str, token: str | None) -> str:
-    """Return the reason why a cache directory in a checkout is not used; empty if the directory was recorded."""
-    reason = "this user's settings do not record it"
-    if token is not None:
-        from kcl.base.settings.file import token_fault
-
-        reason = token_fault(folder, token)
-    if not reason:
-        return ""
-    return (
-        f"{folder} is not used, it may have come with a clone: {reason}; remove it, then run kcl init for one of yours"
-    )
