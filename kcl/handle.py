@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl.base import settings, spans
+from kcl.base import events, settings, spans
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
@@ -212,11 +212,11 @@ class Kernel:
             first time seen
           binary: not looked up: ...
         """
-        from kcl.inspect.explain import present
         from kcl.launch.refusals import refuse_asked
 
         refuse_asked(self.name, arguments)
         generate, given = self._line.generate, CallValues(arguments)
+        present = events.tool("explain.present")
         said = present.lines(self.name, generate, given, lambda: bindings_of(context_or_queue).build)
         return "\n".join(said)
 
@@ -406,8 +406,11 @@ def kernel_of(origin: Origin, holder: cl.Context | cl.CommandQueue) -> Kernel:
 
 
 def serves(kernel: Kernel, holder: cl.Context | cl.CommandQueue) -> bool:
-    """Return True if the kernel of an executor is for this context."""
-    return kernel._line.context == handle_of(holder)
+    """Return True if another executor for this context may launch the kernel of an executor.
+
+    Each executor has the variables that outlive a launch for itself. Whether there are any is known after a launch.
+    """
+    return kernel._line.context == handle_of(holder) and kernel._line.is_shareable()
 
 
 def is_still(kernel: Kernel, key: Key) -> bool:

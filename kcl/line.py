@@ -176,6 +176,10 @@ class Line:
             return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
         return launcher
 
+    def is_shareable(self) -> bool:
+        """Return True if code is ready, and none of its programs has variables that outlive a launch."""
+        return bool(self.ready) and not any(one.headers.endswith(self._token) for one in tuple(self.ready.values()))
+
     def _obtained(self, given: CallValues, lead: Lead, build: Build) -> LaunchableCode:
         ready: LaunchableCode = obtain(self.generate, given, lead)
         if ready.code.invoker.shown[0]:

@@ -11,8 +11,8 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import kcl.loopy  # noqa: F401  # from now on recipes that import loopy get its face
+from kcl.base import events
 from kcl.errors import meant
-from kcl.inspect import report
 from kcl.record import imports
 from kcl.record.declarations import NOTHING, Declarations, below, declare
 
@@ -61,7 +61,7 @@ class Recipe(Generic[P]):
         self._begin()
 
     def _begin(self) -> None:
-        report.at_exit()
+        events.listen()
         imports.named_by(self.function.__globals__)
         if not self.declared.pure:
             imports.recipe_in(self.function.__globals__)
@@ -198,21 +198,6 @@ def lazy(name: str) -> ModuleType:
 
 def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Give every parameter its value, defaults included."""
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount]
-    plain = not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) and not code.co_posonlyargcount
-    if plain and len(args) <= len(names):
-        defaults = function.__defaults__ or ()
-        bound = {
-            **dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)),
-            **(function.__kwdefaults__ or {}),
-            **dict(zip(names, args, strict=False)),
-        }
-        every = names + code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-        if not kwargs.keys() & set(names[: len(args)]) and kwargs.keys() <= set(every):
-            bound.update(kwargs)
-            if len(bound) == len(every):
-                return {name: bound[name] for name in every}
     try:
         signature = inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:

@@ -73,17 +73,8 @@ _journal = process.own(Journal)
 _explanation = process.own(ExitExplanation)
 
 
-def at_exit() -> None:
-    """Keep a journal, and print the output that `KCL_REPORT` asks for on stderr at exit.
-
-    The variable is read at the first call.
-    """
-    events.on_first(_keep_journal)
-    _print_table()
-    spans.begin()
-
-
-def _print_table() -> None:
+def print_table() -> None:
+    """Print the tables that `KCL_REPORT` asks for on stderr at exit. The variable is read at the first call."""
     asked = _asked()
     if asked.file or "kernels" in asked.report:
         events.keep()
@@ -91,13 +82,13 @@ def _print_table() -> None:
         _table()
 
 
-def _keep_journal() -> None:
+def keep_journal() -> None:
     """Register the writers, so that the collected statistics are written when this process ends.
 
     States with `at_exit` end in the opposite order. The misses are explained before the journal is written, which takes
     them away. The table is printed last.
     """
-    _print_table()  # in a forked child, too
+    print_table()  # in a forked child, too
     journal = _journal()
     if "explain" in _asked().report:
         _explanation()

@@ -74,9 +74,8 @@ def install() -> None:
         state.depth += 1
         if state.depth > 1:
             return
-        from kcl.base import attended, spans
+        from kcl.base import attended
 
-        spans.begin()
         state.done.clear()
         rows = {row.package: row for row in TABLE}
         state.finder = attended.Finder(

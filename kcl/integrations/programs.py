@@ -16,6 +16,7 @@ from typing import Any
 import pyopencl as cl
 
 from kcl import caches, drivers
+from kcl.base import events
 from kcl.build.program_key import first_kernel
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
@@ -24,7 +25,6 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.code import ProgramText
 from kcl.errors import CacheFault, CacheMiss, SettingError
-from kcl.inspect import report
 
 NEEDED = (
     "Program.build",
@@ -57,7 +57,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
 
     pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
     """
-    report.at_exit()
+    events.listen()
     said = caches.provide_pocl()
     if said:
         warn_once(said, said)

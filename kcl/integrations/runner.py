@@ -103,11 +103,10 @@ def main(arguments: list[str]) -> bool:
 
     children.inherit()
     integrations.install()
-    asked = settings.read()
-    if asked.report or asked.report_file:
-        from kcl.inspect import report
+    if settings.variable("KCL_REPORT"):
+        from kcl.base import events
 
-        report.at_exit()  # a program that asks for no kernel gets a report, too
+        events.listen()  # a program that asks for no kernel gets a report, too
     _as_main(wanted.program)
     return True
 

@@ -16,7 +16,7 @@ from house import NAMES, PACKAGE, calling, imported, imported_late, importing, i
 from kcl.base import settings
 
 # The rooms, from the ground up: a module imports only what lies in its own room or above it in this list, also inside
-# of functions and for types.
+# of functions and for types. The line, the recipes and the integrations lie below the tools, which listen to events.
 ROOMS = [
     "errors",
     "base",
@@ -29,13 +29,13 @@ ROOMS = [
     "build",
     "drivers",
     "bundle",
-    "inspect",
     "line",
     "handle",
-    "workers",
     "integrations",
     "loopy",
     "recipe",
+    "inspect",
+    "workers",
     "cli",
     "__main__",
 ]
@@ -160,8 +160,8 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
-        *(("integrations.units", of) for of in ("inspect.report", "record.callables.distributions", "record.recorder")),
-        *(("integrations.runner", of) for of in ("caches", "inspect.report")),
+        *(("integrations.units", of) for of in ("base.events", "record.callables.distributions", "record.recorder")),
+        *(("integrations.runner", of) for of in ("base.events", "caches")),
         *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places")),
     },
     "a layer of rows, or of files": {

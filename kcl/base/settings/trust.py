@@ -87,7 +87,7 @@ def make_trusted(path: str) -> None:
 def check_writer(path: str) -> None:
     """Raise `PermissionError` where root would make files in the home of another user: that user is locked out."""
     others = my_uids() - {os.geteuid()} if sys.platform != "win32" else frozenset()
-    if others and _owner(path) in others:
+    if others and _nearest(path).st_uid in others:
         words = f"root makes no files in a home that HOME names and uid {min(others)} owns; use sudo -H"
         raise PermissionError(errno.EPERM, f"{words}, or {_ELSEWHERE}", path)
 
@@ -99,7 +99,7 @@ def check_folder(path: str) -> None:
     """
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
-        raise UnusableDirectory(f"{path} is {_kind(status.st_mode)}, not a directory; remove it")
+        raise UnusableDirectory(f"{path} is not a directory; remove it")
     if sys.platform != "win32":
         _check_owner(path, status, my_uids() | {0}, True)
         _check_mode(path, status, 0)
@@ -108,7 +108,7 @@ def check_folder(path: str) -> None:
 def file_fault(status: os.stat_result, roots: bool = False) -> str | None:
     """Return the fault of a file that should be mine alone, with `roots` mine or root's; ``None`` for no fault."""
     if not stat.S_ISREG(status.st_mode):
-        return f"it is {_kind(status.st_mode)}, not a regular file"
+        return "it is not a regular file"
     if sys.platform == "win32":
         return None
     if status.st_uid != os.geteuid() and not (roots and status.st_uid == 0) and status.st_uid not in my_uids():
@@ -136,9 +136,8 @@ def special_file(path: str) -> str:
     """Return the first path of a database and its sidecars that exists and is no regular file; else an empty text."""
     for place in (path, *(path + suffix for suffix in SIDECARS)):
         with suppress(FileNotFoundError):
-            mode = os.lstat(place).st_mode
-            if not stat.S_ISREG(mode):
-                return f"{place} is {_kind(mode)}, not a regular file"
+            if not stat.S_ISREG(os.lstat(place).st_mode):
+                return f"{place} is not a regular file"
     return ""
 
 
@@ -161,29 +160,16 @@ def my_uids() -> frozenset[int]:
         return frozenset([me])
 
 
-def is_network(path: str) -> bool:
-    """Tell whether a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
+def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
+    """Return True if a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
-            mounts = stream.read()
-    except OSError:
+        number = _nearest(path).st_dev
+        device = f"{os.major(number)}:{os.minor(number)}"  # as in the third field
+        with open(mounts, encoding="utf-8", errors="surrogateescape") as stream:
+            halves = [line.partition(" - ") for line in stream]
+    except (OSError, AttributeError):
         return False
-    return mount_type(mounts, os.path.realpath(path)) in _NETWORK
-
-
-def mount_type(mounts: str, path: str) -> str:
-    """Return the type of the file system that holds an absolute path, from the text of a mountinfo file."""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        left, _, right = line.partition(" - ")
-        fields = left.split(" ")
-        if len(fields) < 5:
-            continue
-        point = _unescape(fields[4]).rstrip("/")
-        # a later mount on the same point hides the earlier one
-        if len(point) >= len(best) and (path == point or path.startswith(point + "/")):
-            best, kind = point, right.partition(" ")[0]
-    return kind
+    return any(right.partition(" ")[0] in _NETWORK for left, _, right in halves if left.split(" ")[2:3] == [device])
 
 
 def _walk(path: str, owners: frozenset[int]) -> bool:
@@ -216,15 +202,15 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
     return True
 
 
-def _owner(path: str) -> int:
-    """Return the owner's uid of the nearest existing directory on the way."""
+def _nearest(path: str) -> os.stat_result:
+    """Return the status of the nearest existing directory on the way."""
     while True:
         try:
-            return os.stat(path).st_uid
+            return os.stat(path)
         except OSError:
             path, before = os.path.dirname(path) or ".", path
             if path == before:
-                return 0
+                raise
 
 
 def _components(path: str) -> list[str]:
@@ -238,7 +224,7 @@ def _is_shared(status: os.stat_result) -> bool:
 def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
     """Check one directory on the way; tell whether every user can make files in it."""
     if not stat.S_ISDIR(status.st_mode):
-        raise UnusableDirectory(f"{place} is {_kind(status.st_mode)}, not a directory; remove it, or {_ELSEWHERE}")
+        raise UnusableDirectory(f"{place} is not a directory; remove it, or {_ELSEWHERE}")
     _check_owner(place, status, owners, shared)
     _check_mode(place, status, stat.S_ISVTX)
     return _is_shared(status)
@@ -297,26 +283,6 @@ def _root_is_unmapped() -> bool:
         return not any(outer <= 0 < outer + count for _, outer, count in ranges)
     except (OSError, ValueError):
         return False
-
-
-def _unescape(field: str) -> str:
-    if "\\" not in field:
-        return field
-    import re
-
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFDIR: "a directory",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    return kinds.get(stat.S_IFMT(mode), "a file")
 
 
 def _quoted(path: str) -> str:

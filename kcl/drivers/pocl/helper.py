@@ -154,7 +154,6 @@ class Helper:
             _die_with_parent()
             for name in _ENDING:
                 signal.signal(name, signal.SIG_DFL)
-            spans.begin()
             entry = next(filter(None, [self._queue.read(job) for job in self._due() if job.setting == setting][:1]))
             workshop = Workshop(self._library(entry.metadata.get("environment")), WorkCache(self._work))
             if workshop.device(entry) is None:

@@ -9,7 +9,6 @@ import pytest
 from prepare_recipes import filled, scaled
 
 import kcl
-from kcl.base import process
 from kcl.workers import prepare
 
 
@@ -73,14 +72,13 @@ class TestHere:
     @pytest.mark.one_platform
     def test_within_a_worker(self, context):
         """A module that prepares kernels as it is imported starts no workers of workers."""
-        with process.swapped(process.Process()):
-            state = prepare._state()
-            state.is_worker = True
-            try:
-                kcl.prepare([filled(1)], context)
-                assert misses() == 0
-            finally:
-                state.is_worker = False
+        state = prepare._state()
+        state.is_worker = True
+        try:
+            kcl.prepare([filled(1)], context)
+            assert misses() == 0
+        finally:
+            state.is_worker = False
 
 
 class TestInWorkers:

@@ -118,10 +118,6 @@ class TestRead:
         monkeypatch.setenv("KCL_REPORT", "1,json:here")
         assert (settings.read().report, settings.read().report_file) == ({"table"}, None)
         assert "absolute" in settings.read().rejected[0]
-        monkeypatch.setenv("KCL_REPORT", "json:/tmp/r.jsonl,kernels")
-        assert settings.read().report_file == "/tmp/r.jsonl,kernels"
-        (said,) = settings.read().rejected
-        assert "comes last, and the file is '/tmp/r.jsonl,kernels'; write kernels,json:PATH" in said
         monkeypatch.setenv("KCL_REPORT", "perhaps")
         assert not settings.read().report
         assert settings.read().rejected

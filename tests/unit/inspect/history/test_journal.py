@@ -390,10 +390,8 @@ class TestProcesses:
         (child.directory / "work.py").write_text(
             "import kcl\n"
             "from kcl import option\nfrom kcl.base import events\n"
-            "from kcl.inspect import report\n"
             "def work(root, name):\n"
             "    option.cache_dir(root)\n"
-            "    report.at_exit()\n"
             "    events.emit(events.Event('generator', name, '', 'hit', '', 0.5, 1))\n"
         )
         code = """
