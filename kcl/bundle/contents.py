@@ -82,9 +82,20 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
             yield kind, address, entry
 
 
-def store(data: bytes, info: CacheInfo, usable: bool = False) -> None:
-    """Publish the entries of a bundle one by one, or those `usable` here; one that is there stays if it has no less."""
+def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") -> None:
+    """Publish the entries of a bundle one by one, or those `usable` here; one that is there stays if it has no less.
+
+    They go into the layers, or `into` a site directory.
+    """
     for kind, address, entry in unpack(data, info):
+        if into:
+            site = layers.site(kind, into)
+            blob = site.get(address)
+            new = improved(entry_at(address, blob) if blob else None, entry)
+            if new is not None:
+                site.put(address, new.pack())
+            info._add(kind, entry)
+            continue
         layer, front_end = layers.layer(kind), entry.metadata.get("front_end")
         kinds = [front_end] if front_end in layers.TABLE[kind].owners else layers.TABLE[kind].owners
         off = [layer.off(frozenset({one})) for one in kinds]

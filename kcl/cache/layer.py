@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcl import caches
 from kcl.base import events, process, settings
+from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import entry_at
 from kcl.cache.stores.memory import Memory
@@ -66,7 +67,8 @@ class Answer(NamedTuple):
 class Layer:
     """A level of the line: memory above its stores, in their order. Thread-safe.
 
-    An entry is read from the first store that has it, and written to the first writable one. Memory keeps the entries
+    An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
+    store, such as a site directory, are neither copied nor removed. Memory keeps the entries
     made in this process; with `keeps_read` it keeps the entries read from a store too. `used` has the addresses that
     this process asked for and published, for a bundle: a helper may make the entry later, or never. `chosen` are the
     settings as of the opening.
@@ -126,7 +128,7 @@ class Layer:
         blob = self.memory.get(address)
         if blob is None:
             faults: list[Exception] = []
-            blob = next(self._each("read", self.stores, lambda store: store.get(address), faults), None)
+            blob = next(self._each("read", self.stores, lambda store: self._got(store, address, key), faults), None)
             if blob is None and faults:
                 return Answer(None, "error", str(faults[0]), 0)
             if blob is None:
@@ -145,6 +147,21 @@ class Layer:
                 self._unpacked.clear()
             self._unpacked[address] = blob, entry
         return Answer(entry, "hit", "", len(blob))
+
+    def _got(self, store: Store, address: str, key: Key) -> bytes | None:
+        """Return the bytes of a store; those of a read-only one are verified here, since its bad entries stay."""
+        if store.writable:
+            return store.get(address)
+        try:
+            blob = store.get(address)
+            if blob is not None:
+                self._unpacked[address] = blob, entry_at(address, blob, key)
+        except UnusableDirectory as error:
+            words = str(error).replace(trust.ELSEWHERE, "take it out of KCL_SITE")
+            raise UnusableDirectory(f"a site directory is not used: {words}") from error
+        except DamagedEntry as error:
+            raise CacheFault(f"{store.location}/{address} is left out: {error}; tell the owner of the site") from error
+        return blob
 
     def read(self, address: str) -> Entry | None:
         """Return the verified entry at an address, or None; raises DamagedEntry, and the errors of the stores.
@@ -228,9 +245,9 @@ class Layer:
                 found = use(store)
             except _FAULTS as error:
                 if isinstance(error, UnusableDirectory):
-                    self.notes.append(f"memory only: {error}")
+                    self.notes.append(f"memory only: {error}" if store.writable else str(error))
                     self.stores.remove(store)
-                if faults is not None:
+                if faults is not None and store.writable:  # what a read-only store lacks is a miss
                     faults.append(error)
                 self.fault(action, error)
             else:

@@ -27,12 +27,14 @@ class LayerRow(NamedTuple):
     `stores` returns the stores below memory in their order, and notes on the choice. `folder` returns the folder of the
     files, without opening a store. `on_disk` takes that folder and the names in it, and returns the stores there, those
     of other Python versions too. `own` are the shared folder that a removal looks in, and a pattern of the layer's
-    names there. With `keeps_read` memory keeps the entries that were read, beside those made in this process.
+    names there; `files` is the name of a directory store there. With `keeps_read` memory keeps the entries that were
+    read, beside those made in this process.
     """
 
     name: str
     owners: dict[str, str]
     own: tuple[str, str]
+    files: str
     folder: Callable[[], str]
     stores: Callable[[], tuple[list[Store], list[str]]]
     on_disk: Callable[[str, list[str]], list[Files]] = lambda folder, _names: [Directory(folder)]
@@ -81,6 +83,12 @@ def at(name: str, folder: str) -> Layer:
     return Layer(name, {}, [Directory(folder)], settings.read(), TABLE[name].keeps_read)
 
 
+def site(name: str, root: str) -> Directory:
+    """Return the store that fills a site directory, with files that everyone may read."""
+    row = TABLE[name]
+    return Directory(os.path.join(root, row.own[0], row.files), everyone=True)
+
+
 def opened() -> dict[str, Layer]:
     """Return the layers used so far."""
     return dict(_state().layers)
@@ -101,9 +109,15 @@ def _open(name: str) -> Layer:
                 if text != chosen.strict_fault:  # each look-up raises that one
                     warn_once(text, text)
             stores, notes = row.stores()
+            stores = [*stores, *(_site(row, root, chosen) for root in chosen.site)]
             state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
             state.layers[name].notes += notes
         return state.layers[name]
+
+
+def _site(row: LayerRow, root: str, chosen: settings.Settings) -> Directory:
+    """Return the store of a site directory, which is read only."""
+    return Directory(os.path.join(root, row.own[0], row.files), others=chosen.site_owners | {0})
 
 
 def _rows() -> tuple[list[Store], list[str]]:
@@ -136,6 +150,7 @@ TABLE = {
         settings.GENERATOR,
         owners={"loopy": "loopy", "opencl": "pyopencl"},
         own=places.ROWS,
+        files=places.GENERATED,
         folder=places.dictionaries,
         stores=_rows,
         on_disk=_rows_on_disk,
@@ -144,6 +159,7 @@ TABLE = {
         settings.BINARY,
         owners={"loopy": "pyopencl", "opencl": "pyopencl"},
         own=places.PROGRAMS,
+        files=places.BINARIES,
         folder=places.binaries,
         stores=_programs,
         # A built program lives on by itself; 60 kB of each would only push other data out of the processor's cache.

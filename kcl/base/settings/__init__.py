@@ -126,6 +126,27 @@ def _layers(text: str) -> frozenset[str]:
     return _words(text)
 
 
+def _folders(text: str) -> tuple[str, ...]:
+    """Return the directories of a list, with `:` between them, or with the commas of the settings file."""
+    if text.lower() in _NO:
+        return ()
+    found = tuple(filter(None, text.replace(os.pathsep, ",").split(",")))
+    relative = [path for path in found if not os.path.isabs(path)]
+    if relative:
+        left = tuple(path for path in found if path not in relative)
+        raise _Refused(f"{relative[0]!r} is not an absolute path and is ignored", left)
+    return found
+
+
+def _users(text: str) -> frozenset[int]:
+    try:
+        return frozenset(map(int, _words(text)))
+    except ValueError:
+        raise _Refused(
+            f"{text!r} is no list of numbers of users; nobody's files are read for it", frozenset()
+        ) from None
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(word.strip().lower() for word in text.split(",")) - {""}
 
@@ -174,6 +195,7 @@ class Setting(NamedTuple):
     default: str
     effect: str
     parse: Callable[[str], Any]
+    of_file: bool = False  # a variable of this name is not read: only the settings file widens trust
 
     @property
     def key(self) -> str:
@@ -247,6 +269,22 @@ SETTINGS = (
         _report,
     ),
     Setting(
+        "KCL_SITE",
+        "absolute paths with `:` between, or `off`",
+        "unset",
+        "Directories of root, which `kcl load --into` fills. A layer asks them for what the own cache lacks, and "
+        "writes none of them.",
+        _folders,
+    ),
+    Setting(
+        "KCL_SITE_OWNERS",
+        "numbers of users: `[1001]`",
+        "unset",
+        "Further users, beside root and you, whose site directories are read.",
+        _users,
+        of_file=True,
+    ),
+    Setting(
         "KCL_STRICT",
         "`hit`, `fault` or `hit,fault`",
         "unset",
@@ -289,6 +327,8 @@ class Settings(NamedTuple):
     promote: str
     report: frozenset[str]
     report_file: str | None
+    site: tuple[str, ...]
+    site_owners: frozenset[int]
     strict: frozenset[str]
     strict_fault: str
     trace: str | None
@@ -305,7 +345,7 @@ def read() -> Settings:
     found: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for setting in SETTINGS:
-        text = _given(setting.variable).strip()
+        text = (_file()[0].get(setting.key, "") if setting.of_file else _given(setting.variable)).strip()
         try:
             found[setting.key] = setting.parse(text)
         except _Refused as refused:

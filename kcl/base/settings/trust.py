@@ -28,7 +28,7 @@ _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in t
 SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
 _LINK_LIMIT = 40
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
-_ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
+ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _NETWORK = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.juicefs", "fuse.s3fs"}
     | {"fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs"}
@@ -36,25 +36,32 @@ _NETWORK = frozenset(
 )
 
 
-def check(path: str) -> bool:
-    """Raise `UnusableDirectory` unless only I (and root) can write below the directory; tell whether it exists.
+def check(path: str, others: frozenset[int] = frozenset()) -> bool:
+    """Raise `UnusableDirectory` unless only I, root and `others` can write below the directory; tell whether it exists.
 
     For a missing directory the existing ancestors are checked: check again once the directory is made.
     """
     if sys.platform == "win32":  # owner and mode bits do not tell the writers there
         return os.path.isdir(path)
     try:
-        return _walk(path, my_uids() | {0})
+        return _walk(path, my_uids() | {0} | others)
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as error:
-        raise UnusableDirectory(f"the cache directory {path!r} cannot be used: {error}; {_ELSEWHERE}") from error
+        raise UnusableDirectory(f"the cache directory {path!r} cannot be used: {error}; {ELSEWHERE}") from error
 
 
-def make_directory(path: str) -> None:
-    """Make a directory and its missing ancestors, all with mode 0700; an existing directory is no error."""
+def refuse_roots(path: str) -> None:
+    """Raise `UnusableDirectory` if root owns a directory two folders below the root of my cache, and I am not root."""
+    if sys.platform != "win32" and os.geteuid() != 0 and os.stat(path).st_uid == 0:
+        root = os.path.dirname(os.path.dirname(path))
+        raise UnusableDirectory(f"{path} belongs to root and is no cache of yours: read it by KCL_SITE={_quoted(root)}")
+
+
+def make_directory(path: str, mode: int = 0o700) -> None:
+    """Make a directory and its missing ancestors, all with this mode; an existing directory is no error."""
     try:
-        os.mkdir(path, 0o700)
+        os.mkdir(path, mode)
     except FileExistsError:
         if not os.path.isdir(path):
             raise
@@ -62,13 +69,13 @@ def make_directory(path: str) -> None:
         parent = os.path.dirname(path)
         if parent in ("", path):
             raise
-        make_directory(parent)
+        make_directory(parent, mode)
         # one more attempt only: some parents, such as /proc, exist and allow no new directory
         with suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+            os.mkdir(path, mode)
 
 
-def make_trusted(path: str) -> None:
+def make_trusted(path: str, mode: int = 0o700) -> None:
     """Make a missing directory, and check it before and after; raise `UnusableDirectory` or `OSError`.
 
     Raises `PermissionError` where root would write into the home of another user, even for an existing directory.
@@ -76,12 +83,12 @@ def make_trusted(path: str) -> None:
     check_writer(path)
     if not check(path):
         try:
-            make_directory(path)
+            make_directory(path, mode)
         except FileNotFoundError as error:  # the parent allows no new directory, or has vanished
             says = f"the cache directory {error.filename!r} cannot be made: {error.strerror}"
-            raise UnusableDirectory(f"{says}; {_ELSEWHERE}") from error
+            raise UnusableDirectory(f"{says}; {ELSEWHERE}") from error
         if not check(path):  # another process may have made it before the first check
-            raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {_ELSEWHERE}")
+            raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {ELSEWHERE}")
 
 
 def check_writer(path: str) -> None:
@@ -89,11 +96,11 @@ def check_writer(path: str) -> None:
     others = my_uids() - {os.geteuid()} if sys.platform != "win32" else frozenset()
     if others and _nearest(path).st_uid in others:
         words = f"root makes no files in a home that HOME names and uid {min(others)} owns; use sudo -H"
-        raise PermissionError(errno.EPERM, f"{words}, or {_ELSEWHERE}", path)
+        raise PermissionError(errno.EPERM, f"{words}, or {ELSEWHERE}", path)
 
 
-def check_folder(path: str) -> None:
-    """Raise `UnusableDirectory` unless a path in a checked directory is a folder of mine that only I can write.
+def check_folder(path: str, others: frozenset[int] = frozenset()) -> None:
+    """Raise `UnusableDirectory` unless a path in a checked directory is a folder that only I and `others` can write.
 
     Raises `FileNotFoundError` for a missing folder. A link is not followed.
     """
@@ -101,17 +108,17 @@ def check_folder(path: str) -> None:
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableDirectory(f"{path} is not a directory; remove it")
     if sys.platform != "win32":
-        _check_owner(path, status, my_uids() | {0}, True)
+        _check_owner(path, status, my_uids() | {0} | others, True)
         _check_mode(path, status, 0)
 
 
-def file_fault(status: os.stat_result, roots: bool = False) -> str | None:
-    """Return the fault of a file that should be mine alone, with `roots` mine or root's; ``None`` for no fault."""
+def file_fault(status: os.stat_result, others: frozenset[int] = frozenset()) -> str | None:
+    """Return the fault of a file that should be mine alone, or that of one of `others`; ``None`` for no fault."""
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
     if sys.platform == "win32":
         return None
-    if status.st_uid != os.geteuid() and not (roots and status.st_uid == 0) and status.st_uid not in my_uids():
+    if status.st_uid not in my_uids() | others | {os.geteuid()}:
         return f"it belongs to uid {status.st_uid}, not to uid {os.geteuid()}"
     if status.st_mode & _LOOSE:
         return f"others can write it (mode {stat.S_IMODE(status.st_mode):04o})"
@@ -120,6 +127,7 @@ def file_fault(status: os.stat_result, roots: bool = False) -> str | None:
 
 def check_database(path: str) -> None:
     """Raise `UnusableDirectory` for a database that is no regular file of mine alone, `OSError` for a missing one."""
+    refuse_roots(path)
     fault = file_fault(os.lstat(path))
     if fault is not None:
         raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
@@ -190,7 +198,7 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
             continue
         links += 1
         if links > _LINK_LIMIT:
-            raise UnusableDirectory(f"{path} leads through more than {_LINK_LIMIT} symbolic links; {_ELSEWHERE}")
+            raise UnusableDirectory(f"{path} leads through more than {_LINK_LIMIT} symbolic links; {ELSEWHERE}")
         _check_owner(place, status, owners, shared)
         target = os.readlink(place)
         current = "/" if os.path.isabs(target) else current
@@ -224,7 +232,7 @@ def _is_shared(status: os.stat_result) -> bool:
 def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
     """Check one directory on the way; tell whether every user can make files in it."""
     if not stat.S_ISDIR(status.st_mode):
-        raise UnusableDirectory(f"{place} is not a directory; remove it, or {_ELSEWHERE}")
+        raise UnusableDirectory(f"{place} is not a directory; remove it, or {ELSEWHERE}")
     _check_owner(place, status, owners, shared)
     _check_mode(place, status, stat.S_ISVTX)
     return _is_shared(status)
@@ -238,7 +246,7 @@ def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], sha
         return
     raise UnusableDirectory(
         f"{place} belongs to uid {status.st_uid}, and a cache of code is code: "
-        f"chown {os.geteuid()} {_quoted(place)}, or {_ELSEWHERE}"
+        f"chown {os.geteuid()} {_quoted(place)}, or {ELSEWHERE}"
     )
 
 
@@ -251,7 +259,7 @@ def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
     who = "go-w" if loose & stat.S_IWOTH else "g-w"
     raise UnusableDirectory(
         f"others can write {place} (mode {stat.S_IMODE(status.st_mode):04o}), and a cache of code is code: "
-        f"chmod {who} {_quoted(place)}, or {_ELSEWHERE}"
+        f"chmod {who} {_quoted(place)}, or {ELSEWHERE}"
     )
 
 

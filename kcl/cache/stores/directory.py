@@ -29,14 +29,25 @@ class Directory:
     and takes no lock. `put` calls no fsync: a crash may lose entries, and the reader verifies. With `notes_use` a `get`
     sets the file's time of modification, at most once a day: `stat` returns it as the time of the last use. Without
     `notes_use` that is the time of the last `put`.
+
+    A directory for `everyone` has files of mode 0644 in directories of mode 0755. The files of `others`, users by
+    number, are read like my own; a directory that is read for them is not `writable`.
     """
 
     name = "directory"
-    writable = True
 
-    def __init__(self, root: str | os.PathLike[str], notes_use: bool = False) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        notes_use: bool = False,
+        everyone: bool = False,
+        others: frozenset[int] = frozenset(),
+    ) -> None:
         self.location = os.path.abspath(root)
+        self.writable = not others
         self._notes_use = notes_use
+        self._mode = 0o755 if everyone else 0o700
+        self._others = others
         self._trusted = False  # for reading
         self._prepared = False  # for writing
         self._swept = False
@@ -45,7 +56,7 @@ class Directory:
         """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
         try:
             path = self._checked(address)
-            status, blob = _read(path, SIZE_LIMIT)
+            status, blob = _read(path, SIZE_LIMIT, self._others)
         except FileNotFoundError:
             return None
         if self._notes_use and not 0.0 <= time.time() - status.st_mtime <= NOTED:
@@ -61,11 +72,11 @@ class Directory:
         path = f"{self.location}/{address}"
         try:
             self._prepare(address)
-            publish(path, blob)
+            publish(path, blob, self._mode & 0o666)
         except FileNotFoundError:  # the cache directory was removed, which is allowed at any time
             self._prepared = False
             self._prepare(address)
-            publish(path, blob)
+            publish(path, blob, self._mode & 0o666)
         if not self._swept:
             self._swept = True
             self._sweep()
@@ -73,7 +84,7 @@ class Directory:
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of the file, checked as in `get`; this does not count as a use."""
         with suppress(FileNotFoundError):
-            status, start = _read(self._checked(address), length)
+            status, start = _read(self._checked(address), length, self._others)
             return Stat(status.st_size, status.st_mtime), start
         return None
 
@@ -102,7 +113,10 @@ class Directory:
             yield address, item
 
     def _is_there(self) -> bool:
-        self._trusted = self._trusted or trust.check(self.location)
+        if not self._trusted and trust.check(self.location, self._others):
+            if self.writable:
+                trust.refuse_roots(self.location)
+            self._trusted = True
         return self._trusted
 
     def _checked(self, address: str) -> str:
@@ -115,17 +129,17 @@ class Directory:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.location)
         path = f"{self.location}/{address}"
         if "/" in address:
-            trust.check_folder(os.path.dirname(path))
+            trust.check_folder(os.path.dirname(path), self._others)
         return path
 
     def _prepare(self, address: str) -> None:
         if not self._prepared:
-            trust.make_trusted(self.location)
+            trust.make_trusted(self.location, self._mode)
             self._prepared = self._trusted = True
         if "/" in address:
             folder = os.path.dirname(f"{self.location}/{address}")
             with suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
+                os.mkdir(folder, self._mode)
             trust.check_folder(folder)
 
     def _files(self) -> Iterator[tuple[os.DirEntry[str], str]]:
@@ -184,7 +198,7 @@ def _remove(path: str) -> None:
         os.rmdir(path)
 
 
-def _read(path: str, length: int) -> tuple[os.stat_result, bytes]:
+def _read(path: str, length: int, others: frozenset[int]) -> tuple[os.stat_result, bytes]:
     """Return the status of a file and its first bytes; raise `DamagedEntry` unless it is this user's alone."""
     try:
         descriptor = os.open(path, trust.READ)
@@ -194,14 +208,14 @@ def _read(path: str, length: int) -> tuple[os.stat_result, bytes]:
         raise
     try:
         status = os.fstat(descriptor)
-        return status, _read_checked(descriptor, path, status, length)
+        return status, _read_checked(descriptor, path, status, length, others)
     finally:
         os.close(descriptor)
 
 
-def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int) -> bytes:
+def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int, others: frozenset[int]) -> bytes:
     """Check the opened file, then read `length` bytes of it: both steps see the same file."""
-    fault = trust.file_fault(status)
+    fault = trust.file_fault(status, others)
     if fault is None and status.st_size > SIZE_LIMIT:
         fault = f"its {status.st_size} bytes are above the limit of {SIZE_LIMIT}"
     if fault is not None:
