@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from kcl.inspect.summary import report
     from kcl.integrations import install, uninstall
     from kcl.recipe import Recipe, kernel, lazy
+    from kcl.sized import sizes
+    from kcl.sized.size import Size
     from kcl.workers.prepare import prepare
 
 __version__ = "0.1.0"
@@ -59,6 +61,7 @@ _HOMES = {
     "Sampler": "kcl.generate.frontends.source",
     "Scalar": "kcl.generate.frontends.source",
     "SettingError": "kcl.errors",
+    "Size": "kcl.sized.size",
     "Source": "kcl.generate.frontends.source",
     "UnknownInput": "kcl.errors",
     "UnusableDirectory": "kcl.errors",
@@ -79,6 +82,7 @@ _HOMES = {
     "round_up": "kcl.generate.frontends.source",
     "save_artifacts": "kcl.bundle",
     "save_cache_artifacts": "kcl.bundle",
+    "sizes": "kcl.sized",
     "stats": "kcl.base.events",
     "uninstall": "kcl.integrations",
 }
@@ -104,6 +108,7 @@ __all__ = [
     "Sampler",
     "Scalar",
     "SettingError",
+    "Size",
     "Source",
     "UnknownInput",
     "UnusableDirectory",
@@ -124,6 +129,7 @@ __all__ = [
     "round_up",
     "save_artifacts",
     "save_cache_artifacts",
+    "sizes",
     "stats",
     "uninstall",
 ]

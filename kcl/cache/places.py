@@ -29,6 +29,7 @@ HEADERS = "headers"  # the files that long program texts ask for
 LISTING = "listing"  # summaries of long listings
 ORDERS = "orders"  # the programs that a run used, in their order
 PINS = "pins"  # the kernels exempt from the bounds on the stores
+SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 SORTS = (
     FLIGHT,
@@ -39,6 +40,7 @@ SORTS = (
     PENDING,
     PINS,
     QUARANTINE,
+    SHAPES,
     SPACE,
     "notes",
     "readings",
