@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-slow test-again test-all truth faults soak compat lint docs transcripts bench bench-check bench-report clean
+.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries lint docs transcripts bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -61,6 +61,10 @@ compat: $(VENV)/.dev
 	$(ON_POCL) $(BIN)/python tools/compat_unchanged.py
 	$(ON_POCL) $(BIN)/python tools/compat.py $(COMPAT)
 
+# Programs of public OpenCL libraries, without kcl and with it, in an environment of their own.
+compat-libraries: $(VENV)-libraries/.done
+	$(VENV)-libraries/bin/python tools/with_pocl.py $(VENV)-libraries/bin/python tools/compat_libraries.py --page
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -89,6 +93,11 @@ clean:
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)-libraries/.done: setup.py
+	$(PYTHON) -m venv $(VENV)-libraries
+	$(VENV)-libraries/bin/python -m pip install --quiet --editable ".[libraries]"
+	touch $@
 
 $(VENV)/.demo: setup.py | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable ".[pocl]"

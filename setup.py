@@ -19,6 +19,8 @@ LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
 # matplotlib draws what `make bench` measured; zstandard is compared with zlib there, and the start of a command with
 # that of rich. kcl itself uses none of them.
 BENCH = ["matplotlib>=3.8,<4", "zstandard>=0.22,<1", "rich>=13,<16"]
+# Public OpenCL libraries, for which `tools/compat_libraries.py` has programs.
+LIBRARIES = ["gputools", "nengo-ocl", "pyclesperanto-prototype", "reikna", "sasmodels", "silx"]
 DOC = ["sphinx>=8,<10", "furo>=2024.8", "myst-parser>=4,<6", "sphinx-copybutton>=0.5.2,<1"]
 
 setup(
@@ -44,6 +46,7 @@ setup(
         "pocl": POCL,
         "intel": INTEL,
         "test": TEST,
+        "libraries": [*POCL, *LIBRARIES],
         "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27", "distributed>=2025.1,<2027", *BENCH],
     },
     entry_points={

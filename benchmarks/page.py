@@ -56,11 +56,10 @@ WHY = {
 
 
 HEADLINE = 42  # kernels of the program that the first sentence is about
-BEGIN, END = "<!-- measured: written by make bench-report -->\n", "<!-- end of measured -->\n"
+BEGIN, END = "<!-- {}: written by make bench-report -->\n", "<!-- end of {} -->\n"
 SUMMARY = {
     "loopy later / kcl later": "later runs: loopy / kcl",
     "kcl later / floor later": "later runs: kcl / floor",
-    "loopy later / kcl second": "second run, started as the first one exits: loopy's later / kcl",
     "kcl cold / loopy cold": "cold: kcl / loopy",
 }
 
@@ -78,10 +77,12 @@ def written(document: dict[str, Any]) -> dict[str, str]:
 
 
 def readme(document: dict[str, Any], text: str) -> str:
-    """Return the text of the README with its table made of these figures."""
-    before, begin, rest = text.partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    return "".join((before, begin, "\n", *(f"{line}\n" for line in _summary(document)), end, after))
+    """Return the text of the README with its first figure and its table made of these figures."""
+    for name, lines in (("gain", [*headline(document), ""]), ("measured", _summary(document))):
+        before, begin, rest = text.partition(BEGIN.format(name))
+        _old, end, after = rest.partition(END.format(name))
+        text = "".join((before, begin, "\n", *(f"{line}\n" for line in lines), end, after))
+    return text
 
 
 def _summary(document: dict[str, Any]) -> Iterator[str]:
@@ -93,9 +94,8 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
     yield "| | " + " | ".join(f"{one['count']} kernels" for one in some) + " |"
     yield "|---|" + "---|" * len(some)
     for name, title in SUMMARY.items():
-        for what, words in (("wall", title), ("cpu", "the same in processor seconds")):
-            found = (processes.ratios(one, what)[name] for one in some)
-            yield f"| {words} | " + " | ".join("{:.2f} ({:.2f} to {:.2f})".format(*one) for one in found) + " |"
+        found = (processes.ratios(one)[name] for one in some)
+        yield f"| {title} | " + " | ".join("{:.2f} ({:.2f} to {:.2f})".format(*one) for one in found) + " |"
     yield ""
 
 

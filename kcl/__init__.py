@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from kcl.inspect.summary import report
     from kcl.integrations import install, uninstall
     from kcl.recipe import Recipe, kernel, lazy
+    from kcl.sized import sizes
+    from kcl.sized.size import Size
     from kcl.workers.prepare import prepare
 
 __version__ = "0.1.0"
@@ -56,6 +58,8 @@ _NAMES = {
     "kcl.inspect.summary": "report",
     "kcl.integrations": "install uninstall",
     "kcl.recipe": "Recipe kernel lazy",
+    "kcl.sized": "sizes",
+    "kcl.sized.size": "Size",
     "kcl.workers.prepare": "prepare",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
@@ -81,6 +85,7 @@ __all__ = [
     "Sampler",
     "Scalar",
     "SettingError",
+    "Size",
     "Source",
     "UnknownInput",
     "UnusableDirectory",
@@ -101,6 +106,7 @@ __all__ = [
     "round_up",
     "save_artifacts",
     "save_cache_artifacts",
+    "sizes",
     "stats",
     "uninstall",
 ]

@@ -69,6 +69,13 @@ class Kernel:
     ) -> None:
         self._begin(origin_of(RecipeCall(name, function, arguments, declared)), arguments, function)
 
+    @classmethod
+    def of_call(cls, call: RecipeCall) -> Kernel:
+        """Return the kernel of a recipe that is given sizes."""
+        made = cls.__new__(cls)
+        made._begin(origin_of(call), call.arguments, call.function)
+        return made
+
     def _begin(
         self,
         origin: Origin,
@@ -220,6 +227,26 @@ class Kernel:
         said = present.lines(self.name, generate, given, lambda: bindings_of(context_or_queue).build)
         return "\n".join(said)
 
+    @staticmethod
+    def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
+        """Call the recipe of a name in a module."""
+        import importlib
+
+        recipe: Any = importlib.import_module(module)
+        try:
+            for part in name.split("."):
+                recipe = getattr(recipe, part)
+        except AttributeError:
+            raise RecipeError(
+                f"kernel {name!r} cannot be unpickled: {module} has no such recipe in this process; "
+                "define the recipe in a module that this process can import"
+            ) from None
+        return recipe(**parameters)
+
+    def is_known(self) -> bool:
+        """Return True if the recipe has run."""
+        return self._line.open is not None
+
     def is_stored(self) -> bool:
         """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
 
@@ -240,7 +267,7 @@ class Kernel:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
         if self._function is None or "<locals>" in self._function.__qualname__:
             raise TypeError(f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module")
-        return _kernel_of, (self._function.__module__, self._function.__qualname__, self._parameters)
+        return Kernel.by_name, (self._function.__module__, self._function.__qualname__, self._parameters)
 
     def __repr__(self) -> str:
         ready = self._line.ready
@@ -418,23 +445,6 @@ def is_still(kernel: Kernel, key: Key) -> bool:
     generate = kernel._line.generate
     known = None if generate.is_mixed else generate.key()
     return known is not None and known.digest == key.digest
-
-
-def _kernel_of(module: str, name: str, parameters: dict[str, Any]) -> Kernel:
-    """Call the recipe of a name in a module."""
-    import importlib
-
-    recipe: Any = importlib.import_module(module)
-    try:
-        for part in name.split("."):
-            recipe = getattr(recipe, part)
-    except AttributeError:
-        raise RecipeError(
-            f"kernel {name!r} cannot be unpickled: {module} has no such recipe in this process; define the recipe in "
-            "a module that this process can import"
-        ) from None
-    found: Kernel = recipe(**parameters)
-    return found
 
 
 def origin_of(task: RecipeCall) -> Origin:

@@ -14,10 +14,11 @@ import kcl.loopy  # noqa: F401  # from now on recipes that import loopy get its 
 from kcl.base import events
 from kcl.errors import meant
 from kcl.record import imports
-from kcl.record.declarations import NOTHING, Declarations, below, declare
+from kcl.record.declarations import NOTHING, Declarations, RecipeCall, below, declare
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
+    from kcl.sized import Sizes
 
 P = ParamSpec("P")
 
@@ -47,11 +48,12 @@ class Recipe(Generic[P]):
     <kcl.Kernel filled(value=7): nothing generated yet>
     """
 
-    def __init__(self, function: Callable[P, object], declared: Declarations = NOTHING) -> None:
+    def __init__(self, function: Callable[P, object], declared: Declarations = NOTHING, sizes: Any = None) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
         self.declared = declared
+        self.sizes = _sizes_of(function, declared, sizes) if sizes is not None else None
         functools.update_wrapper(self, function)
         self._begin()
 
@@ -75,10 +77,18 @@ class Recipe(Generic[P]):
         """
         from kcl.handle import Kernel
 
-        arguments = _bind(self.function, args, kwargs)
+        if self.sizes:
+            from kcl import sized
+
+            arguments = sized.bind(self.function, self.sizes, args, kwargs)
+        else:
+            arguments = _bind(self.function, args, kwargs)
         if _has_queue(arguments.values()):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
+        if self.sizes:
+            call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
+            return sized.SizedKernel(call, self.sizes, Kernel)  # type: ignore[return-value]  # it is called as a Kernel is
         return Kernel(self.function.__name__, self.function, copied, self.declared)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -108,6 +118,7 @@ def kernel(
     depends: Iterable[object] = (),
     version: str | None = None,
     pure: bool = False,
+    sizes: Any = None,
 ) -> Callable[[Callable[P, object]], Recipe[P]]: ...
 
 
@@ -118,6 +129,7 @@ def kernel(
     depends: Iterable[object] = (),
     version: str | None = None,
     pure: bool = False,
+    sizes: Any = None,
 ) -> Recipe[P] | Callable[[Callable[P, object]], Recipe[P]]:
     """Make a recipe of a function that returns a loopy TranslationUnit or a kcl.Source.
 
@@ -130,8 +142,9 @@ def kernel(
     it reads something else. The page "What a pure recipe promises" says more.
 
     `depends` lists values, functions and classes that count as parameters of a pure recipe do; without `pure` it is
-    ignored, with one warning. `version` is part of the key of every recipe. Raises TypeError for a declaration that
-    cannot be meant, and for `pure` without a version.
+    ignored, with one warning. `version` is part of the key of every recipe. `sizes` names parameters that no one gives,
+    with an expression over the arguments of a call for each: the recipe gets a kcl.Size in its place. Raises TypeError
+    for a declaration that cannot be meant, and for `pure` without a version.
 
     >>> @kcl.kernel
     ... def doubled():
@@ -146,9 +159,18 @@ def kernel(
     declared = _effective(declare(depends, version, pure))
 
     def decorate(function: Callable[P, object]) -> Recipe[P]:
-        return Recipe(function, declared)
+        return Recipe(function, declared, sizes)
 
     return decorate
+
+
+def _sizes_of(function: FunctionType, declared: Declarations, given: Any) -> Sizes:
+    """Return the sizes of a recipe."""
+    if declared.pure:
+        raise TypeError("@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them")
+    from kcl import sized
+
+    return sized.declared(given, tuple(inspect.signature(function).parameters))
 
 
 def _effective(declared: Declarations) -> Declarations:

@@ -427,12 +427,13 @@ def part(page: pathlib.Path) -> list[str]:
     return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip().splitlines()
 
 
-def write(page: pathlib.Path, lines: list[str]) -> None:
+def write(page: pathlib.Path, lines: list[str], marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Put the part into the page."""
+    begin, end = marks
     text = page.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    tail = rest.partition(END)[2]
-    page.write_text("\n".join([head + BEGIN, "", *lines, "", END]) + tail, encoding="utf-8")
+    head, _, rest = text.partition(begin)
+    tail = rest.partition(end)[2]
+    page.write_text("\n".join([head + begin, "", *lines, "", end]) + tail, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -295,7 +295,8 @@ def _refuse_unreadable(text: _Text, code: str) -> None:
         found = pattern.search(code)
         if found is not None:
             raise UnknownInput(f"{_where(text, found.start())} {words}")
-    if "##" in code and not _PIECES.isdisjoint(_words(code)):
+    # Headers of the C library paste names, and their own questions are written whole.
+    if "##" in code and not text.place.startswith(_SYSTEM) and not _PIECES.isdisjoint(_words(code)):
         raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
 
 
@@ -303,16 +304,18 @@ def _system_paths(header: str) -> list[str]:
     """Return the paths of a header in the system's directories, where some drivers look."""
     found = []
     for directory in _SYSTEM:
-        beyond = sorted(name for name in _listed(directory) if name.endswith(("-gnu", "-musl")))
+        try:
+            beyond = _of_architectures(directory, os.stat(directory).st_mtime_ns)
+        except OSError:
+            continue
         found += [os.path.join(directory, name, header) for name in ("", *beyond)]
     return list(filter(os.path.isfile, found))
 
 
-def _listed(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
+@functools.lru_cache(maxsize=8)  # the C library's headers are hundreds of names
+def _of_architectures(directory: str, _changed: int) -> list[str]:
+    """Return the folders of a system directory that hold an architecture's headers."""
+    return sorted(name for name in os.listdir(directory) if name.endswith(("-gnu", "-musl")))
 
 
 def _of_option(value: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from types import FunctionType
+from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -33,6 +33,11 @@ class RecipeCall(NamedTuple):
     function: Callable[..., object]
     arguments: dict[str, Any]
     declared: Declarations
+    sizes: Mapping[str, Any] = MappingProxyType({})  # parameters that no one gives: see `kcl.sized`
+
+    def run(self) -> object:
+        """Run the recipe."""
+        return self.function(**self.arguments, **self.sizes)
 
     @property
     def written(self) -> FunctionType:

@@ -299,11 +299,9 @@ class TestReference:
             named = set(re.findall(r"\bKCL_[A-Z_]+", path.read_text(encoding="utf-8")))
             assert named <= known, path
 
-    def test_settings_of_the_readme(self):
-        """The README's table of switches has every setting of kcl."""
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        table = readme.partition("## Switches")[2].partition("\n## ")[0]
-        assert {setting.variable for setting in settings.SETTINGS} <= set(re.findall(r"`(KCL_\w+)`", table))
+    def test_length_of_the_readme(self):
+        """The README is read in a few minutes."""
+        assert len((ROOT / "README.md").read_bytes()) <= 8_000
 
 
 class TestWords:

@@ -29,6 +29,7 @@ ROOMS = [
     "build",
     "drivers",
     "bundle",
+    "sized",
     "line",
     "handle",
     "integrations",

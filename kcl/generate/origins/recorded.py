@@ -136,7 +136,7 @@ class RecordedOrigin:
         before = recorder.thread.carried
         with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
             inside, started = recorder.thread.seconds, time.thread_time()
-            value = self._task.function(**self._task.arguments)
+            value = self._task.run()
             seconds = time.thread_time() - started - (recorder.thread.seconds - inside)
         carried = recorder.thread.carried - before
         if carried:
@@ -167,7 +167,7 @@ class RecordedOrigin:
         if self._value is _NOTHING:
             assert self._task is not None
             with recorder.silent():
-                self._value = self._task.function(**self._task.arguments)
+                self._value = self._task.run()
         return self._accepted()
 
     def _accepted(self) -> frontends.Result:

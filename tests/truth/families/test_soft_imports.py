@@ -64,7 +64,7 @@ PROGRAMS = [
     program("twice, by two libraries", "import soft, other", other____init__=SOFT),
     program("of a name", "import soft", module=soft("from kcl.loopy import make_kernel")),
     program("with a recipe in the library", "import soft", module=soft(RECIPE.format(""))),
-    program("with a pure recipe", "import soft", module=soft(RECIPE.format("(pure=True)"))),
+    program("with a pure recipe", "import soft", module=soft(RECIPE.format('(pure=True, version="1")'))),
     program("with `kcl.lazy`", "import soft", module=soft("import kcl\nlp = kcl.lazy('loopy')")),
     program(
         "classes and replacements of the program",

@@ -307,6 +307,15 @@ class TestAbsent:
         tree(one__a_h="3")
         assert names(self.SOURCE, root / "one") == ["header a.h"]
 
+    def test_system_pastes(self, tree, monkeypatch):
+        """The C library pastes names in its headers, and is not refused for it; another header is."""
+        pastes = "#define CONCAT(a, b) a##b\n#define ASKED(a) CONCAT(__has, a)\n"
+        root = tree(system__a_h=pastes, one__b_h=pastes)
+        monkeypatch.setattr(headers, "_SYSTEM", (str(root / "system"),))
+        assert names(self.SOURCE, root / "one") == ["header a.h"] * 2
+        with pytest.raises(UnknownInput, match=r"b\.h"):
+            names('#include "b.h"', root / "one")
+
 
 class TestMemo:
     """A long source is scanned once: later runs ask its questions again."""

@@ -9,7 +9,7 @@ import pytest
 
 import kcl
 from kcl import drivers
-from kcl.build.program_key import may_read
+from kcl.build.program_key import first_kernel, may_read
 from kcl.build.stage import Build
 from kcl.code import ProgramText
 
@@ -182,3 +182,18 @@ def test_may_read(source):
 def test_reads_nothing(source):
     """A source without any of them reads nothing, whatever escapes its texts have."""
     assert not may_read(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("__kernel void a(", "a"),
+        ("kernel\nvoid b()", "b"),
+        ("mykernel void c() kernel void d(", "d"),
+        ("x__kernel void e()", ""),
+        ("kernel __attribute__((reqd_work_group_size(1, 1, 1))) void f(", "f"),
+    ],
+)
+def test_first_kernel(source, name):
+    """A kernel is found by its word alone, with underscores or without."""
+    assert first_kernel(source) == name
