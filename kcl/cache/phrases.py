@@ -170,6 +170,14 @@ def _header(name: str, difference: Difference, _about: About) -> str:
     return f"header {name} changed"
 
 
+def _features(_rest: str, difference: Difference, _about: About) -> str:
+    before, after = ((text or "").split() for text in difference[1:])
+    what = "CPU features" if difference.name.startswith("cpu") else difference.name
+    changes = [f"{word} added" for word in after if word not in before]
+    changes += [f"{word} removed" for word in before if word not in after]
+    return f"device: {what}: {cut(', '.join(changes), WIDTH) or 'another order'}"
+
+
 def _source(_rest: str, _difference: Difference, about: About) -> str:
     """Name the thing behind the digest: in the key of a recipe, a whole kcl.Source."""
     return "OpenCL C changed" if about.binary else "OpenCL C, declarations or build options changed"
@@ -199,10 +207,10 @@ _WHOLE: dict[str, str | Writer] = {
     "device version": "device: version",
     "driver": "device: driver",
     "OpenCL C": "device: language",
-    "extensions": "device: extensions",
+    "extensions": _features,
     "address bits": "device: address width",
     "driver library": "device: build of the driver's library",
-    "cpu features": "device: CPU features",
+    "cpu features": _features,
     "(order)": "order of the parts",
 }
 

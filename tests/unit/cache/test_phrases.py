@@ -97,8 +97,8 @@ class TestSentences:
             ("device", "A100", "H100", "device: A100 -> H100"),
             ("platform version", "OpenCL 2.0", "OpenCL 3.0", "platform: version OpenCL 2.0 -> OpenCL 3.0"),
             ("driver library", "ab12", "cd34", "device: build of the driver's library ab12 -> cd34"),
-            ("cpu features", "avx sse", "avx avx512f", "device: CPU features avx sse -> avx avx512f"),
-            ("extensions", "cl_a", "cl_a cl_b", "device: extensions cl_a -> cl_a cl_b"),
+            ("cpu features", "avx sse", "avx avx512f", "device: CPU features: avx512f added, sse removed"),
+            ("extensions", "cl_a", "cl_a cl_b", "device: extensions: cl_b added"),
             ("variable POCL_EXTRA_BUILD_FLAGS", None, "-O0", "variable POCL_EXTRA_BUILD_FLAGS is new: -O0"),
         ],
     )
