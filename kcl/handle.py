@@ -185,7 +185,7 @@ class Kernel:
             return self._asked(context_or_queue, arguments, lead).code.text.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
-        """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`.
+        """Return the key in each layer for the first device, None if it is unknown; arguments as for `prepare`.
 
         >>> one, other = doubled(factor=2).key(context), doubled(factor=3).key(context)
         >>> [difference.name for difference in one["binary"].diff(other["binary"])]
@@ -221,7 +221,7 @@ class Kernel:
         return "\n".join(said)
 
     def is_stored(self) -> bool:
-        """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
+        """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
 
         >>> doubled().is_stored()
         False
@@ -323,7 +323,7 @@ class Kernel:
         allocator: Any = None,
         wait_for: Any = None,
     ) -> Exception | None:
-        """Return the error of a call in the user's terms, None where the error itself is clear."""
+        """Return the error of a call in the user's terms, None if the error itself is clear."""
         from kcl.launch import refusals
 
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
@@ -401,7 +401,7 @@ def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments
 
 
 def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:
-    """Tell whether both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
+    """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
     look = find(kernel._line.generate, CallValues(arguments))
     if look.outcome != "hit":
         return False

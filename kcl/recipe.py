@@ -181,7 +181,7 @@ class _LazyModule(ModuleType):
 
 
 def lazy(name: str) -> ModuleType:
-    """Return the module `name` without importing it before it is used; itself, where it is imported already.
+    """Return the module `name` without importing it before it is used; itself, if it is imported already.
 
     For loopy it returns the face that records what recipes ask of loopy.
 
@@ -226,7 +226,7 @@ def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _has_queue(values: Iterable[Any]) -> bool:
-    """Tell whether a queue, which is meant for the kernel, is among the parameters of a recipe."""
+    """Return True if a queue, which is meant for the kernel, is among the parameters of a recipe."""
     import pyopencl as cl
 
     return any(isinstance(value, cl.CommandQueue) for value in values)

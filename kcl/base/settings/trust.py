@@ -37,7 +37,7 @@ _NETWORK = frozenset(
 
 
 def check(path: str) -> bool:
-    """Raise `UnusableDirectory` unless only I (and root) can write below the directory; tell whether it exists.
+    """Raise `UnusableDirectory` unless only I (and root) can write below the directory; return True if it exists.
 
     For a missing directory the existing ancestors are checked: check again once the directory is made.
     """
@@ -71,7 +71,7 @@ def make_directory(path: str) -> None:
 def make_trusted(path: str) -> None:
     """Make a missing directory, and check it before and after; raise `UnusableDirectory` or `OSError`.
 
-    Raises `PermissionError` where root would write into the home of another user, even for an existing directory.
+    Raises `PermissionError` if root would write into the home of another user, even for an existing directory.
     """
     check_writer(path)
     if not check(path):
@@ -222,7 +222,7 @@ def _is_shared(status: os.stat_result) -> bool:
 
 
 def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
-    """Check one directory on the way; tell whether every user can make files in it."""
+    """Check one directory on the way; return True if every user can make files in it."""
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableDirectory(f"{place} is not a directory; remove it, or {_ELSEWHERE}")
     _check_owner(place, status, owners, shared)
@@ -256,7 +256,7 @@ def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
 
 
 def is_private_group(gid: int, owner: int) -> bool:
-    """Tell whether a group has one user only: the owner of the directory, or me."""
+    """Return True if a group has one user only: the owner of the directory, or me."""
     return any(_is_group_of(gid, uid) for uid in (owner, os.geteuid()))
 
 
