@@ -19,7 +19,7 @@ from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
 from kcl.record import unmade
-from kcl.record.declarations import NOTHING, Declarations, RecipeCall
+from kcl.record.declarations import RecipeCall
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
@@ -61,15 +61,6 @@ class Kernel:
     """
 
     def __init__(
-        self,
-        name: str,
-        function: Callable[..., object],
-        arguments: dict[str, Any],
-        declared: Declarations = NOTHING,
-    ) -> None:
-        self._begin(origin_of(RecipeCall(name, function, arguments, declared)), arguments, function)
-
-    def _begin(
         self,
         origin: Origin,
         parameters: dict[str, Any],
@@ -411,9 +402,7 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
 
 def kernel_of(origin: Origin, holder: cl.Context | cl.CommandQueue) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
-    made = Kernel.__new__(Kernel)
-    made._begin(origin, {}, context=handle_of(holder))
-    return made
+    return Kernel(origin, {}, context=handle_of(holder))
 
 
 def serves(kernel: Kernel, holder: cl.Context | cl.CommandQueue) -> bool:

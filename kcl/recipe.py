@@ -14,7 +14,7 @@ import kcl.loopy  # noqa: F401  # from now on recipes that import loopy get its 
 from kcl.base import events
 from kcl.errors import meant
 from kcl.record import imports
-from kcl.record.declarations import NOTHING, Declarations, below, declare
+from kcl.record.declarations import NOTHING, Declarations, RecipeCall, below, declare
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -73,13 +73,14 @@ class Recipe(Generic[P]):
         Raises TypeError for parameters that the function does not take, and for a queue; a recipe that asks for the
         device takes that, or a context.
         """
-        from kcl.handle import Kernel
+        from kcl.handle import Kernel, origin_of
 
         arguments = _bind(self.function, args, kwargs)
         if _has_queue(arguments.values()):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
-        return Kernel(self.function.__name__, self.function, copied, self.declared)
+        task = RecipeCall(self.function.__name__, self.function, copied, self.declared)
+        return Kernel(origin_of(task), copied, self.function)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
