@@ -19,7 +19,7 @@ from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
 from kcl.record import unmade
-from kcl.record.declarations import NOTHING, Declarations, RecipeCall
+from kcl.record.declarations import RecipeCall
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
@@ -62,22 +62,6 @@ class Kernel:
 
     def __init__(
         self,
-        name: str,
-        function: Callable[..., object],
-        arguments: dict[str, Any],
-        declared: Declarations = NOTHING,
-    ) -> None:
-        self._begin(origin_of(RecipeCall(name, function, arguments, declared)), arguments, function)
-
-    @classmethod
-    def of_call(cls, call: RecipeCall) -> Kernel:
-        """Return the kernel of a recipe that is given sizes."""
-        made = cls.__new__(cls)
-        made._begin(origin_of(call), call.arguments, call.function)
-        return made
-
-    def _begin(
-        self,
         origin: Origin,
         parameters: dict[str, Any],
         function: Callable[..., object] | None = None,
@@ -87,6 +71,11 @@ class Kernel:
         self._function = function
         self._parameters = parameters
         self._line = Line(origin, function, context)
+
+    @classmethod
+    def of_call(cls, call: RecipeCall) -> Kernel:
+        """Return the kernel of a recipe with its parameters."""
+        return cls(origin_of(call), call.arguments, call.function)
 
     def __call__(
         self,
@@ -192,7 +181,7 @@ class Kernel:
             return self._asked(context_or_queue, arguments, lead).code.text.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
-        """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`.
+        """Return the key in each layer for the first device, None if it is unknown; arguments as for `prepare`.
 
         >>> one, other = doubled(factor=2).key(context), doubled(factor=3).key(context)
         >>> [difference.name for difference in one["binary"].diff(other["binary"])]
@@ -248,7 +237,7 @@ class Kernel:
         return self._line.open is not None
 
     def is_stored(self) -> bool:
-        """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
+        """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
 
         >>> doubled().is_stored()
         False
@@ -343,7 +332,7 @@ class Kernel:
             advice.on_slow_recipe(self.name, generate.own_seconds)
 
     def _refused(self, error: Exception, arguments: Mapping[str, Any], queue: Any) -> Exception | None:
-        """Return the error of a call in the user's terms, None where the error itself is clear."""
+        """Return the error of a call in the user's terms, None if the error itself is clear."""
         from kcl.launch import refusals
 
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
@@ -417,7 +406,7 @@ def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments
 
 
 def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:
-    """Tell whether both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
+    """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
     look = find(kernel._line.generate, CallValues(arguments))
     if look.outcome != "hit":
         return False
@@ -427,9 +416,7 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
 
 def kernel_of(origin: Origin, holder: cl.Context | cl.CommandQueue) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
-    made = Kernel.__new__(Kernel)
-    made._begin(origin, {}, context=handle_of(holder))
-    return made
+    return Kernel(origin, {}, context=handle_of(holder))
 
 
 def serves(kernel: Kernel, holder: cl.Context | cl.CommandQueue) -> bool:

@@ -112,7 +112,7 @@ class Line:
         self._lock = threading.RLock()
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
-        """Return the launcher for arguments of these dtypes, this queue and this thread; None where none is bound."""
+        """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
         ready = self.ready.get(tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()]))
         bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None

@@ -86,10 +86,10 @@ class Recipe(Generic[P]):
         if _has_queue(arguments.values()):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
+        call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
         if self.sizes:
-            call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
             return sized.SizedKernel(call, self.sizes, Kernel)  # type: ignore[return-value]  # it is called as a Kernel is
-        return Kernel(self.function.__name__, self.function, copied, self.declared)
+        return Kernel.of_call(call)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
@@ -203,7 +203,7 @@ class _LazyModule(ModuleType):
 
 
 def lazy(name: str) -> ModuleType:
-    """Return the module `name` without importing it before it is used; itself, where it is imported already.
+    """Return the module `name` without importing it before it is used; itself, if it is imported already.
 
     For loopy it returns the face that records what recipes ask of loopy.
 
@@ -248,7 +248,7 @@ def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _has_queue(values: Iterable[Any]) -> bool:
-    """Tell whether a queue, which is meant for the kernel, is among the parameters of a recipe."""
+    """Return True if a queue, which is meant for the kernel, is among the parameters of a recipe."""
     import pyopencl as cl
 
     return any(isinstance(value, cl.CommandQueue) for value in values)

@@ -26,8 +26,8 @@ class Event(NamedTuple):
     Made by the look-up; ends in hooks, counters and the journal.
 
     `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
-    `bytes` is the size of the entry that was read or published, 0 where there is none. `saved` is by how many seconds
-    a hit was faster than what it spared, as the entry has recorded that; 0 where it was slower.
+    `bytes` is the size of the entry that was read or published, 0 if there is none. `saved` is by how many seconds
+    a hit was faster than what it spared, as the entry has recorded that; 0 if it was slower.
 
     >>> seen = []
     >>> remove = kcl.add_hook(seen.append)
@@ -66,7 +66,7 @@ class MissNote(NamedTuple):
     """A look-up that was no hit, its time, and its key, where the key is known.
 
     `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
-    the texts of the recipe's parameters, None where they are unknown.
+    the texts of the recipe's parameters, None if they are unknown.
     """
 
     time: float
@@ -284,7 +284,7 @@ def stats(reset: bool = False) -> dict[str, dict[str, float]]:
 
 
 def asked() -> bool:
-    """Tell whether this process had a look-up."""
+    """Return True if this process had a look-up."""
     return bool(_state().counters)
 
 

@@ -5,7 +5,7 @@ records their calls at its functions. Libraries have loopy itself, and their uni
 its content as it is launched, through `unit(queue, ...)` or an executor of loopy's own.
 
 With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
-are launched in the same way, also where the integrations are not installed: the binary layer goes on.
+are launched in the same way, also if the integrations are not installed: the binary layer goes on.
 """
 
 from __future__ import annotations

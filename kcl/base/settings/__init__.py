@@ -36,7 +36,7 @@ _LAUNCHERS = (
 
 
 def is_terminal() -> bool:
-    """Tell whether stderr is a terminal."""
+    """Return True if stderr is a terminal."""
     try:
         return sys.stderr is not None and sys.stderr.isatty()
     except ValueError:  # stderr is closed
@@ -406,7 +406,7 @@ def home() -> str:
 
 
 def names_cache_home() -> bool:
-    """Tell whether the environment or the list of users names a place for caches, as `platformdirs` requires."""
+    """Return True if the environment or the list of users names a place for caches, as `platformdirs` requires."""
     return os.path.isabs(os.environ.get("XDG_CACHE_HOME", "").strip()) or os.path.isabs(os.path.expanduser("~"))
 
 

@@ -81,7 +81,7 @@ def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> Non
 
 
 def is_chosen() -> bool:
-    """Tell whether `cache_dir` was called."""
+    """Return True if `cache_dir` was called."""
     return bool(_state().chosen)
 
 

@@ -37,9 +37,9 @@ _NETWORK = frozenset(
 
 
 def check(path: str, others: frozenset[int] = frozenset()) -> bool:
-    """Raise `UnusableDirectory` unless only I, root and `others` can write below the directory; tell whether it exists.
+    """Raise `UnusableDirectory` unless only I, root and `others` can write below the directory.
 
-    For a missing directory the existing ancestors are checked: check again once the directory is made.
+    Returns True if the directory exists. For a missing directory the existing ancestors are checked: check again once the directory is made.
     """
     if sys.platform == "win32":  # owner and mode bits do not tell the writers there
         return os.path.isdir(path)
@@ -78,7 +78,7 @@ def make_directory(path: str, mode: int = 0o700) -> None:
 def make_trusted(path: str, mode: int = 0o700) -> None:
     """Make a missing directory, and check it before and after; raise `UnusableDirectory` or `OSError`.
 
-    Raises `PermissionError` where root would write into the home of another user, even for an existing directory.
+    Raises `PermissionError` if root would write into the home of another user, even for an existing directory.
     """
     check_writer(path)
     if not check(path):
@@ -230,7 +230,7 @@ def _is_shared(status: os.stat_result) -> bool:
 
 
 def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
-    """Check one directory on the way; tell whether every user can make files in it."""
+    """Check one directory on the way; return True if every user can make files in it."""
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableDirectory(f"{place} is not a directory; remove it, or {ELSEWHERE}")
     _check_owner(place, status, owners, shared)
@@ -264,7 +264,7 @@ def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
 
 
 def is_private_group(gid: int, owner: int) -> bool:
-    """Tell whether a group has one user only: the owner of the directory, or me."""
+    """Return True if a group has one user only: the owner of the directory, or me."""
     return any(_is_group_of(gid, uid) for uid in (owner, os.geteuid()))
 
 
