@@ -31,7 +31,7 @@ PART = "record.json"
 
 _CALL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\bcall ([1-9][0-9]*)\b""", re.DOTALL)
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: the things to which it leads
-_SHORT = 60  # characters: shorter values are shown whole
+_SHORT = 60  # characters: two shorter texts are shown whole
 _SHOWN = 8  # lines of a diff
 _WIDTH = 110  # of a line
 _BEFORE = 40  # characters of a long line before the first that differs
@@ -221,7 +221,7 @@ def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list
     one, other = (_REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new)))
     if one == other:
         return led if led or _of_other_python(before, after) else [" changed"], []
-    ours, theirs = (_elements(one), _elements(other)) if max(len(one), len(other)) > _SHORT else (None, None)
+    ours, theirs = (_elements(one), _elements(other)) if len(one) + len(other) > _SHORT else (None, None)
     if ours is not None and theirs is not None:
         lines = _changed_lines(ours, theirs, 0)
         return [" changed" if lines else ": the same lines, written in another way", *led], lines
