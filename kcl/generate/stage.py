@@ -60,17 +60,6 @@ class RowSlot(NamedTuple):
         return self.key.digest
 
 
-class NewRow(NamedTuple):
-    """A row that was stored now. A later explanation of a miss of the same recipe needs it."""
-
-    recipe: str
-    kernel: str
-    parameters: list[tuple[str, str]]
-    places: list[str]
-    texts: Mapping[str, str]
-    record: Mapping[str, Any]
-
-
 class Generate(Stage[CallValues]):
     """The stage of one Kernel, with the facts known so far. Thread-safe.
 
@@ -82,7 +71,6 @@ class Generate(Stage[CallValues]):
 
     def __init__(self, origin: Origin) -> None:
         self.base: OpenArguments | None = None
-        self.stored: NewRow | None = None  # by the last look-up, until a caller takes it
         self._origin = origin
         self._lock = threading.RLock()
         self._unknown = ""
@@ -332,19 +320,7 @@ class Generate(Stage[CallValues]):
         if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
             proofs.write()
-            evidence = self._origin.place()
-            key, entries = rows.entries(self._key, evidence, self.base, code, used, unit, seconds)
-            if self._origin.recipe and evidence.record is not None:
-                places = [self._key.digest, key.digest, *([unit.digest] if unit else [])]
-                self.stored = NewRow(
-                    self._origin.recipe,
-                    self._origin.name,
-                    evidence.parameters,
-                    list(dict.fromkeys(places)),
-                    evidence.texts,
-                    evidence.record,
-                )
-            return key, entries
+            return rows.entries(self._key, self._origin.place(), self.base, code, used, unit, seconds)
         if reused or unit is None:
             return None, []
         return None, [rows.unit_entry(unit, code, seconds)]

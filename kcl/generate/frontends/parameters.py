@@ -6,7 +6,6 @@ of OpenCL C. An argument is not refused where a macro may stand for a list or a 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_INCLUDE = re.compile(r'#\s*include\s*(?:["<]([^">\n]+)[">])?')
-_DIRECTORY = re.compile(r"-I\s*(\S+)")
 _SPACES = ("global", "constant", "local", "private")
 _QUALIFIERS = frozenset((*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict"))
 _SIGNS = ("signed", "unsigned")
@@ -164,27 +161,7 @@ def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
 
 
 def _may_differ(source: Source, words: list[str]) -> bool:
-    """Tell whether a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
-    texts = _with_headers(source)
-    options = " ".join(source.build_options)
-    defines = [rf"#\s*define\s+{word}\b|\btypedef\b[^;]*\b{word}\s*;" for word in words]
-    if texts is None or any(re.search(rf"-D\s*{word}\b", options) for word in words):
-        return True
-    return any(re.search(pattern, text) for pattern in defines for text in texts)
-
-
-def _with_headers(source: Source) -> list[str] | None:
-    """Return the text and those of its headers, without comments; None where a header is not found."""
-    folders = [*_DIRECTORY.findall(" ".join(source.build_options)), *source.include_dirs]
-    texts, read = [_COMMENT.sub(" ", source.code)], set()
-    for text in texts:  # the loop appends to it
-        for name in _INCLUDE.findall(text):
-            paths = [os.path.join(folder, name) for folder in folders if name]
-            path = next(filter(os.path.isfile, paths), None)
-            if path is None:
-                return None
-            if path not in read:
-                read.add(path)
-                with open(path, encoding="utf-8", errors="replace") as stream:
-                    texts.append(_COMMENT.sub(" ", stream.read()))
-    return texts
+    """Return True if a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
+    text, named = _COMMENT.sub(" ", source.code), "|".join(words)
+    defines = rf"#\s*include|#\s*define\s+({named})\b|\btypedef\b[^;]*\b({named})\s*;"
+    return bool(re.search(defines, text) or re.search(rf"-D\s*({named})\b", " ".join(source.build_options)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -238,20 +239,20 @@ def lines(found: Iterable[Miss]) -> list[str]:
     """Write look-ups and their explanations as lines for the user.
 
     The kernels of one file change together. So look-ups of one layer with the same explanation stand together, with the
-    explanation below them once. The earlier entry of each then stands beside it.
+    explanation below them once. The earlier entry of each then stands beside it. Equal lines of ranks are one line.
     """
     alike: dict[tuple[str, str, tuple[str, ...]], list[Miss]] = {}
     for one in found:
-        behind = 2 if one.nearest and one.changes else 1  # the title, and the earlier entry
-        alike.setdefault((one.layer, one.outcome, one.words[behind:]), []).append(one)
+        start = 2 if one.nearest and one.changes else 1  # the title, and the earlier entry
+        alike.setdefault((one.layer, one.outcome, one.words[start:]), []).append(one)
     said: list[str] = []
     for (_layer, _outcome, words), group in alike.items():
-        heads = [one.words[: len(one.words) - len(words)] for one in group]
-        if len({head[1:] for head in heads}) == 1:
-            said += [*(head[0] for head in heads), *heads[0][1:]]
-        else:
-            said += ["; ".join(line.strip() for line in head) for head in heads]
-        said += words
+        heads = Counter([one.words[: len(one.words) - len(words)] for one in group])
+        behind = {head[1:] for head in heads}
+        for head, count in heads.items():
+            line = head[0] if len(behind) == 1 else "; ".join(map(str.strip, head))
+            said.append(line + (f" x{count}" if count > 1 else ""))
+        said += [*(next(iter(behind)) if len(behind) == 1 else ()), *words]
     return said
 
 

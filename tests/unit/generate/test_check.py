@@ -146,14 +146,14 @@ def other_code(entry):
     """Exchange the code object of an invoker for that of another text."""
     if "invoker.code" not in entry.parts:
         return False
-    text = entry.parts["invoker.py"].replace(b"_kcl_device = False", b"_kcl_device = True")
+    text = entry.parts["invoker.py"].replace(b"wait_for = []", b"wait_for = list()")
     entry.parts["invoker.code"] = marshal.dumps(compile(text, "<kcl invoker of add>", "exec"))
     return True
 
 
 TAMPERED = {
     "OpenCL C": replaced("source.cl", b"+= a", b"-= a"),
-    "invoker": replaced("invoker.py", b"_kcl_device = False", b"_kcl_device = False  # another"),
+    "invoker": replaced("invoker.py", b"wait_for = []", b"wait_for = list()"),
     "invoker's code object": other_code,
     "arguments": described("arguments", [["x", "Array", "<f4", True]]),
     "structure dtypes": described("dtypes", [["nothing", "<f4"]]),
