@@ -75,12 +75,14 @@ class Miss(NamedTuple):
 class Shelf:
     """The entries of a layer, with their texts, which are read on request; those that a helper still writes count, too.
 
-    `made` tells when digests were missed first.
+    `made` tells when digests were missed first, `removed` by what digests were removed, and when.
     """
 
-    def __init__(self, layer: str, made: Mapping[str, float] = {}) -> None:
+    def __init__(
+        self, layer: str, made: Mapping[str, float] = {}, removed: Mapping[str, tuple[str, float]] = {}
+    ) -> None:
         self.entries = list(inventory.entries(layer, all_rows=True))
-        self.made = made
+        self.made, self.removed = made, removed
         self._read: dict[str, Texts] = {}
         there = {one.digest for one in self.entries}
         for job in _pending() if layer == settings.BINARY else ():
@@ -99,6 +101,10 @@ class Shelf:
         own = self.entry_of(key)
         if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
             return Explanation(None, (_BEING_WRITTEN,))
+        reason, gone = self.removed.get(key.digest, ("", _NEVER))
+        if gone < moment:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
+            return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
         known = [one for one in self.entries if one.digest != key.digest and self._written(one) < moment]
         of_kernel = [one for one in known if one.kernel == kernel]
         others = [one for one in known if one.kernel != kernel]

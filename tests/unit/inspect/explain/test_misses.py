@@ -56,6 +56,16 @@ def test_now():
     assert misses.now("binary", "other", NEW, Texts()) == ["first time seen"]
 
 
+def test_removed():
+    """A miss of an entry that was removed says by what, and when; the nearest entry is no cause."""
+    stored(OLD)
+    now = time.time()
+    removed = Shelf("binary", {}, {NEW.digest: ("kcl gc", now - 60)})
+    (said,) = in_words(removed.explain("add", NEW, Texts(), now, now))
+    assert said.startswith("removed by kcl gc, ")
+    assert removed.explain("add", NEW, Texts(), now - 90, now - 90).nearest.key == OLD
+
+
 class TestPending:
     """A helper of PoCL's still writes an entry: its job holds all but the binary."""
 
