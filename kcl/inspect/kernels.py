@@ -31,7 +31,6 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss, RunRecord
 from kcl.inspect.history.records import COUNTERS, DIGITS
 from kcl.inspect.inventory import ListedEntry
-from kcl.record.evidence import PARAMETER
 
 HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _MACRO = re.compile(r"-D *(\S+)")
@@ -59,7 +58,7 @@ class LookSummary(NamedTuple):
 
 
 class KernelEntry(NamedTuple):
-    """The cached entry of a look-up, with a digest of its OpenCL C and macros."""
+    """The cached entry of a look-up, with a name for its OpenCL C and macros."""
 
     summary: ListedEntry
     entry: Entry
@@ -161,32 +160,17 @@ class Entries:
             self._known[start] = None
             with suppress(KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error):
                 listed = self._listed[start]
-                entry = inventory.read(listed.layer, listed.address)
-                self._known[start] = KernelEntry(listed, entry, _source(entry), self._parameters(entry), _dtypes(entry))
+                recipe, entry = listed.recipe, inventory.read(listed.layer, listed.address)
+                parameters = {name: of_value(text) for name, text in recipe.parameters.items()}
+                dtypes = {name: dtype(text) for name, text in recipe.dtypes.items()}
+                self._known[start] = KernelEntry(listed, entry, _source(entry), parameters, dtypes)
         return self._known[start]
-
-    def _parameters(self, entry: Entry) -> dict[str, str]:
-        """Return the parameters of a recipe, from the row of its code or from the base row before it."""
-        named: Iterable[Sequence[str]] = entry.key.parts
-        if "record.json" in entry.parts:
-            named = json.loads(entry.parts["record.json"].decode("utf-8", "surrogatepass"))["beside"]
-        elif bases := inventory.led_by(entry.key)[1:]:
-            base = self.get(bases[0])
-            if base is not None:
-                return dict(base.parameters)
-        return {name.removeprefix(PARAMETER): of_value(text) for name, text in named if name.startswith(PARAMETER)}
 
 
 def _source(entry: Entry) -> str:
     """Name the OpenCL C with the macros in the build options: the two tell programs apart."""
     options = " ".join([option for option in entry.metadata.get("options", ()) if isinstance(option, str)])
     return f"{entry.metadata.get('program', '')} {sorted(_MACRO.findall(options))}"
-
-
-def _dtypes(entry: Entry) -> dict[str, str]:
-    known = {**(entry.metadata.get("inferred") or {}), **(entry.metadata.get("chosen") or {})}
-    listed = [(name, text) for name, _kind, text, _required in entry.metadata.get("arguments", ())]
-    return {name: dtype(known.get(name) or text) for name, text in listed}
 
 
 def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
