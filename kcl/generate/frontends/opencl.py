@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kcl.base.dtypes import dtype_from, layout_of
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError
-from kcl.generate.frontends import OpenArguments
+from kcl.generate.frontends import Result
 from kcl.generate.frontends.source import IMAGES, LAUNCH, Array, Image, Local, Sampler, Scalar, Source, dtype_of
 
 if TYPE_CHECKING:
@@ -28,46 +28,32 @@ def accept(result: object, _recipe: str) -> SourceResult | None:
     return SourceResult(result) if isinstance(result, Source) else None
 
 
-class SourceResult:
-    """A Source held by its front end: every dtype is declared, so no argument is open."""
+class SourceResult(Result):
+    """A Source held by its front end: every dtype is declared, so no argument is open.
+
+    A missing array is reported when the kernel is launched.
+    """
 
     front_end = "opencl"
-    volatile = ""
-    packed: dict[str, list[tuple[Any, str]]] = {}  # noqa: RUF012
 
     def __init__(self, source: Source) -> None:
         self._source = source
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The build options, the include directories among them."""
-        source = self._source
-        return (*source.build_options, *(f"-I{directory}" for directory in source.include_dirs))
-
-    def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
-        """Return that no argument is open."""
-        # No array is needed to find the code: a missing array is reported when the kernel is launched.
-        return OpenArguments((), (), (), {})
+        self.options: tuple[str, ...] = (
+            *source.build_options,
+            *(f"-I{directory}" for directory in source.include_dirs),
+        )
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The declared arguments."""
         return tuple([_known(argument) for argument in self._source.arguments])
 
-    def refuse(self, _given: Mapping[str, Any]) -> None:
-        """Leave all arguments to the invoker."""
-
-    def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
-        """Return True: no dtype makes a difference."""
-        return True
-
     def identity(self) -> str:
         """Return the SHA-256 over all declarations and the source."""
         return self._digest(self._source.include_dirs)
 
-    @property
     def digest(self) -> str:
-        """The SHA-256 over the same without the include directories: the program key has their content."""
+        """Return the SHA-256 over the same without the include directories: the program key has their content."""
         return self._digest(())
 
     def _digest(self, include_dirs: tuple[str, ...]) -> str:
@@ -75,10 +61,6 @@ class SourceResult:
         arguments = [(type(argument).__name__, *_fields(argument)) for argument in source.arguments]
         beside = (source.entry, source.global_size, source.local_size, source.build_options, include_dirs)
         return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
-
-    def state(self) -> str:
-        """Return an empty text: nothing of the user's runs."""
-        return ""
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""

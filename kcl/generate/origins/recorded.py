@@ -144,7 +144,7 @@ class RecordedOrigin:
             parts.append(Part("entry point", self._entry))
         record = unmade.record_of(self._value)
         if not self._row.uses_loopy:
-            return [*beside.parts(False), *parts, Part("source", self._accepted().digest)]
+            return [*beside.parts(False), *parts, Part("source", self._accepted().digest())]
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
             return [*parts, *beside.state(moment, record.counts(moment.structures)), Part("record", record.digest)]

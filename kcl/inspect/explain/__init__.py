@@ -9,7 +9,7 @@ equals the youngest entry is taken. Listings and texts come from the entries the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kcl.base.text.layout import alike
@@ -123,10 +123,11 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         calls = listings.differences(before.listing, texts.listing)
     differences = [one for one in earlier.key.diff(key) if not (calls or facts) or one.name not in _CONTENT]
     differences += [one for one in facts if one.name not in _names(differences)]
-    differences = _without_echoes(differences, before, texts)
+    differences = _without_echoes(differences, diffs)
     formats = [one for one in differences if one.name in _FORMATS]
     if formats:
-        differences = [one for one in differences if one not in formats and _is_sure(one, before, texts)]
+        # Another kcl may name other parts, and may compute another digest of the same thing.
+        differences = [one for one in differences if one not in formats and _is_sure(one, diffs)]
     about = _about(key, before, texts, differences)
     differences.sort(key=lambda one: one.name != about.recipe)
     rest = [name for name in diffs if name not in _names(differences)] if calls else []
@@ -147,17 +148,6 @@ def _facts(before: Texts, texts: Texts) -> list[Difference]:
     """Return the facts beside the calls that differ."""
     one, other = before.listing, texts.listing
     return [] if one is None or other is None else listings.beside(one, other)
-
-
-def _is_sure(one: Difference, before: Texts, texts: Texts) -> bool:
-    """Return True if a part differs for another reason than a different version of kcl.
-
-    Another kcl may name other parts, and may compute another digest of the same thing.
-    """
-    sides = before.sources.get(one.name), texts.sources.get(one.name)
-    if None not in sides:
-        return sides[0] != sides[1]
-    return not one.name.startswith(_CODE) and telling(one.before) and telling(one.after)
 
 
 def texts_in(parts: Mapping[str, bytes]) -> Texts:
@@ -208,7 +198,12 @@ def _line(name: str, before: Texts, texts: Texts) -> int:
     return origin.line + alike(one.splitlines(), other.splitlines())
 
 
-def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) -> list[Difference]:
+def _is_sure(one: Difference, diffs: Container[str]) -> bool:
+    """Return True if the text of a part differs, or its value: a digest says nothing."""
+    return one.name in diffs or (not one.name.startswith(_CODE) and telling(one.before) and telling(one.after))
+
+
+def _without_echoes(differences: list[Difference], diffs: Container[str]) -> list[Difference]:
     """Leave out the differences that follow from another one.
 
     Another device has another driver. Another Python compiles code to another digest: its text may be the same.
@@ -216,10 +211,5 @@ def _without_echoes(differences: list[Difference], before: Texts, texts: Texts) 
     names = _names(differences)
     if names & {"platform", "device"}:
         differences = [one for one in differences if one.name not in _FOLLOWING]
-    if "python" not in names:
-        return differences
-    return [
-        one
-        for one in differences
-        if not one.name.startswith(_CODE) or before.sources.get(one.name) != texts.sources.get(one.name)
-    ]
+    is_other_python = "python" in names
+    return [one for one in differences if not (is_other_python and one.name.startswith(_CODE)) or one.name in diffs]
