@@ -94,8 +94,7 @@ def of(record: Mapping[str, Any]) -> Listing:
     beside = {str(name): str(text) for name, text in record.get("beside", ())}
     contents = Counter(beside.items())
     for number, call in enumerate(record["calls"], 1):
-        called = {index: "it" if index == before else name for index, name in enumerate(names)}
-        arguments = tuple((str(name), _referring(str(text), called)) for name, text in call["arguments"])
+        arguments = tuple((str(name), _referring(str(text), names, before)) for name, text in call["arguments"])
         given = dict(arguments)
         if call["function"] == "kcl.Source":
             beside["options"] = " ".join(ast.literal_eval(given.get("build_options", "()")))
@@ -113,11 +112,12 @@ def of(record: Mapping[str, Any]) -> Listing:
     return Listing(tuple(calls), beside, reached, dict(record.get("shown", {})), contents)
 
 
-def _referring(text: str, names: Mapping[int, str]) -> str:
-    """Name the calls to which an argument refers; quoted text refers to none."""
+def _referring(text: str, names: Sequence[str], before: int) -> str:
+    """Name the calls to which an argument refers, that of index `before` as `it`; quoted text refers to none."""
 
     def named(match: re.Match[str]) -> str:
-        return names.get(int(match[1]) - 1, match[0]) if match[1] else match[0]
+        index = int(match[1]) - 1 if match[1] else len(names)
+        return match[0] if index >= len(names) else "it" if index == before else names[index]
 
     return _CALL.sub(named, text) if "call " in text else text
 
@@ -234,7 +234,8 @@ def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list
 def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     """Say how the objects of an argument differ in the things they lead to; leave out the facts beside the calls."""
     told = {one.name for one in beside(before, after)}
-    pairs = zip(_REACHED.findall(old), _REACHED.findall(new), strict=False)
+    ours, theirs = _REACHED.findall(old), _REACHED.findall(new)
+    pairs = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
     known = [(before.reached.get(one), after.reached.get(two)) for one, two in pairs]
     found = [part for one, two in known if one and two for part in one.diff(two) if part.name not in told]
     if "python" in told:

@@ -213,22 +213,10 @@ def _miss(missed: JournalMiss, times: int, explanation: Explanation | None) -> M
     often, parameters = f" ({times} times)" if times > 1 else "", _noted(missed)
     title = f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}"
     words = [missed.reason] if explanation is None else in_words(explanation)
-    return Miss(
-        missed.time,
-        missed.driver,
-        missed.pid,
-        missed.layer,
-        missed.kernel,
-        missed.outcome,
-        times,
-        missed.reason,
-        missed.key.digest if missed.key is not None else None,
-        nearest.key.digest if nearest is not None else None,
-        changes,
-        (title, *(f"  {line}" for line in words)),
-        parameters,
-        missed.process,
-    )
+    head = missed.time, missed.driver, missed.pid, missed.layer, missed.kernel, missed.outcome, times, missed.reason
+    key = missed.key.digest if missed.key is not None else None
+    before = nearest.key.digest if nearest is not None else None
+    return Miss(*head, key, before, changes, (title, *(f"  {line}" for line in words)), parameters, missed.process)
 
 
 def in_words(explanation: Explanation) -> list[str]:

@@ -153,6 +153,14 @@ class TestCall:
             "    time.time reads the time",
         ]
 
+    def test_ranks(self):
+        """Equal lines of ranks are one line."""
+        stored(OLD)
+        self.missed("add")
+        (miss,) = kcl.explain()
+        title, *rest = misses.lines([miss] * 4)
+        assert (title, rest) == (f"{miss.words[0]} x4", list(miss.words[1:]))
+
     def test_as_the_command(self):
         """The command prints the same."""
         stored(OLD)
