@@ -84,11 +84,12 @@ class Shelf:
         self.entries = list(inventory.entries(layer, all_rows=True))
         self.made, self.removed = made, removed
         self._read: dict[str, Texts] = {}
-        there = {one.digest for one in self.entries}
+        self._by_digest = {one.digest: one for one in self.entries}
         for job in _pending() if layer == settings.BINARY else ():
-            if job.key.digest not in there:
-                address, about = job.key.digest, {**job.metadata, _PENDING: True}
-                self.entries.append(ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {}))
+            address, about = job.key.digest, {**job.metadata, _PENDING: True}
+            if address not in self._by_digest:
+                self._by_digest[address] = ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {})
+                self.entries.append(self._by_digest[address])
                 self._read[address] = texts_in(job.parts)
 
     def explain(
@@ -105,20 +106,23 @@ class Shelf:
         if gone < moment:
             when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
             return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
-        known = [one for one in self.entries if one.digest != key.digest and self._written(one) < moment]
-        of_kernel = [one for one in known if one.kernel == kernel]
-        others = [one for one in known if one.kernel != kernel]
-        for group in (
-            (of_kernel, others) if program else ()
-        ):  # a program has one entry, under the kernel that asked first
-            paired = [one for one in group if one.program == program]
+
+        def known(is_of_kernel: bool) -> list[ListedEntry]:
+            found = [one for one in self.entries if (one.kernel == kernel) == is_of_kernel]
+            return [one for one in found if one.digest != key.digest and self._written(one) < moment]
+
+        # A program has one entry, under the kernel that asked first.
+        for is_of_kernel in (True, False) if program else ():
+            paired = [one for one in known(is_of_kernel) if one.program == program]
             if paired:
                 return compared(key, texts, map(self._candidate, paired), begun)
-        return compared(key, texts, map(self._candidate, of_kernel), begun, lambda: map(self._candidate, others))
+        return compared(
+            key, texts, map(self._candidate, known(True)), begun, lambda: map(self._candidate, known(False))
+        )
 
     def entry_of(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
-        return next((one for one in self.entries if one.digest == key.digest), None)
+        return self._by_digest.get(key.digest)
 
     def texts(self, key: Key) -> Texts:
         """Return the texts of a key from its own entry; empty if the entry is missing."""
@@ -136,8 +140,7 @@ class Shelf:
     def _texts(self, one: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
         if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
-            led = inventory.led_by(one.key)[1:]
-            one = next((base for base in self.entries if base.digest in led), one)
+            one = next((self._by_digest[led] for led in inventory.led_by(one.key)[1:] if led in self._by_digest), one)
         if one.address not in self._read:
             try:
                 self._read[one.address] = texts_in(inventory.read(one.layer, one.address).parts)
