@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcl.errors import RecipeError
 from kcl.generate.frontends.source import Array, Scalar, Source, dtype_of
@@ -37,15 +37,6 @@ _DTYPES = {
     "ulong": "uint64",
     "double": "float64",
 }
-
-
-class _Misfit(NamedTuple):
-    """An argument whose dtype cannot be that of its parameter, with the words of the parameter's type and its dtype."""
-
-    argument: Array | Scalar
-    parameter: str
-    words: list[str]
-    dtype: np.dtype[Any]
 
 
 def refuse_unlike(source: Source) -> None:
@@ -108,29 +99,27 @@ def _refuse_dtype(source: Source, lists: list[list[str]]) -> None:
     Where the preprocessor chooses between several lists, one that fits is enough.
     """
     misfits = [_misfit(source, parameters) for parameters in lists]
-    first = misfits[0] if misfits else None
-    if first is None or None in misfits or any(one and _may_differ(source, one.words) for one in misfits):
-        return
-    raise RecipeError(
-        f"kcl.Source {source.entry!r}: argument {first.argument.name!r} is declared with the dtype "
-        f"{dtype_of(first.argument)}, and its parameter in the OpenCL C is {' '.join(first.parameter.split())!r}; "
-        f"declare it with np.{first.dtype}"
-    )
+    if misfits and all(misfits):
+        raise RecipeError(f"kcl.Source {source.entry!r}: {misfits[0]}")
 
 
-def _misfit(source: Source, parameters: list[str]) -> _Misfit | None:
-    """Return the first argument whose dtype cannot be that of the parameter in its place; None where all may be."""
+def _misfit(source: Source, parameters: list[str]) -> str:
+    """Say which argument is the first whose dtype cannot be that of the parameter in its place; empty if all may be."""
     if len(parameters) != len(source.arguments):
-        return None
+        return ""
     for argument, parameter in zip(source.arguments, parameters, strict=True):
         if not isinstance(argument, (Array, Scalar)):
             continue  # the dtype of local memory only sets its size
         words = _type_words(parameter, isinstance(argument, Array))
-        dtype = _dtype_of_words(words)
+        dtype, declared = _dtype_of_words(words), dtype_of(argument)
         is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of any content
-        if dtype is not None and not is_raw and _differs(dtype_of(argument), dtype):
-            return _Misfit(argument, parameter, words, dtype)
-    return None
+        if dtype is not None and not is_raw and _differs(declared, dtype) and not _may_differ(source, words):
+            text = " ".join(parameter.split())
+            said = (
+                f"argument {argument.name!r} is declared with the dtype {declared}, and its parameter in the OpenCL C"
+            )
+            return f"{said} is {text!r}; declare it with np.{dtype}"
+    return ""
 
 
 def _type_words(parameter: str, is_pointer: bool) -> list[str]:
