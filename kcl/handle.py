@@ -14,7 +14,7 @@ from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.origins import SLOW
+from kcl.generate import origins
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
@@ -323,13 +323,9 @@ class Kernel:
         return found
 
     def _advise(self, lead: Lead) -> None:
-        """Advise on later hits or a faster run, where the look-up for this lead shows a way."""
-        generate = self._line.generate
-        stored, generate.stored = generate.stored, None
-        if stored is None and lead.events and generate.own_seconds > SLOW:
-            from kcl.generate import advice
-
-            advice.on_slow_recipe(self.name, generate.own_seconds)
+        """Advise to declare a slow recipe pure if its code was in the cache."""
+        if lead.events and lead.events[0].outcome == "hit":
+            origins.advise(self.name, self._line.generate.own_seconds)
 
     def _refused(self, error: Exception, arguments: Mapping[str, Any], queue: Any) -> Exception | None:
         """Return the error of a call in the user's terms, None if the error itself is clear."""

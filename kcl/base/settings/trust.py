@@ -39,7 +39,8 @@ _NETWORK = frozenset(
 def check(path: str, others: frozenset[int] = frozenset()) -> bool:
     """Raise `UnusableDirectory` unless only I, root and `others` can write below the directory.
 
-    Returns True if the directory exists. For a missing directory the existing ancestors are checked: check again once the directory is made.
+    Returns True if the directory exists. For a missing directory the existing ancestors are checked: check again once
+    the directory is made.
     """
     if sys.platform == "win32":  # owner and mode bits do not tell the writers there
         return os.path.isdir(path)

@@ -13,7 +13,7 @@ from kcl.base.dtypes import dtype_text, layout_of
 from kcl.caches import postponed
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.frontends import OpenArguments, leave_out
+from kcl.generate.frontends import OpenArguments, Result, leave_out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ def accept(result: object, recipe: str) -> LoopyResult:
     return LoopyResult(result, recipe)
 
 
-class LoopyResult:
+class LoopyResult(Result):
     """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
 
     front_end = "loopy"
@@ -78,16 +78,6 @@ class LoopyResult:
         if controller is None:
             return {}
         return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
-
-    @property
-    def digest(self) -> str:
-        """The digest of the unit's content."""
-        return self.identity()
-
-    @property
-    def options(self) -> None:
-        """None: the build options belong to the unit, and the code has them."""
-        return None
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
         """Return the arguments without a dtype, and the fewest of them that decide the others.
@@ -178,7 +168,7 @@ class LoopyResult:
         )
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
-        """Tell whether `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
+        """Return True if `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
         inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
         return inferred is not None and all(inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items())
 

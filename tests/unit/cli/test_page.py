@@ -13,7 +13,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
 from kcl.cli.page import assembly_of, coloured, diff, page, source_of
-from kcl.inspect.explain.calls import Change
+from kcl.inspect.explain.listing import Change
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelEntry, KernelRow, LayerContents, LookSummary, Run, last_run

@@ -1,4 +1,4 @@
-"""kcl.generate.advice: a recipe that takes long in a warm run is named once."""
+"""kcl.generate.origins: a recipe that takes long in a warm run is named once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import kcl
-from kcl.generate import advice
+from kcl.generate import origins
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ class TestSlowRecipe:
     def test_named_once(self, said):
         """The warning names the recipe, its time, the cure and the line of the user; it is given once per name."""
         for _ in range(2):
-            advice.on_slow_recipe("expansion", 0.25)
+            origins.advise("expansion", 0.25)
         line = sys._getframe().f_lineno - 1
-        advice.on_slow_recipe("another", 0.06)
+        origins.advise("another", 0.06)
         (text, file, number), (other, _file, _number) = said()
         assert text.startswith("recipe 'expansion' ran for 250 ms")
         assert "@kcl.kernel(pure=True, version='1') skips it" in text
@@ -31,10 +31,10 @@ class TestSlowRecipe:
 
     def test_fast(self, said):
         """A recipe that takes 50 ms or less is not named."""
-        advice.on_slow_recipe("quick", 0.05)
+        origins.advise("quick", 0.05)
         assert not said()
 
     def test_warnings_that_are_errors(self, monkeypatch):
         """Where warnings are errors nothing is raised."""
         monkeypatch.setattr("warnings.filters", [("error", None, Warning, None, 0)])
-        advice.on_slow_recipe("expansion", 0.25)
+        origins.advise("expansion", 0.25)
