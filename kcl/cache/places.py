@@ -26,24 +26,21 @@ PENDING = "pending"  # jobs for the helpers that complete entries, in a folder f
 QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 HEADERS = "headers"  # the files that long program texts ask for
-LISTING = "listing"  # summaries of long listings
 ORDERS = "orders"  # the programs that a run used, in their order
 PINS = "pins"  # the kernels exempt from the bounds on the stores
+REMOVED = "removed"  # a file: the last entries that were removed, with the reason
 SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 SORTS = (
     FLIGHT,
     HEADERS,
     JOURNAL,
-    LISTING,
     ORDERS,
     PENDING,
     PINS,
     QUARANTINE,
+    REMOVED,
     SPACE,
-    "notes",
-    "readings",
-    "restless",
-    "tuning",
+    *("listing", "notes", "readings", "restless", "tuning"),
 )
 
 HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kcl.base import process, settings
 from kcl.base.settings import trust
-from kcl.caches.table import ROWS, CacheRow
+from kcl.caches.table import ROWS, CacheRow, placed_by
 
 
 class State(NamedTuple):
@@ -63,7 +63,7 @@ def place(name: str) -> Place:
 
 def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
     """Return the place of a cache in an environment, and the variable that decided it."""
-    for template in row.places.here:
+    for template in row.places:
         found = _filled(template, environment)
         if found is not None:
             return found
@@ -141,28 +141,22 @@ def directory_in_use(name: str) -> str:
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
-    """Fill in a template of `Places`; return None for a missing variable."""
-    kind, _, rest = template.partition(":")
-    if kind == "user":
-        return _of_user(rest, environment)
+    """Fill in a template of a row's places; return None for a missing variable."""
+    if template.startswith("user:"):  # platformdirs ignores a relative path in XDG_CACHE_HOME
+        application = template.removeprefix("user:")
+        path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
+        return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
     if template.startswith("~"):
         home = environment.get("HOME", "")
         home = home if os.path.isabs(home) else settings.home()
         return Place(os.path.normpath(home + template[1:]), "default")
-    if not template.startswith("$"):
+    variable, _, rest = template.removeprefix("$").partition("/")
+    if not placed_by(template):
         return Place(template, "default")
-    variable, _, rest = template[1:].partition("/")
     value = environment.get(variable)
     if not value:
         return None
-    path = os.path.join(value, *rest.split("/")) if rest else value
-    return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable)
-
-
-def _of_user(application: str, environment: Mapping[str, str]) -> Place:
-    """Return the answer of platformdirs, which ignores a relative path in `XDG_CACHE_HOME`."""
-    path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
-    return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
+    return Place(os.path.join(value, rest) if rest else value, "default" if variable == "HOME" else variable)
 
 
 CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
@@ -253,29 +247,14 @@ def loopy_disk_caches_off() -> Iterator[None]:
             loopy.CACHING_ENABLED = switch.wishes.pop()
 
 
-def kcl_switched_loopy_off() -> bool:
-    """Tell whether kcl itself keeps loopy's caches off at this moment."""
-    return bool(_loopy_switch().wishes)
-
-
 def _flipped_by_call(row: CacheRow) -> str | None:
+    """Return the words for a module's own switch if it is off by the user's wish."""
     if row.flag is None:
         return None
-    module, attribute, off_value, words = row.flag
-    loaded = sys.modules.get(module)
-    if loaded is None or getattr(loaded, attribute, None) is not off_value:
-        return None
-    wishes = _loopy_switch().wishes
-    if module == "loopy" and wishes and wishes[0]:
-        return None
-    return words
-
-
-@contextmanager
-def private_cache_home(path: str) -> Iterator[None]:
-    """Let a module that fails without a usable cache directory be imported with `path` as `XDG_CACHE_HOME`."""
-    with variables({"XDG_CACHE_HOME": path}):
-        yield
+    module, attribute, off, words = row.flag
+    is_off = getattr(sys.modules.get(module), attribute, None) is off
+    by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
+    return words if is_off and not by_kcl else None
 
 
 def import_anyway(name: str) -> None:
@@ -343,7 +322,7 @@ def with_usable_cache(load: Callable[[], object]) -> None:
         found = usable.private("caches")
         if not found:
             raise
-        with private_cache_home(found):
+        with variables({"XDG_CACHE_HOME": found}):
             load()
 
 

@@ -12,7 +12,7 @@ from kcl.base import settings
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache.verified import entry_at
-from kcl.cli import completion, output
+from kcl.cli import output
 from kcl.cli.ls import complain
 from kcl.errors import DamagedEntry, meant
 from kcl.inspect import inventory, report
@@ -22,7 +22,7 @@ from kcl.inspect.kernels import last_run as find_last_run
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.argument("kernel", nargs=-1, shell_complete=completion.kernels)
+@click.argument("kernel", nargs=-1)
 @click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
 @click.option("--last-run", is_flag=True, help="Only what the last run of a program used.")
 def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_run: bool) -> None:

@@ -11,7 +11,7 @@ import click
 
 from kcl.base import settings
 from kcl.cache.entry import Entry
-from kcl.cli import completion, output
+from kcl.cli import output
 from kcl.cli.ls import complain
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -62,7 +62,7 @@ print(f"{program.kernel_names}: built for {device.name} in {seconds:.2f} s; {len
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False))
-@click.option("--kernel", shell_complete=completion.kernels, help="Only the kernel of this name.")
+@click.option("--kernel", help="Only the kernel of this name.")
 def unpack(directory: str, kernel: str | None) -> None:
     """Write every entry to files below DIRECTORY, as device/kernel/key.
 

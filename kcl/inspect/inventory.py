@@ -50,14 +50,22 @@ class ListedEntry:
     `kind` is the layer, or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
     `kcl.record.proofs`). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
-    what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
+    what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share. `file`
+    is the path of its file, for a row that of the database.
     """
 
     def __init__(
-        self, layer: str, address: str, stat: Stat, key: bytes | Key, metadata: dict[str, Any], sizes: dict[str, int]
+        self,
+        layer: str,
+        address: str,
+        stat: Stat,
+        key: bytes | Key,
+        metadata: dict[str, Any],
+        sizes: dict[str, int],
+        file: str = "",
     ) -> None:
         self._key, self.metadata, self.sizes = key, metadata, sizes
-        self.layer, self.address, self.size = layer, address, stat.size
+        self.layer, self.address, self.size, self.file = layer, address, stat.size, file
         created, seconds = (_number(self.metadata.get(name)) for name in ("created", "seconds"))
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
@@ -180,16 +188,6 @@ def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
             faults.append(Fault(layer, store.location, str(error)))
 
 
-def file_of(layer: str, address: str) -> str:
-    """Return the path of the file that holds an entry, for a row the database; empty where the entry is missing."""
-    for store in stores(layer, []):
-        with suppress(sqlite3.Error):
-            if store.stat(address) is not None:
-                path = os.path.join(store.location, address)
-                return path if os.path.isfile(path) else store.location
-    return ""
-
-
 def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
     """Return the existing stores of a layer; empty where its directory cannot be used."""
     row = layers.TABLE[layer]
@@ -241,7 +239,7 @@ def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> Iterator[L
                 if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
                     found = store.head(address, header_end(found[1]))
                 if found is not None:  # not removed in between
-                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size))
+                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size), _file(store, address))
             except (OSError, DamagedEntry) as error:
                 faults.append(Fault(layer, _where(store, address), str(error)))
     except _FAULTS as error:
@@ -249,5 +247,9 @@ def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> Iterator[L
             faults.append(Fault(layer, store.location, str(error)))
 
 
+def _file(store: layers.Files, address: str) -> str:
+    return os.path.join(store.location, address) if isinstance(store, Directory) else store.location
+
+
 def _where(store: layers.Files, address: str) -> str:
-    return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
+    return _file(store, address) if isinstance(store, Directory) else f"{store.location}: {address}"

@@ -66,13 +66,6 @@ SETTINGS = (
         "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
     ),
     Setting(
-        "KCL_MAX_AGE",
-        "a number and a unit: `90d`, `12w`; `0`: no bound",
-        "365d",
-        "Entries that were not used for so long are removed when the entries are measured, a tenth of all at most at "
-        "a time.",
-    ),
-    Setting(
         "KCL_MAX_SIZE",
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "2G",
@@ -140,7 +133,6 @@ class Settings(NamedTuple):
     ahead: bool
     cache_dir: str | None
     cache_dir_reason: str
-    max_age: float
     max_size: int
     no_cache: frozenset[str]
     no_cache_value: str
@@ -170,7 +162,6 @@ def read() -> Settings:
         ahead=_switch("KCL_AHEAD", processors() > 1, rejected),
         cache_dir=cache_dir,
         cache_dir_reason=cache_dir_reason,
-        max_age=_bound("KCL_MAX_AGE", age, 365 * 86400.0, "an age such as 90d or 12w", rejected),
         max_size=_bound("KCL_MAX_SIZE", size, 2_000_000_000, "bytes such as 500M or 2G", rejected),
         no_cache=_layers("KCL_NO_CACHE", rejected),
         no_cache_value=_given("KCL_NO_CACHE"),
