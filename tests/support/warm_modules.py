@@ -43,7 +43,6 @@ MODULES = [
     "kcl.cache.stores.persistentdict",
     "kcl.cache.verified",
     "kcl.caches",
-    "kcl.caches.postponed",
     "kcl.caches.table",
     "kcl.code",
     "kcl.drivers",
