@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -72,10 +71,7 @@ def _make(checkout: str, folder: str) -> None:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
     except BaseException:
-        for name in (*_FILES, "token"):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, name))
-        os.rmdir(folder)
+        purge.remove_path(folder)
         raise
     output.say(f"kcl's files of this checkout now lie in {folder}")
 

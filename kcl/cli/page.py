@@ -15,6 +15,7 @@ import kcl
 from kcl.base import settings
 from kcl.base.text.markup import Content, Html, element, join, table, text
 from kcl.cli.output import date, seconds, size
+from kcl.cli.report import in_the_cache
 from kcl.cli.show import NoAssembly, assembly
 from kcl.inspect import kernels
 from kcl.inspect.explain import misses
@@ -46,7 +47,7 @@ def page(run: Run) -> str:
         "layers": _layers(run),
         "kernels": _kernels(run),
         "misses": element("pre", "\n".join(lines), tabindex="0"),
-        "cache": _cache(run),
+        "cache": element("p", in_the_cache(run)),
     }
     return string.Template(template.decode()).substitute({name: text(value) for name, value in found.items()})
 
@@ -79,11 +80,9 @@ def _kernels(run: Run) -> Html:
 
 
 def _kernel(number: int, row: KernelRow, label: str, assembled: set[str]) -> Html:
-    devices = dict.fromkeys(one.summary.device for one in row.stored if one.summary.device)
     facts: list[tuple[str, Content]] = [
         ("parameters", ", ".join(f"{name} = {value}" for name, value in row.parameters.items())),
         ("arguments", ", ".join(f"{name}: {value}" for name, value in row.dtypes.items())),
-        ("device", ", ".join(devices)),
         *((f"{look.layer} layer", _looked(look)) for look in row.looks),
         *((f"{one.summary.layer} entry", _entry(one)) for one in row.stored),
     ]
@@ -103,7 +102,8 @@ def _looked(look: LookSummary) -> Html:
 
 
 def _entry(one: KernelEntry) -> Html:
-    words = f", {size(one.summary.size)}, made {date(one.summary.built)} in {seconds(one.summary.seconds)}"
+    device = f" for {one.summary.device}" if one.summary.device else ""
+    words = f"{device}, {size(one.summary.size)}, made {date(one.summary.built)} in {seconds(one.summary.seconds)}"
     return join([element("code", one.entry.key.digest[:12]), words])
 
 
@@ -111,18 +111,6 @@ def _outcomes(looks: Sequence[LookSummary]) -> Html:
     """Write how look-ups ended, in words with colours beside them."""
     found = {look.outcome: kernels.outcome([one for one in looks if one.outcome == look.outcome]) for look in looks}
     return join([[element("span", words, class_=f"outcome {name}"), " "] for name, words in found.items()])
-
-
-def _cache(run: Run) -> Html:
-    titles = ("layer", "entries", "kernels", "size", "oldest", "newest", "files")
-    rows = [
-        [
-            *(one.layer, str(one.entries), str(one.kernels), size(one.size), date(one.oldest), date(one.newest)),
-            ", ".join(one.places) or "none",
-        ]
-        for one in run.held
-    ]
-    return table([(title, title in ("entries", "kernels", "size")) for title in titles], rows)
 
 
 def _texts(stored: Sequence[KernelEntry], assembled: set[str]) -> Iterator[Html]:

@@ -54,6 +54,11 @@ def lines(run: Run) -> list[str]:
         said += ["", *misses.lines(run.told)]
     if run.untold:
         said.append(f"{run.untold} earlier ones are left out: kcl explain --limit 0")
-    held = [f"{one.layer} {counted(one.entries, 'entry', 'entries')}, {output.size(one.size)}" for one in run.held]
     remarks = [line for remark in run.remarks for line in tables.wrapped(remark)]
-    return [*said, "", *remarks, f"in the cache: {'; '.join(held)}"]
+    return [*said, "", *remarks, f"in the cache: {in_the_cache(run)}"]
+
+
+def in_the_cache(run: Run) -> str:
+    """Write what lies in the layers now."""
+    held = [f"{one.layer} {counted(one.entries, 'entry', 'entries')}, {output.size(one.size)}" for one in run.held]
+    return "; ".join(held)
