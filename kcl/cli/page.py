@@ -15,7 +15,6 @@ import kcl
 from kcl.base import settings
 from kcl.base.text.markup import Content, Html, element, join, table, text
 from kcl.cli.output import date, seconds, size
-from kcl.cli.report import in_the_cache
 from kcl.cli.show import NoAssembly, assembly
 from kcl.inspect import kernels
 from kcl.inspect.explain import misses
@@ -26,8 +25,8 @@ _LINES = 1000  # of one text
 _ASSEMBLED = 50  # programs of a page: each takes a run of objdump
 
 
-def page(run: Run) -> str:
-    """Return the page of a run as HTML."""
+def page(run: Run, held: str) -> str:
+    """Return the page of a run as HTML; `held` says what lies in the layers."""
     template = pkgutil.get_data("kcl.cli", "page.html")
     assert template is not None
     many = f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}"
@@ -47,7 +46,7 @@ def page(run: Run) -> str:
         "layers": _layers(run),
         "kernels": _kernels(run),
         "misses": element("pre", "\n".join(lines), tabindex="0"),
-        "cache": element("p", in_the_cache(run)),
+        "cache": element("p", held),
     }
     return string.Template(template.decode()).substitute({name: text(value) for name, value in found.items()})
 

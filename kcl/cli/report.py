@@ -40,7 +40,7 @@ def report(driver: str | None, html: str | None) -> Reply:
         from kcl.cli.page import page
 
         with click.open_file(html, "w", encoding="utf-8") as stream:
-            stream.write(page(run))
+            stream.write(page(run, in_the_cache(run)))
     said = "\n".join(lines(run)) if not html else f"written: {html}" if html != "-" else ""
     return Reply(run.described, lambda: output.say(said) if said else None)
 

@@ -20,7 +20,6 @@ from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, meant
-from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault, ListedEntry
 
@@ -174,7 +173,7 @@ def _part(shown: ShownEntry, name: str) -> bytes:
 
 def _read(summary: ListedEntry) -> Entry:
     try:
-        return inventory.read(summary.layer, summary.address)
+        return summary.read()
     except (KeyError, CacheFault, OSError, ValueError) as error:
         output.fail(f"{summary.layer}: {summary.address} cannot be read: {error}")
 

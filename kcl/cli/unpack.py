@@ -75,7 +75,7 @@ def unpack(directory: str, kernel: str | None) -> None:
     for one in inventory.entries(faults=faults):
         if kernel in (None, one.kernel):
             try:
-                found.append((one, inventory.read(one.layer, one.address)))
+                found.append((one, one.read()))
             except (KeyError, CacheFault, OSError, ValueError) as error:
                 faults.append(Fault(one.layer, one.address, str(error)))
     invokers = {inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}

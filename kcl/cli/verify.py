@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import suppress
 
 import click
@@ -9,13 +10,12 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cache.stores.base import digest_of
-from kcl.cache.verified import entry_at
 from kcl.caches import contents
 from kcl.cli import output
 from kcl.cli.ls import in_words
 from kcl.cli.output import Reply
 from kcl.drivers.pocl import damage, repair
-from kcl.errors import DamagedEntry
+from kcl.errors import CacheFault, DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Fault
 
@@ -43,36 +43,28 @@ def verify(headers: bool, _all: bool) -> Reply:
     """
     faults: list[Fault] = []
     differing: set[str] = set()
-    check = _headers if headers else _whole
-    checked = {layer: check(layer, faults, differing) for layer in settings.LAYERS}
+    checked = {layer: _check(layer, headers, faults, differing) for layer in settings.LAYERS}
     faults += [Fault("pocl", *found) for found in damage.damaged(contents.files("pocl"))]
     value = {"checked": checked, "whole": not headers, "damaged": [fault._asdict() for fault in faults]}
     value["differing"] = sorted(differing)
     return Reply(lambda: value, lambda: _show(checked, faults, len(differing)), bool(faults))
 
 
-def _headers(layer: str, faults: list[Fault], _differing: set[str]) -> int:
-    """Check headers and keys; returns the number of entries."""
+def _check(layer: str, headers: bool, faults: list[Fault], differing: set[str]) -> int:
+    """Check the entries of a layer, and compare PoCL's files with them; returns the number of entries."""
     sound, before = 0, len(faults)
     for one in inventory.entries(layer, faults=faults, all_rows=True):
-        if digest_of(one.address) == one.key.digest:
-            sound += 1
-        else:
-            faults.append(Fault(layer, one.address, f"the entry is that of another key: {one.key.digest}"))
-    return sound + len(faults) - before
-
-
-def _whole(layer: str, faults: list[Fault], differing: set[str]) -> int:
-    """Check every byte, and compare PoCL's files with the programs; returns the number of entries."""
-    sound, before = 0, len(faults)
-    for place, address, blob in inventory.blobs(layer, faults):
         try:
-            entry = entry_at(address, blob)
-        except (DamagedEntry, ValueError) as error:
-            faults.append(Fault(layer, place, str(error)))
+            if digest_of(one.address) != one.key.digest:
+                raise DamagedEntry(f"the entry is that of another key: {one.key.digest}")
+            entry = None if headers else one.read()
+            sound += 1
+        except KeyError:
+            continue  # removed in between
+        except (OSError, sqlite3.Error, CacheFault, ValueError) as error:
+            faults.append(Fault(layer, one.place, str(error)))
             continue
-        sound += 1
-        if "binary" in entry.parts:
+        if entry is not None and "binary" in entry.parts:
             with suppress(DamagedEntry, ValueError):
                 differing.update(repair.differing(entry))
     return sound + len(faults) - before

@@ -50,8 +50,7 @@ class ListedEntry:
     `kind` is the layer, or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
     `kcl.record.proofs`). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
-    what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share. `file`
-    is the path of its file, for a row that of the database.
+    what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
     """
 
     def __init__(
@@ -62,10 +61,10 @@ class ListedEntry:
         key: bytes | Key,
         metadata: dict[str, Any],
         sizes: dict[str, int],
-        file: str = "",
+        store: layers.Files | None = None,
     ) -> None:
         self._key, self.metadata, self.sizes = key, metadata, sizes
-        self.layer, self.address, self.size, self.file = layer, address, stat.size, file
+        self.layer, self.address, self.size, self._store = layer, address, stat.size, store
         created, seconds = (_number(self.metadata.get(name)) for name in ("created", "seconds"))
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
@@ -78,6 +77,23 @@ class ListedEntry:
     def key(self) -> Key:
         """The full key; raises DamagedEntry for a header without one."""
         return key_from(self._key) if isinstance(self._key, bytes) else self._key
+
+    @property
+    def file(self) -> str:
+        """The path of its file, for a row that of the database."""
+        return _file(self._store, self.address) if self._store is not None else ""
+
+    @property
+    def place(self) -> str:
+        """The path, for a row with its address."""
+        return _where(self.file, self.address)
+
+    def read(self) -> Entry:
+        """Return the verified entry; raises KeyError where it is gone, CacheFault, OSError, or sqlite3.Error."""
+        blob = self._store.get(self.address) if self._store is not None else None
+        if blob is None:
+            raise KeyError(self.address)
+        return entry_at(self.address, blob)
 
     @property
     def digest(self) -> str:
@@ -172,22 +188,6 @@ def read(layer: str, address: str) -> Entry:
     raise UnusableDirectory(faults[0].reason) if faults else KeyError(address)
 
 
-def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the place, the address and the bytes of each entry of a layer; add unreadable ones to `faults`."""
-    for store in stores(layer, faults):
-        try:
-            for address in store.scan():
-                try:
-                    blob = store.get(address)
-                except _FAULTS as error:
-                    faults.append(Fault(layer, _where(store, address), str(error)))
-                    continue
-                if blob is not None:  # not removed in between
-                    yield _where(store, address), address, blob
-        except _FAULTS as error:
-            faults.append(Fault(layer, store.location, str(error)))
-
-
 def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
     """Return the existing stores of a layer; empty where its directory cannot be used."""
     row = layers.TABLE[layer]
@@ -239,9 +239,9 @@ def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> Iterator[L
                 if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
                     found = store.head(address, header_end(found[1]))
                 if found is not None:  # not removed in between
-                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size), _file(store, address))
+                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size), store)
             except (OSError, DamagedEntry) as error:
-                faults.append(Fault(layer, _where(store, address), str(error)))
+                faults.append(Fault(layer, _where(_file(store, address), address), str(error)))
     except _FAULTS as error:
         if "no such table" not in str(error):  # a database that another process makes at this moment
             faults.append(Fault(layer, store.location, str(error)))
@@ -251,5 +251,5 @@ def _file(store: layers.Files, address: str) -> str:
     return os.path.join(store.location, address) if isinstance(store, Directory) else store.location
 
 
-def _where(store: layers.Files, address: str) -> str:
-    return _file(store, address) if isinstance(store, Directory) else f"{store.location}: {address}"
+def _where(file: str, address: str) -> str:
+    return file if file.endswith(address) else f"{file}: {address}"

@@ -104,12 +104,12 @@ def evil_run() -> Run:
 class TestPage:
     def test_escaped(self):
         """Names, sources, paths and messages of users are shown as they are, and are nothing but text."""
-        reader = check(page(evil_run()))
+        reader = check(page(evil_run(), EVIL))
         assert reader.text.count(EVIL) > 12
 
     def test_empty(self):
         """A run of which nothing more is known has a page, too."""
-        reader = check(page(Run("", (1,), 1.0, 1.0, (), (), (), 0, (), ())))
+        reader = check(page(Run("", (1,), 1.0, 1.0, (), (), (), 0, (), ()), ""))
         assert "python" in reader.text
         assert "Every look-up was a hit." in reader.text
 
@@ -120,7 +120,7 @@ class TestPage:
         warm.run("inputs")
         option.cache_dir(warm.child.cache)
         run = last_run()
-        reader = check(page(run))
+        reader = check(page(run, ""))
         for row in run.rows:
             assert row.label in reader.text
         for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel", "float32", "Assembly"):
@@ -137,7 +137,7 @@ def of_parts(*kernels):
         summary = ListedEntry("binary", f"x-{key.digest}", Stat(1, 1.0), key, about, {})
         look = LookSummary("binary", "k", "hit", "", key.digest, 1, 1.0, 1.0, 1.0)
         rows.append(KernelRow("k", (look,), (KernelEntry(summary, entry, "", {}, {}),)))
-    return check(page(Run("", (1,), 1.0, 1.0, (), tuple(rows), (), 0, (), ()))).text
+    return check(page(Run("", (1,), 1.0, 1.0, (), tuple(rows), (), 0, (), ()), "")).text
 
 
 class TestTexts:
