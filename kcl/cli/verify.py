@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import suppress
 
 import click
@@ -61,7 +60,7 @@ def _check(layer: str, headers: bool, faults: list[Fault], differing: set[str]) 
             sound += 1
         except KeyError:
             continue  # removed in between
-        except (OSError, sqlite3.Error, CacheFault, ValueError) as error:
+        except (OSError, CacheFault, ValueError) as error:
             faults.append(Fault(layer, one.place, str(error)))
             continue
         if entry is not None and "binary" in entry.parts:

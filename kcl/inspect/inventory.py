@@ -89,8 +89,11 @@ class ListedEntry:
         return _where(self.file, self.address)
 
     def read(self) -> Entry:
-        """Return the verified entry; raises KeyError where it is gone, CacheFault, OSError, or sqlite3.Error."""
-        blob = self._store.get(self.address) if self._store is not None else None
+        """Return the verified entry; raises KeyError where it is gone, CacheFault, or OSError."""
+        try:
+            blob = self._store.get(self.address) if self._store is not None else None
+        except sqlite3.Error as error:
+            raise UnusableDirectory(f"{self.file}: {error}") from error
         if blob is None:
             raise KeyError(self.address)
         return entry_at(self.address, blob)
@@ -127,8 +130,7 @@ def led_by(key: Key) -> list[str]:
 
 def launched(one: ListedEntry | Entry) -> tuple[str, str]:
     """Return the digest of the OpenCL C, and the launched kernels in it: an invoker is for these."""
-    program = one.metadata.get("program")  # an earlier kcl said so in the key of a program alone
-    return program or dict(one.key.parts).get("source", ""), repr(one.metadata.get("kernels"))
+    return one.metadata.get("program", ""), repr(one.metadata.get("kernels"))
 
 
 class Fault(NamedTuple):

@@ -70,10 +70,9 @@ def wholes(listed: Iterable[ListedEntry]) -> list[StoredKernel]:
     """Put the code of each kernel together with the programs that were built of it."""
     uses, pinned = journal.uses(), pins.read()
     parts: dict[tuple[str, object], list[ListedEntry]] = {}
-    for one in listed:  # an earlier kcl did not say which OpenCL C: two of one length go together, to no harm
+    for one in listed:
         if one.kind not in inventory.HIDDEN:
-            program = one.metadata.get("program") or one.sizes.get("source.cl", 0)
-            parts.setdefault((one.kernel, program), []).append(one)
+            parts.setdefault((one.kernel, one.metadata.get("program")), []).append(one)
     return [
         StoredKernel(
             held,
