@@ -24,7 +24,6 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Product, Stage, obtain
-from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class Build(Stage[BuildRequest]):
     verb = "built"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
-        postponed.module("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
+        caches.import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
         self.context = context
         self.driver = driver
         self.ahead: Any = None  # the programs that the driver makes ahead for the context

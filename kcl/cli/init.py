@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -14,6 +13,7 @@ from kcl.base.settings import file, trust
 from kcl.cache import places
 from kcl.cli import output
 from kcl.errors import CacheFault
+from kcl.inspect import purge
 
 _MARKS = (".git", ".hg", ".jj", ".svn")
 _FILES = {
@@ -71,28 +71,21 @@ def _make(checkout: str, folder: str) -> None:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
     except BaseException:
-        for name in (*_FILES, "token"):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, name))
-        os.rmdir(folder)
+        purge.remove_path(folder)
         raise
     output.say(f"kcl's files of this checkout now lie in {folder}")
 
 
 def _undo() -> None:
-    from kcl.inspect import purge_items
-
     recorded = _recorded()
     checkout = next((place for place in _above() if place in recorded), None)
     if checkout is None:
         raise ValueError("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        purge_items.quiet(os.path.join(folder, places.KCL))
-        item = purge_items.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
-        if item is not None:
-            purge_items.remove(item)
-            output.say(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
+        purge.quiet(os.path.join(folder, places.KCL))
+        purge.remove_path(folder)
+        output.say(f"{folder} is removed")
     elif os.path.lexists(folder):
         output.complain(f"{folder} is left alone: it is not the one that was recorded")
     file.forget(settings.settings_file(), checkout)

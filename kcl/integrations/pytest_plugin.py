@@ -53,7 +53,7 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         finally:
             remove()
             folder = places.own()
-    events.tool("purge_items").quiet(folder)
+    events.tool("purge").quiet(folder)
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -39,7 +39,6 @@ MODULES = [
     "kcl.cache.stores.memory",
     "kcl.cache.stores.sqlite",
     "kcl.caches",
-    "kcl.caches.postponed",
     "kcl.caches.table",
     "kcl.code",
     "kcl.drivers",

@@ -111,7 +111,6 @@ DIRECTORIES = {
     "inspect.history.records": "what misses looked like",
     "inspect.inventory": "whether a store has a file for each entry",
     "inspect.pins": "pinned kernels",
-    "inspect.purge_items": "whether a store has a file for each entry",
 }
 
 
@@ -175,7 +174,6 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         ("drivers.pocl.driver", "drivers.pocl.prebuild"),
     },
     "a command, a report or a worker process": {
-        *(("cli.completion", of) for of in ("base.settings", "caches.table")),
         ("inspect.report", "drivers.pocl.completion"),
         *(("workers.worker", of) for of in ("handle", "inspect.report")),
     },

@@ -220,14 +220,6 @@ SETTINGS = (
         _absolute,
     ),
     Setting(
-        "KCL_MAX_AGE",
-        "a number and a unit: `90d`, `12w`; `0`: no bound",
-        "365d",
-        "Entries that were not used for so long are removed when the entries are measured, a tenth of all at most at "
-        "a time.",
-        _bound(age, 365 * 86400.0, "an age such as 90d or 12w"),
-    ),
-    Setting(
         "KCL_MAX_SIZE",
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "2G",
@@ -319,7 +311,6 @@ class Settings(NamedTuple):
     ahead: bool
     cache_dir: str | None
     cache_dir_reason: str
-    max_age: float
     max_size: int
     no_cache: frozenset[str]
     no_cache_value: str

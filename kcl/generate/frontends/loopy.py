@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from kcl import caches
 from kcl.base.dtypes import dtype_text, layout_of
-from kcl.caches import postponed
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError, UnknownInput
 from kcl.generate.frontends import OpenArguments, Result, leave_out
@@ -27,7 +26,7 @@ _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
     caches.import_anyway("loopy")
-    postponed.module("pyopencl.invoker")
+    caches.import_anyway("pyopencl.invoker")
     with caches.loopy_disk_caches_off():
         yield
 
