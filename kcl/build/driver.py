@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kcl.build import identity
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from kcl.cache.key import Part
 
 
+Progress = Callable[[int, int], object]
+
+
+class DamagedFile(NamedTuple):
+    """A file of the driver's own cache, with the description of its damage."""
+
+    path: str
+    reason: str
+
+
 class Promise(NamedTuple):
     """An entry without its binary, for the address where the driver's helper is to publish it whole.
 
@@ -23,6 +33,36 @@ class Promise(NamedTuple):
 
     address: str
     entry: Entry
+
+
+class OpenJobs(NamedTuple):
+    """The entries that wait for a driver's helper.
+
+    `here` are those that it can complete on this host, `early` those of programs that still run. `since` is the time of
+    the oldest, in seconds since the epoch, 0 without one.
+    """
+
+    here: tuple[Entry, ...] = ()
+    elsewhere: tuple[Entry, ...] = ()
+    early: tuple[Entry, ...] = ()
+    since: float = 0.0
+    helper: bool = False
+
+    def devices(self) -> dict[str, int]:
+        """Return the number of jobs by the name of the device that this host lacks."""
+        names = [str(dict(job.metadata.get("device") or {}).get("name", "unknown")) for job in self.elsewhere]
+        return {name: names.count(name) for name in names}
+
+    def described(self) -> list[str]:
+        """Return what is open, in sentences that say what completes it."""
+        said, here = [], len(self.here)
+        if here:
+            programs = "1 program waits" if here == 1 else f"{here} programs wait"
+            said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
+        for device, count in self.devices().items():
+            jobs = "1 job is" if count == 1 else f"{count} jobs are"
+            said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
+        return said
 
 
 class ProgramAhead(Protocol):
@@ -107,3 +147,29 @@ class Driver:
     def prebuilt(self, _holder: ContextHolder, _slots: list[ProgramSlot]) -> ProgramAhead | None:
         """Return a program that was made ahead for these slots, and make sure that the next ones are made."""
         return None
+
+    # the verbs of the tools
+
+    def flush(self, _seconds: float, _progress: Progress | None, _starts: bool) -> bool:
+        """Complete the entries that wait for it, and wait for that; unless this `starts` a helper, wait only."""
+        return True
+
+    def pending(self) -> OpenJobs | None:
+        """Return the entries that wait to be completed, None for a driver that has none; raises a store's errors."""
+        return None
+
+    def quiet(self, _folder: str, _seconds: float) -> bool:
+        """Drop what waits to be completed, and end the helper; return False if it still runs."""
+        return True
+
+    def damaged(self, _folders: Iterable[str]) -> Iterator[DamagedFile]:
+        """Yield the damaged files below folders of the driver's own cache."""
+        return iter(())
+
+    def differing(self, _entry: Entry) -> list[str]:
+        """Return the files of the driver's own cache that hold other bytes than an entry."""
+        return []
+
+    def files(self, _binary: bytes) -> dict[str, bytes]:
+        """Return the files in a binary by their path, none for another driver's; raises ValueError if it is damaged."""
+        return {}

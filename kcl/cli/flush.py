@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from kcl.cache import places
+from kcl import drivers
 from kcl.cli import output
-from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import open_jobs
 from kcl.inspect import report
 
 
@@ -44,14 +40,13 @@ def wait(timeout: float) -> None:
 
     Exits with 0 where every entry is complete; with 1 where programs are left.
     """
-    if os.path.isdir(places.own(places.PENDING)):
-        client.idle(places.own(), timeout)
+    drivers.flush(timeout, starts=False)
     raise SystemExit(_said())
 
 
 def _said() -> int:
     """Say which programs are left, and return the status."""
-    found = open_jobs(places.own())
+    found = drivers.pending()
     for line in found.described() or ["every entry is complete"]:
         click.echo(line)
     return output.FOUND if found.here else output.FINE

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.settings import file, trust
 from kcl.cache import places
@@ -88,7 +89,7 @@ def _undo() -> None:
         raise ValueError(f"no checkout that is recorded in {settings.settings_file()} lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        purge_items.quiet(os.path.join(folder, places.KCL))
+        drivers.quiet(os.path.join(folder, places.KCL))
         item = purge_items.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
         if item is not None:
             purge_items.remove(item)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cache.stores.base import digest_of
@@ -14,7 +15,6 @@ from kcl.cache.verified import entry_at
 from kcl.caches import contents
 from kcl.cli import output
 from kcl.cli.ls import in_words
-from kcl.drivers.pocl import damage, repair
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Fault
@@ -41,7 +41,7 @@ def verify(whole: bool, as_json: bool) -> None:
     """
     faults: list[Fault] = []
     checked = {layer: _whole(layer, faults) if whole else _headers(layer, faults) for layer in settings.LAYERS}
-    faults += [Fault("pocl", *found) for found in damage.damaged(contents.files("pocl"))]
+    faults += [Fault("pocl", *found) for driver in drivers.every() for found in driver.damaged(contents.files("pocl"))]
     differing = _differing() if whole else []
     if as_json:
         said: dict[str, Any] = {"checked": checked, "whole": whole, "damaged": [fault._asdict() for fault in faults]}
@@ -80,7 +80,8 @@ def _differing() -> list[str]:
     for _place, address, blob in inventory.blobs(settings.BINARY, []):
         with suppress(DamagedEntry, ValueError):
             entry = entry_at(address, blob)
-            found.update(repair.differing(entry) if "binary" in entry.parts else ())
+            if "binary" in entry.parts:
+                found.update(path for driver in drivers.every() for path in driver.differing(entry))
     return sorted(found)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kcl import drivers
 from kcl.base import process, settings
 from kcl.base.text.layout import counted
 from kcl.cache import places
@@ -115,7 +116,7 @@ def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
     not be removed becomes a refusal.
     """
     if found.rows.addresses or any(item.cache in purge_items.own() for item in found.items):
-        if not purge_items.quiet(places.own()):
+        if not drivers.quiet(places.own()):
             found.remarks.append("kcl's helper process still works: what it makes may reappear")
         found = plan()._replace(remarks=found.remarks)
     take_away(found)

@@ -13,7 +13,6 @@ import re
 import sqlite3
 import stat
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from typing import NamedTuple
@@ -26,14 +25,11 @@ from kcl.cache.stores import busy
 from kcl.cache.stores.directory import Directory
 from kcl.caches import contents
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl.jobs import JobQueue
-from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
-_PATIENCE = 60.0
 _AT_ONCE = 100  # rows or pages of a database
 _INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
 _TREES = os.unlink in os.supports_dir_fd and os.open in os.supports_dir_fd
@@ -192,26 +188,6 @@ def sweep() -> None:
     with suppress(OSError):
         if not os.path.islink(folder):
             os.rmdir(folder)
-
-
-def quiet(folder: str, patience: float = _PATIENCE) -> bool:
-    """End the background work in a kcl folder: drop the jobs, end the helper of this host, wait until it is gone.
-
-    Returns False if the helper still runs after `patience` seconds: the entries of its job may reappear.
-    """
-    queue = JobQueue(folder)
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        with suppress(OSError, CacheFault):
-            for job in queue.jobs():
-                queue.drop(job)
-        with suppress(OSError):  # the lock of another user is no lock of this user's helper
-            if not queue.end_helper(end - time.monotonic()):
-                return False
-        if not queue.jobs():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def _found(name: str, refusals: list[Refusal]) -> Iterator[tuple[str, str]]:

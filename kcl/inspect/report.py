@@ -155,9 +155,9 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     [('binary', 'doubled')]
     """
     _write_journal()
-    from kcl.drivers.pocl import completion
+    from kcl import drivers
 
-    return completion.flush(seconds, progress)
+    return drivers.flush(seconds, progress)
 
 
 def _write_journal() -> None:

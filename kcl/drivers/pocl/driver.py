@@ -13,14 +13,15 @@ from kcl.base import process
 from kcl.base.settings import option
 from kcl.build.driver import Driver
 from kcl.cache import layers, places
-from kcl.drivers.pocl import completion
-from kcl.drivers.pocl.repair import repair
+from kcl.drivers.pocl import completion, poclbin, repair
 from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import pyopencl as cl
 
-    from kcl.build.driver import ContextHolder, ProgramAhead, Promise
+    from kcl.build.driver import ContextHolder, DamagedFile, OpenJobs, ProgramAhead, Progress, Promise
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.entry import Entry
     from kcl.cache.key import Part
@@ -118,7 +119,7 @@ class Pocl(Driver):
 
     def loading(self, entry: Entry) -> None:
         """Replace the files of PoCL's own cache that differ from those in the binary."""
-        repair(entry)
+        repair.repair(entry)
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember the entry, to check at the end whether it lacked any code."""
@@ -155,3 +156,33 @@ class Pocl(Driver):
             holder.ahead = Prebuilder(layer, holder.context, slots[0], _state().waits)
         found: ProgramAhead | None = holder.ahead.take(slots[0])
         return found
+
+    def flush(self, seconds: float, progress: Progress | None, starts: bool) -> bool:
+        """Hand over what this process launched, and wait for the helper."""
+        return completion.flush(seconds, progress, starts)
+
+    def pending(self) -> OpenJobs | None:
+        """Return the entries in the jobs."""
+        from kcl.drivers.pocl import jobs
+
+        return jobs.pending(option.folder("kcl"))
+
+    def quiet(self, folder: str, seconds: float) -> bool:
+        """Drop all jobs and end the helper."""
+        from kcl.drivers.pocl import client
+
+        return client.quiet(folder, seconds)
+
+    def damaged(self, folders: Iterable[str]) -> Iterator[DamagedFile]:
+        """Judge the files of PoCL's cache by their form."""
+        from kcl.drivers.pocl import files
+
+        return files.damaged(folders)
+
+    def differing(self, entry: Entry) -> list[str]:
+        """Compare the files of PoCL's cache with those in the binary of an entry."""
+        return repair.differing(entry)
+
+    def files(self, binary: bytes) -> dict[str, bytes]:
+        """Return the bitcode and the native code in a container of PoCL's."""
+        return poclbin.read(binary).files() if binary.startswith(poclbin.MAGIC) else {}

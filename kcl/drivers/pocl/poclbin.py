@@ -1,16 +1,14 @@
-"""PoCL's program binaries, container version 8: read every length, and cut files out again.
+"""PoCL's program binaries, container version 8: find the files, and cut some of them out again.
 
     container = header file kernel*            exactly as many kernels as the header says; nothing follows
     header    = "poclbin" NUL  device:u64  version:u32  kernels:u32  flags:u64  program
     program   = the directory of the program below PoCL's cache, 40 letters, and NUL
     file      = text text                      path below the program's directory, content
-    kernel    = struct-size:u64  files-size:u64  arguments-size:u32  name:text  arguments:u32  locals:u32
-                required-local-size:3*u64  local:u64*  attributes:text  has-arguments:u64  argument*  file*
-    argument  = access:u32  address:u32  qualifier:u64  type:u32  size:u32  name:text  type-name:text
+    kernel    = struct-size:u64  files-size:u64  arguments-size:u32  name:text  description  file*
     text      = length:u32 bytes               all numbers little-endian
 
-struct-size counts the whole kernel, files-size its files, arguments-size its arguments. The first file is
-``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. PoCL itself checks none of this.
+struct-size counts the whole kernel, and files-size its files. Of the description only the length is known. The first
+file is ``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. PoCL itself checks none of this.
 """
 
 from __future__ import annotations
@@ -24,10 +22,7 @@ VERSION = 8
 
 _HEADER = struct.Struct("<8sQIIQ41s")
 _SIZES = struct.Struct("<QQI")
-_COUNTS = struct.Struct("<II3Q")
-_ARGUMENT = struct.Struct("<IIQII")
 _WORD = struct.Struct("<I")
-_LONG = struct.Struct("<Q")
 _LETTERS = frozenset("ABCDEFGHIJKLMNOP")
 
 
@@ -72,9 +67,8 @@ def read(blob: bytes) -> Container:
     if bitcode.path != "/program.bc":
         raise ValueError(f"the first file is {bitcode.path!r}, not the bitcode")
     kernels = tuple([_kernel(reader) for _ in range(count)])
-    reader.finish()
     container = Container(header, directory, bitcode, kernels)
-    if len({kernel.name for kernel in kernels}) != count or write(container) != blob:
+    if len({kernel.name for kernel in kernels}) != count or write(container) != blob:  # nothing follows
         raise ValueError("the binary is not written as PoCL writes it")
     return container
 
@@ -143,9 +137,8 @@ class _Reader:
         self.take(size)
         return _Reader(self.blob, start, self.position)
 
-    def finish(self) -> None:
-        if self.position != self.end:
-            raise ValueError(f"{self.end - self.position} bytes too many before {self.end}")
+    def rest(self) -> bytes:
+        return self.blob[self.position : self.end]
 
 
 def _program(raw: bytes) -> str:
@@ -160,8 +153,10 @@ def _kernel(reader: _Reader) -> ContainerKernel:
     if files_size + _SIZES.size > size:
         raise ValueError(f"a kernel of {size} bytes cannot hold {files_size} bytes of files")
     described = reader.part(size - files_size - _SIZES.size)
-    start = described.position
-    name = _describe(described, arguments_size)
+    description = described.rest()
+    name = described.name()
+    if "/" in name:
+        raise ValueError(f"not a kernel's name: {name!r}")
     files = reader.part(files_size)
     found = []
     while files.position < files.end:
@@ -169,26 +164,7 @@ def _kernel(reader: _Reader) -> ContainerKernel:
         if file.path.split("/")[1:2] != [name] or file.path.count("/") != 3:
             raise ValueError(f"{file.path} is in the place of a file of the kernel {name}")
         found.append(file)
-    return ContainerKernel(name, reader.blob[start : described.end], arguments_size, tuple(found))
-
-
-def _describe(reader: _Reader, arguments_size: int) -> str:
-    """Read the fields between the sizes and the files of a kernel; return its name."""
-    name = reader.name()
-    if "/" in name:
-        raise ValueError(f"not a kernel's name: {name!r}")
-    arguments, local_buffers = _COUNTS.unpack(reader.take(_COUNTS.size))[:2]
-    reader.take(_LONG.size * local_buffers)
-    reader.text()
-    reader.take(_LONG.size)
-    listed = reader.part(arguments_size)
-    reader.finish()
-    for _ in range(arguments):
-        listed.take(_ARGUMENT.size)
-        listed.text()
-        listed.text()
-    listed.finish()
-    return name
+    return ContainerKernel(name, description, arguments_size, tuple(found))
 
 
 def _file_chunks(file: ContainerFile) -> tuple[bytes, ...]:

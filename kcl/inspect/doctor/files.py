@@ -9,15 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 
-from kcl import caches
+from kcl import caches, drivers
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl import damage
-from kcl.drivers.pocl.jobs import open_jobs
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
 from kcl.inspect.doctor.finding import NOTE, PROBLEM, WARNING, Finding
@@ -118,7 +116,7 @@ def damaged() -> Iterator[Finding]:
 
 def _of_pocl() -> Iterator[Finding]:
     """Find damaged files in PoCL's cache; kcl replaces those that an entry holds."""
-    found = list(damage.damaged(contents.files("pocl")))
+    found = [one for driver in drivers.every() for one in driver.damaged(contents.files("pocl"))]
     held = _held() if found else set()
     root = caches.place("pocl").path
     for mends, severity, effect, cure in (
@@ -138,7 +136,7 @@ def _held() -> set[str]:
     for entry in inventory.entries(settings.BINARY):
         place, sizes = entry.metadata.get("place"), entry.metadata.get("specialisations")
         if isinstance(place, str) and isinstance(sizes, dict):
-            held.add(f"{place}/{damage.BITCODE}")
+            held.add(f"{place}/program.bc")
             held |= {f"{place}/{kernel}/{size}/{kernel}.so" for kernel, known in sizes.items() for size in known}
     return held
 
@@ -159,20 +157,17 @@ def locks() -> Iterator[Finding]:
 def pending() -> Iterator[Finding]:
     """Find programs whose entries no helper completes."""
     try:
-        found = open_jobs(places.own())
+        found = drivers.pending()
     except (OSError, CacheFault) as error:
         yield Finding(WARNING, f"the queue of programs to complete cannot be read: {error}")
         return
     if found.here and not found.helper and found.since < time.time() - _OLD:
-        programs = counted(found.here, "program has", "programs have")
+        programs = counted(len(found.here), "program has", "programs have")
         cure = "kcl flush; in a batch job put it at the end of the job script"
         yield Finding(NOTE, f"{programs} waited for more than an hour to be completed, and no helper runs", cure)
-    for device, count in found.elsewhere.items():
+    for device, count in found.devices().items():
         words = f"{counted(count, 'program waits', 'programs wait')} to be completed for another device, {device}"
         yield Finding(NOTE, words, "run kcl flush on a machine that has it")
-    if found.crashed:
-        programs = counted(found.crashed, "program", "programs")
-        yield Finding(NOTE, f"the helper crashed at {programs} once and tries again, the slow way")
 
 
 def _elsewhere(name: str) -> str:

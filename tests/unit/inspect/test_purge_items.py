@@ -17,7 +17,6 @@ from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.persistentdict import Rows
 from kcl.caches import contents
-from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect import purge_items
 from kcl.inspect.history import journal, records
 
@@ -239,28 +238,6 @@ class TestEntries:
         code = put(rows(), "first", 1, function="f", created=time.time())
         assert purge_items.entries(["generator"], None, time.time() - DAY, [])[1].addresses == ()
         assert set(purge_items.entries(["generator"], None, time.time() + DAY, [])[1].addresses) == {lead, code}
-
-
-class TestQuiet:
-    def test_drops_jobs(self):
-        """Jobs that wait for a helper are dropped, and there is nobody to wait for."""
-        queue = JobQueue(option.folder("kcl"))
-        queue.add(Entry(Key([("a", "b")]), {}, {}))
-        assert purge_items.quiet(option.folder("kcl"), 5.0)
-        assert queue.is_empty()
-
-    def test_other_process(self):
-        """The process in a lock is asked to end only if it is a helper of this folder."""
-        queue = JobQueue(option.folder("kcl"))
-        queue.add(Entry(Key([("a", "b")]), {}, {}))
-        descriptor = queue.lock()  # as a helper of this process would
-        queue.sign(descriptor)
-        try:
-            assert queue.holder() == os.getpid()
-            assert not purge_items.quiet(option.folder("kcl"), 0.1)
-        finally:
-            os.close(descriptor)
-        assert purge_items.quiet(option.folder("kcl"), 5.0)
 
 
 def _use(place: str) -> None:
