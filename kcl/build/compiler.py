@@ -80,14 +80,13 @@ def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequ
     return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
 
 
-def finish(program: cl.Program, text: ProgramText, options: BuildOptions, is_built: bool = False) -> None:
+def finish(program: cl.Program, text: ProgramText, options: BuildOptions) -> None:
     """Build a program that `of_binaries` made; raises the driver's error for a binary that it refuses.
 
-    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time. A program
-    that `is_built` was built in that way.
+    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
     """
     _with_source(program, text)
-    if not (is_built or built_silently(program, options)):
+    if not built_silently(program, options):
         program.build(options=passed(text.options))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.build import identity
 from kcl.cache.entry import Entry
@@ -65,26 +65,10 @@ class OpenJobs(NamedTuple):
         return said
 
 
-class ProgramAhead(Protocol):
-    """A program made of an entry before any launch asked for it."""
-
-    entry: Entry
-    program: cl.Program
-    is_built: bool
-
-
-class ContextHolder(Protocol):
-    """The stage of a context, which holds the programs that a driver makes ahead for it."""
-
-    ahead: Any
-    context: cl.Context
-
-
 class Driver:
     """An OpenCL driver that hands out a binary at once and needs nothing else; a driver that differs is a subclass.
 
-    Stateless: a driver keeps its state for a context in `Build.ahead`. `quotes_stay` says that the quotes around an
-    include directory count as a part of its path.
+    Stateless. `quotes_stay` says that the quotes around an include directory count as a part of its path.
     """
 
     quotes_stay = False
@@ -143,10 +127,6 @@ class Driver:
         An entry that `is_there` may lack the code of later launches.
         """
         return False
-
-    def prebuilt(self, _holder: ContextHolder, _slots: list[ProgramSlot]) -> ProgramAhead | None:
-        """Return a program that was made ahead for these slots, and make sure that the next ones are made."""
-        return None
 
     # the verbs of the tools
 

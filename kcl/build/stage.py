@@ -29,7 +29,7 @@ from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
 
 if TYPE_CHECKING:
-    from kcl.build.driver import Driver, ProgramAhead, Promise
+    from kcl.build.driver import Driver, Promise
     from kcl.cache.layer import Answer, Layer
     from kcl.code import ProgramText
 
@@ -129,7 +129,6 @@ class Build(Stage[BuildRequest]):
         postponed.module("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
         self.context = context
         self.driver = driver
-        self.ahead: Any = None  # the programs that the driver makes ahead for the context
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
         # Threads that need the same program at once build it once; threads that need another one do not wait.
         self._makers = ThreadLeads()
@@ -248,11 +247,8 @@ class Build(Stage[BuildRequest]):
         return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
 
     def search(self, wanted: BuildRequest) -> Generator[ProgramSlot, Answer, Look]:
-        """Look for the program made ahead, then for the entry of each device."""
+        """Look for the entry of each device."""
         slots = self.slots(wanted.text)
-        made = self._made_ahead(slots)
-        if made is not None:
-            return _look(slots, [made.entry], "hit", "made ahead")._replace(beside=made)
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
             found = yield slot
@@ -268,16 +264,12 @@ class Build(Stage[BuildRequest]):
 
     def load(self, wanted: BuildRequest, look: Look) -> Look:
         """Create the program and its kernels; raises the driver's error for a binary that it refuses."""
-        text, made = wanted.text, look.beside
-        if made is not None:
-            program = made.program
-        else:
-            for entry in look.entries:
-                self.driver.loading(entry)
-            devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
-            program = compiler.of_binaries(self.context, devices, look.entries)
-        options = look.slots[0].options  # type: ignore[attr-defined]
-        compiler.finish(program, text, options, made is not None and made.is_built)
+        text = wanted.text
+        for entry in look.entries:
+            self.driver.loading(entry)
+        devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
+        program = compiler.of_binaries(self.context, devices, look.entries)
+        compiler.finish(program, text, look.slots[0].options)  # type: ignore[attr-defined]
         found = BuiltProgram(self, program, self.kernels(program, text.kernels))
         found.stored = look.slots  # type: ignore[assignment]
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
@@ -339,17 +331,6 @@ class Build(Stage[BuildRequest]):
             elif complete.parts.get("binary"):
                 whole.append((slot.address, complete))
         return whole, tuple(promises)
-
-    def _made_ahead(self, slots: list[ProgramSlot]) -> ProgramAhead | None:
-        layer = self.layer
-        if not layer.ahead or len(slots) != 1:
-            return None
-        try:
-            return self.driver.prebuilt(self, slots)
-        except Exception as error:
-            layer.ahead = False
-            layer.fault("make programs ahead", error)
-            return None
 
     def _headers_stand(self, text: ProgramText, slot: Any) -> bool:
         """Tell whether the headers still match the key: the driver read them later than kcl did."""

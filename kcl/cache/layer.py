@@ -92,7 +92,6 @@ class Layer:
         self.strict = chosen.strict
         self.strict_fault = chosen.strict_fault
         self.promote = chosen.promote
-        self.ahead = chosen.ahead
         self.verify = chosen.verify
         self.verify_results = chosen.verify_results
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""

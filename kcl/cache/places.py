@@ -27,7 +27,6 @@ QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 HEADERS = "headers"  # the files that long program texts ask for
 LISTING = "listing"  # summaries of long listings
-ORDERS = "orders"  # the programs that a run used, in their order
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 SORTS = (
@@ -35,12 +34,12 @@ SORTS = (
     HEADERS,
     JOURNAL,
     LISTING,
-    ORDERS,
     PENDING,
     PINS,
     QUARANTINE,
     SPACE,
     "notes",
+    "orders",
     "readings",
     "restless",
     "tuning",

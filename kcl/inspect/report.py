@@ -166,9 +166,6 @@ def _write_journal() -> None:
         from kcl.inspect.history import journal
 
         journal.fold()
-    orders = sys.modules.get("kcl.drivers.pocl.program_order")
-    if orders is not None:  # otherwise nothing is left to write
-        orders.write()
     if _is_on() and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
         from kcl.inspect import space
 

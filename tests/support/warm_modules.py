@@ -81,13 +81,11 @@ MODULES = [
     "kcl.record.texts",
     "kcl.record.unmade",
 ]
-# What PoCL needs beside, with two processors.
+# What PoCL needs beside.
 POCL = [
     "kcl.drivers.pocl",
     "kcl.drivers.pocl.completion",
     "kcl.drivers.pocl.driver",
-    "kcl.drivers.pocl.program_order",
     "kcl.drivers.pocl.poclbin",
-    "kcl.drivers.pocl.prebuild",
     "kcl.drivers.pocl.repair",
 ]

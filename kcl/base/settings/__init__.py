@@ -53,13 +53,6 @@ class Setting(NamedTuple):
 
 SETTINGS = (
     Setting(
-        "KCL_AHEAD",
-        "`1` or `0`",
-        "1 where the process may use more than one processor, else 0",
-        "On PoCL, while its own cache is on, a second thread builds the programs that the last run of the same driver "
-        "asked for next, as the first one binds and launches; `0`: none is made before it is asked for.",
-    ),
-    Setting(
         "KCL_CACHE_DIR",
         "an absolute path",
         "unset",
@@ -137,7 +130,6 @@ SETTINGS = (
 class Settings(NamedTuple):
     """The settings as read at one moment; `rejected` names the values that kcl did not understand."""
 
-    ahead: bool
     cache_dir: str | None
     cache_dir_reason: str
     max_age: float
@@ -167,7 +159,6 @@ def read() -> Settings:
     report, report_file = _report("KCL_REPORT", rejected)
     strict, strict_fault = _strict("KCL_STRICT", rejected)
     return Settings(
-        ahead=_switch("KCL_AHEAD", processors() > 1, rejected),
         cache_dir=cache_dir,
         cache_dir_reason=cache_dir_reason,
         max_age=_bound("KCL_MAX_AGE", age, 365 * 86400.0, "an age such as 90d or 12w", rejected),

@@ -1,4 +1,4 @@
-"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries; programs are made ahead."""
+"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyopencl as cl
 
-    from kcl.build.driver import ContextHolder, DamagedFile, OpenJobs, ProgramAhead, Progress, Promise
+    from kcl.build.driver import DamagedFile, OpenJobs, Progress, Promise
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.entry import Entry
     from kcl.cache.key import Part
@@ -142,20 +142,6 @@ class Pocl(Driver):
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False
-
-    def prebuilt(self, holder: ContextHolder, slots: list[ProgramSlot]) -> ProgramAhead | None:
-        """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""
-        layer = layers.binary()
-        if holder.ahead is None or holder.ahead.layer is not layer:
-            from kcl.drivers.pocl.prebuild import Prebuilder
-
-            if not caches.state("pocl").on:
-                # PoCL then removes the files of a program as it is released, with those of equal programs.
-                layer.ahead = False
-                return None
-            holder.ahead = Prebuilder(layer, holder.context, slots[0], _state().waits)
-        found: ProgramAhead | None = holder.ahead.take(slots[0])
-        return found
 
     def flush(self, seconds: float, progress: Progress | None, starts: bool) -> bool:
         """Hand over what this process launched, and wait for the helper."""

@@ -53,6 +53,7 @@ class Helper:
         self._pyopencl = pyopencl
         self._queue = JobQueue(folder)
         self._lock = lock
+        self._home = f"{self._queue.work}/{os.getpid()}"  # a file that goes with the folder
         self._end = time.monotonic() + LIFE_SECONDS
         self._ranks = {rank} if rank else set[int]()
         self._with_ranks = time.monotonic()
@@ -100,6 +101,7 @@ class Helper:
         """Have a worker do the jobs of a setting, and note how it ended."""
         shutil.rmtree(self._queue.work, ignore_errors=True)
         os.mkdir(self._queue.work, 0o700)
+        open(self._home, "x").close()
         reading, writing = os.pipe()
         worker = os.fork()
         if not worker:
@@ -202,6 +204,8 @@ class Helper:
         if later is not None:
             tasks[job] = later
             return True
+        if not os.path.exists(self._home):
+            sys.exit(1)  # the folder was removed and made again: the job belongs to another helper
         self._left.add(job)
         with suppress(OSError):
             if job in self._queue.jobs():  # else it was replaced meanwhile

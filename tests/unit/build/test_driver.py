@@ -36,11 +36,14 @@ def test_identity(device):
 
 
 def test_needs_nothing():
-    """It adds no options and no mark, waits for nobody, and makes nothing ahead."""
+    """It adds no options and no mark, waits for nobody, and has nothing for tools."""
     driver = Driver()
     assert (driver.added_options(), driver.mark('#include "a.h"', lambda: "x"), driver.described(None)) == ("", "", {})
     assert driver.awaited(None, "f") is False
-    assert driver.prebuilt(None, []) is None
+    assert driver.pending() is None
+    assert (list(driver.damaged(["."])), driver.differing(None), driver.files(b"")) == ([], [], {})
+    assert driver.flush(0, None, True)
+    assert driver.quiet("", 0)
 
 
 def test_promise():
