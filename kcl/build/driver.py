@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.build import identity
+from kcl.build.options import marks
 from kcl.cache.entry import Entry
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Part
+    from kcl.code import ProgramText
 
 
 Progress = Callable[[int, int], object]
@@ -97,6 +100,25 @@ class Driver:
         """Return the facts that an entry holds for the process that completes it."""
         return {}
 
+    def entry(self, text: ProgramText, slot: ProgramSlot, log: str, seconds: float) -> Entry:
+        """Describe a program that was built in `seconds`; its binary is not in it."""
+        for mark, directory in marks(slot.options):
+            log = log.replace(directory, mark)  # the log names headers by their place
+        device = slot.device
+        metadata = {
+            "kernel": text.kernel,
+            "kernels": list(text.kernels),
+            "program": text.source_digest,
+            "options": list(slot.options.flags),
+            "platform": {"name": device.platform.name, "version": device.platform.version},
+            "device": {"name": device.name, "driver": device.driver_version},
+            "seconds": seconds,
+            "created": int(time.time()),
+            **self.described(slot),
+        }
+        source = self.given(text.source).encode("utf-8", "surrogatepass")
+        return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
+
     def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
         """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""
         import pyopencl as cl
@@ -130,7 +152,7 @@ class Driver:
 
     # the verbs of the tools
 
-    def flush(self, _seconds: float, _progress: Progress | None, _starts: bool) -> bool:
+    def flush(self, _seconds: float, _progress: Progress | None, _starts: bool, /) -> bool:
         """Complete the entries that wait for it, and wait for that; unless this `starts` a helper, wait only."""
         return True
 
@@ -146,7 +168,7 @@ class Driver:
         """Yield the damaged files below folders of the driver's own cache."""
         return iter(())
 
-    def differing(self, _entry: Entry) -> list[str]:
+    def differing(self, _entry: Entry, /) -> list[str]:
         """Return the files of the driver's own cache that hold other bytes than an entry."""
         return []
 

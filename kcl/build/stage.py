@@ -15,6 +15,7 @@ import pyopencl as cl
 from kcl import caches
 from kcl.base import events, process, spans
 from kcl.build import compiler
+from kcl.build.driver import Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options, marks, names_later_language
@@ -29,7 +30,7 @@ from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
 
 if TYPE_CHECKING:
-    from kcl.build.driver import Driver, Promise
+    from kcl.build.driver import Driver
     from kcl.cache.layer import Answer, Layer
     from kcl.code import ProgramText
 
@@ -311,16 +312,13 @@ class Build(Stage[BuildRequest]):
         self, wanted: BuildRequest, found: BuiltProgram, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
-        from kcl.build.driver import Promise
-        from kcl.build.entries import entry_of
-
         whole: list[tuple[str, Entry]] = []
         promises: list[Promise] = []
         program, text = found.program, wanted.text
         text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = entry_of(text, slot, log, seconds, self.driver)  # type: ignore[arg-type]
+            entry = self.driver.entry(text, slot, log, seconds)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:

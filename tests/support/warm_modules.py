@@ -13,8 +13,6 @@ MODULES = [
     "kcl.base.settings.trust",
     "kcl.base.spans",
     "kcl.build",
-    "kcl.build.bind",
-    "kcl.build.branches",
     "kcl.build.compiler",
     "kcl.build.driver",
     "kcl.build.headers",

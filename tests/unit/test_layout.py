@@ -170,9 +170,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("cache.growth", "cache.stores.directory"), ("drivers.pocl.repair", "cache.stores.directory")),
     },
     "reads of a pure recipe": {},
-    "a header or a promise": {
-        *(("build.program_key", "build.headers"), ("build.stage", "build.driver")),
-    },
+    "a header": {("build.program_key", "build.headers")},
     "a command, a report or a worker process": {
         *(("cli.completion", of) for of in ("base.settings", "caches.table")),
         ("inspect.report", "drivers"),

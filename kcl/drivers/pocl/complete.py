@@ -164,7 +164,7 @@ def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
     container = poclbin.read(blob)
     if container.program != place:
         raise ValueError(f"a binary of {container.program}, not of {place}")
-    return poclbin.write(poclbin.without(container, stubs))
+    return container.without(stubs).pack()
 
 
 def _check_headers(task: CompletionTask) -> None:

@@ -65,21 +65,21 @@ class State:
 _state = process.own(State)
 
 
-def launched(jobs: tuple[Promise, ...]) -> None:
-    """Take the jobs of a launched program: the driver will have compiled its code for the launch."""
-    if jobs:
-        _request(jobs)
-        _keep(jobs)
+def launched(promises: tuple[Promise, ...]) -> None:
+    """Write jobs for a launched program: the driver will have compiled its code. Start a helper if it is time."""
+    if promises:
+        _request(promises)
+        _keep(promises)
         if layers.binary().promote == "background":
             start()
 
 
-def unseen(jobs: tuple[Promise, ...]) -> None:
-    """Take the jobs of a program whose launches kcl does not see; a helper does them after the end of the process."""
-    _request(jobs, unseen=True)
+def unseen(promises: tuple[Promise, ...]) -> None:
+    """Write jobs for a program whose launches kcl does not see; a helper does them after the end of the process."""
+    _request(promises, unseen=True)
     state = _state()
     with state.lock:
-        state.unseen.update({job.address: job for job in jobs})
+        state.unseen.update({job.address: job for job in promises})
 
 
 def loaded(address: str, entry: Entry, options: str, device: cl.Device) -> None:
@@ -192,12 +192,10 @@ def _lacking(cache: str, place: str, sizes: dict[str, list[str]]) -> list[str]:
 
 def _launch(kernel: str, size: str) -> str:
     """Name the launches that PoCL's code of a size serves, for example `64-1-1-goffs0-smallgrid`."""
-    *axes, flags = f"{size}-".split("-", 3)
+    axes = size.split("-")[:3]
     while len(axes) > 1 and axes[-1] == "1":
         axes.pop()
-    local = axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
-    offset = "" if "goffs0" in flags else " with a global offset"
-    return f"{kernel} at local size {local}{offset}{'' if 'smallgrid' in flags else ' in a large grid'}"
+    return f"{kernel} at local size {axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'}"
 
 
 def _job_of(entry: Entry, program: UsedProgram, cache: str) -> Entry:

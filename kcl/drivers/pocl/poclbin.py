@@ -32,6 +32,11 @@ class ContainerFile(NamedTuple):
     path: str
     content: bytes
 
+    def pack(self) -> bytes:
+        """Return the bytes of the file in a container."""
+        path = self.path.encode("ascii")
+        return b"".join((_WORD.pack(len(path)), path, _WORD.pack(len(self.content)), self.content))
+
 
 class ContainerKernel(NamedTuple):
     """One kernel: its name, the bytes between its sizes and its files, and the files."""
@@ -40,6 +45,12 @@ class ContainerKernel(NamedTuple):
     description: bytes
     arguments_size: int
     files: tuple[ContainerFile, ...]
+
+    def pack(self) -> bytes:
+        """Return the bytes of the kernel in a container."""
+        files = b"".join(file.pack() for file in self.files)
+        size = _SIZES.size + len(self.description) + len(files)
+        return _SIZES.pack(size, len(files), self.arguments_size) + self.description + files
 
 
 class Container(NamedTuple):
@@ -50,65 +61,57 @@ class Container(NamedTuple):
     bitcode: ContainerFile
     kernels: tuple[ContainerKernel, ...]
 
+    def pack(self) -> bytes:
+        """Return the bytes of the container."""
+        return b"".join((self.header, self.bitcode.pack(), *(kernel.pack() for kernel in self.kernels)))
+
     def files(self) -> dict[str, bytes]:
         """Return the content of every file by its path."""
         return dict([self.bitcode, *(file for kernel in self.kernels for file in kernel.files)])
 
+    def without(self, paths: Iterable[str]) -> Container:
+        """Return the container without the kernels' files at these paths; raise `ValueError` if one is missing."""
+        unwanted = set(paths)
+        missing = unwanted - {file.path for kernel in self.kernels for file in kernel.files}
+        if missing:
+            raise ValueError(f"not in the binary: {', '.join(sorted(missing))}")
+        kernels = [
+            kernel._replace(files=tuple([file for file in kernel.files if file.path not in unwanted]))
+            for kernel in self.kernels
+        ]
+        return self._replace(kernels=tuple(kernels))
+
 
 def read(blob: bytes) -> Container:
     """Return the content of a binary; raise `ValueError` for anything that is not exactly the grammar above."""
-    reader = _Reader(blob, 0, len(blob))
+    reader = _Reader(blob)
     header = reader.take(_HEADER.size)
     magic, _device, version, count, _flags, program = _HEADER.unpack(header)
     if magic != MAGIC or version != VERSION:
         raise ValueError(f"not a PoCL binary of container version {VERSION}: {magic!r}, {version}")
-    directory = _program(program)
+    place = program.decode("ascii")
+    if place[2] != "/" or place[40] != "\0" or not set(place[:2] + place[3:40]) <= _LETTERS:
+        raise ValueError(f"not a directory of PoCL's cache: {place!r}")
     bitcode = reader.file()
     if bitcode.path != "/program.bc":
         raise ValueError(f"the first file is {bitcode.path!r}, not the bitcode")
     kernels = tuple([_kernel(reader) for _ in range(count)])
-    container = Container(header, directory, bitcode, kernels)
-    if len({kernel.name for kernel in kernels}) != count or write(container) != blob:  # nothing follows
+    container = Container(header, place[:40], bitcode, kernels)
+    if len({kernel.name for kernel in kernels}) != count or container.pack() != blob:  # nothing follows
         raise ValueError("the binary is not written as PoCL writes it")
     return container
 
 
-def write(container: Container) -> bytes:
-    """Return the bytes of a container."""
-    chunks = [container.header, *_file_chunks(container.bitcode)]
-    for kernel in container.kernels:
-        files = b"".join(chunk for file in kernel.files for chunk in _file_chunks(file))
-        size = _SIZES.size + len(kernel.description) + len(files)
-        chunks += [_SIZES.pack(size, len(files), kernel.arguments_size), kernel.description, files]
-    return b"".join(chunks)
-
-
-def without(container: Container, paths: Iterable[str]) -> Container:
-    """Return the container without the kernels' files at these paths; raise `ValueError` where one is missing."""
-    unwanted = set(paths)
-    missing = unwanted - {file.path for kernel in container.kernels for file in kernel.files}
-    if missing:
-        raise ValueError(f"not in the binary: {', '.join(sorted(missing))}")
-    kernels = [
-        kernel._replace(files=tuple(file for file in kernel.files if file.path not in unwanted))
-        for kernel in container.kernels
-    ]
-    return container._replace(kernels=tuple(kernels))
-
-
 class _Reader:
-    """A position in a part of the blob; no read passes the end of the part."""
+    """A position in the blob; no read passes its end."""
 
-    __slots__ = ("blob", "end", "position")
-
-    def __init__(self, blob: bytes, position: int, end: int) -> None:
+    def __init__(self, blob: bytes) -> None:
         self.blob = blob
-        self.position = position
-        self.end = end
+        self.position = 0
 
     def take(self, size: int) -> bytes:
         end = self.position + size
-        if end > self.end:
+        if end > len(self.blob):
             raise ValueError(f"the binary ends inside the {size} bytes at {self.position}")
         taken = self.blob[self.position : end]
         self.position = end
@@ -131,42 +134,17 @@ class _Reader:
             raise ValueError(f"{path} is empty")
         return ContainerFile(path, content)
 
-    def part(self, size: int) -> _Reader:
-        """Return a reader for the next `size` bytes, which this one skips."""
-        start = self.position
-        self.take(size)
-        return _Reader(self.blob, start, self.position)
-
-    def rest(self) -> bytes:
-        return self.blob[self.position : self.end]
-
-
-def _program(raw: bytes) -> str:
-    text = raw.decode("ascii")
-    if text[2] != "/" or text[40] != "\0" or not set(text[:2] + text[3:40]) <= _LETTERS:
-        raise ValueError(f"not a directory of PoCL's cache: {text!r}")
-    return text[:40]
-
 
 def _kernel(reader: _Reader) -> ContainerKernel:
     size, files_size, arguments_size = _SIZES.unpack(reader.take(_SIZES.size))
     if files_size + _SIZES.size > size:
         raise ValueError(f"a kernel of {size} bytes cannot hold {files_size} bytes of files")
-    described = reader.part(size - files_size - _SIZES.size)
-    description = described.rest()
-    name = described.name()
-    if "/" in name:
-        raise ValueError(f"not a kernel's name: {name!r}")
-    files = reader.part(files_size)
-    found = []
-    while files.position < files.end:
-        file = files.file()
-        if file.path.split("/")[1:2] != [name] or file.path.count("/") != 3:
-            raise ValueError(f"{file.path} is in the place of a file of the kernel {name}")
-        found.append(file)
+    description = reader.take(size - files_size - _SIZES.size)
+    name = _Reader(description).name()
+    files, found = _Reader(reader.take(files_size)), list[ContainerFile]()
+    while files.position < files_size:
+        found.append(files.file())
+        path = found[-1].path
+        if path.split("/")[1:2] != [name] or path.count("/") != 3:
+            raise ValueError(f"{path} is in the place of a file of the kernel {name}")
     return ContainerKernel(name, description, arguments_size, tuple(found))
-
-
-def _file_chunks(file: ContainerFile) -> tuple[bytes, ...]:
-    path = file.path.encode("ascii")
-    return _WORD.pack(len(path)), path, _WORD.pack(len(file.content)), file.content
