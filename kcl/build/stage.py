@@ -268,11 +268,11 @@ class Build(Stage[BuildRequest]):
         text = wanted.text
         for entry in look.entries:
             self.driver.loading(entry)
-        devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
-        program = compiler.of_binaries(self.context, devices, look.entries)
-        compiler.finish(program, text, look.slots[0].options)  # type: ignore[attr-defined]
+        slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
+        devices = [slot.device for slot in slots]
+        program = compiler.of_binaries(self.context, devices, look.entries, text, slots[0].options)
         found = BuiltProgram(self, program, self.kernels(program, text.kernels))
-        found.stored = look.slots  # type: ignore[assignment]
+        found.stored = slots
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
         found.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(found.stored, look.entries, strict=True):
