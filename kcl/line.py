@@ -21,7 +21,7 @@ import pyopencl as cl
 from kcl import drivers
 from kcl.base import process
 from kcl.build import leases
-from kcl.build.bind import launcher_of, learn
+from kcl.build.leases import launcher_of, learn
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.lookup import obtain

@@ -72,20 +72,21 @@ def _built(raw: Any, options: bytes) -> Any:
     return build(failed, options)
 
 
-def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
-    """Make a program of the entries of its devices, for `finish`; raises the driver's errors."""
-    return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
+def of_binaries(
+    context: cl.Context,
+    devices: Sequence[cl.Device],
+    entries: Sequence[Entry],
+    text: ProgramText,
+    options: BuildOptions,
+) -> cl.Program:
+    """Build a program of the entries of its devices; raises the driver's error for a binary that it refuses.
 
-
-def finish(program: cl.Program, text: ProgramText, options: BuildOptions, is_built: bool = False) -> None:
-    """Build a program that `of_binaries` made; raises the driver's error for a binary that it refuses.
-
-    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time. A program
-    that `is_built` was built in that way.
+    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
     """
-    _with_source(program, text)
-    if not (is_built or built_silently(program, options)):
+    program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
+    if not built_silently(_with_source(program, text), options):
         program.build(options=passed(text.options))
+    return program
 
 
 def _with_source(program: cl.Program, text: ProgramText) -> cl.Program:

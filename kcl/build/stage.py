@@ -15,6 +15,7 @@ import pyopencl as cl
 from kcl import caches
 from kcl.base import events, process, spans
 from kcl.build import compiler
+from kcl.build.driver import Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options, marks, names_later_language
@@ -27,7 +28,7 @@ from kcl.cache.lookup import Look, Product, Stage, obtain
 from kcl.errors import RecipeError, UnknownInput
 
 if TYPE_CHECKING:
-    from kcl.build.driver import Driver, ProgramAhead, Promise
+    from kcl.build.driver import Driver
     from kcl.cache.layer import Answer, Layer
     from kcl.code import ProgramText
 
@@ -127,8 +128,6 @@ class Build(Stage[BuildRequest]):
         caches.import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
         self.context = context
         self.driver = driver
-        self.ahead: Any = None  # the programs that the driver makes ahead for the context
-        self.makes_ahead = True
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
 
     @property
@@ -244,11 +243,8 @@ class Build(Stage[BuildRequest]):
         return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
 
     def search(self, wanted: BuildRequest) -> Generator[ProgramSlot, Answer, Look]:
-        """Look for the program made ahead, then for the entry of each device."""
+        """Look for the entry of each device."""
         slots = self.slots(wanted.text)
-        made = self._made_ahead(slots)
-        if made is not None:
-            return _look(slots, [made.entry], "hit", "made ahead")._replace(beside=made)
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
             found = yield slot
@@ -264,18 +260,14 @@ class Build(Stage[BuildRequest]):
 
     def load(self, wanted: BuildRequest, look: Look) -> Look:
         """Create the program and its kernels; raises the driver's error for a binary that it refuses."""
-        text, made = wanted.text, look.beside
-        if made is not None:
-            program = made.program
-        else:
-            for entry in look.entries:
-                self.driver.loading(entry)
-            devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
-            program = compiler.of_binaries(self.context, devices, look.entries)
-        options = look.slots[0].options  # type: ignore[attr-defined]
-        compiler.finish(program, text, options, made is not None and made.is_built)
+        text = wanted.text
+        for entry in look.entries:
+            self.driver.loading(entry)
+        slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
+        devices = [slot.device for slot in slots]
+        program = compiler.of_binaries(self.context, devices, look.entries, text, slots[0].options)
         found = BuiltProgram(self, program, self.kernels(program, text.kernels))
-        found.stored = look.slots  # type: ignore[assignment]
+        found.stored = slots
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
         found.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(found.stored, look.entries, strict=True):
@@ -315,16 +307,13 @@ class Build(Stage[BuildRequest]):
         self, wanted: BuildRequest, found: BuiltProgram, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
-        from kcl.build.driver import Promise
-        from kcl.build.entries import entry_of
-
         whole: list[tuple[str, Entry]] = []
         promises: list[Promise] = []
         program, text = found.program, wanted.text
         text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = entry_of(text, slot, log, seconds, self.driver)  # type: ignore[arg-type]
+            entry = self.driver.entry(text, slot, log, seconds)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:
@@ -335,17 +324,6 @@ class Build(Stage[BuildRequest]):
             elif complete.parts.get("binary"):
                 whole.append((slot.address, complete))
         return whole, tuple(promises)
-
-    def _made_ahead(self, slots: list[ProgramSlot]) -> ProgramAhead | None:
-        layer = self.layer
-        if not (layer.chosen.ahead and self.makes_ahead) or len(slots) != 1:
-            return None
-        try:
-            return self.driver.prebuilt(self, slots)
-        except Exception as error:
-            self.makes_ahead = False
-            layer.fault("make programs ahead", error)
-            return None
 
     def _headers_stand(self, text: ProgramText, slot: Any) -> bool:
         """Tell whether the headers still match the key: the driver read them later than kcl did."""

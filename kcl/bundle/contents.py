@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
 from kcl.bundle.info import CacheInfo, misfit
@@ -12,7 +13,6 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
 from kcl.cache.stores.base import digest_of
-from kcl.drivers.pocl import completion
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.record import proofs
 
@@ -26,7 +26,7 @@ _INCOMPLETE = "it is not complete: run kcl flush, then save again"
 def used(info: CacheInfo) -> Contents:
     """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
     proofs.write()
-    completion.flush()
+    drivers.flush()
     found: Contents = {}
     for kind, layer in layers.opened().items():
         waiting = list(layer.used)

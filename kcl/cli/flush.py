@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from kcl.cache import places
+from kcl import drivers
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import open_jobs
 from kcl.inspect import report
 
 _timeout = click.option(
@@ -47,16 +43,15 @@ def wait(timeout: float) -> Reply:
 
     Exits with 0 where every entry is complete; with 1 where programs are left.
     """
-    if os.path.isdir(places.own(places.PENDING)):
-        client.idle(places.own(), timeout)
+    drivers.flush(timeout, starts=False)
     return _left(True)
 
 
 def _left(done: bool) -> Reply:
     """Return the programs that are left."""
-    found = open_jobs(places.own())
+    found = drivers.pending()
     words = found.described()
-    value = {"programs": found.here, "elsewhere": found.elsewhere, "words": words}
+    value = {"programs": len(found.here), "elsewhere": found.devices(), "words": words}
     return Reply(
         lambda: value, lambda: click.echo("\n".join(words or ["every entry is complete"])), bool(found.here) or not done
     )

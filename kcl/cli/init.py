@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.settings import file, trust
 from kcl.cache import places
@@ -83,7 +84,7 @@ def _undo() -> None:
         raise ValueError("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        purge.quiet(os.path.join(folder, places.KCL))
+        drivers.quiet(os.path.join(folder, places.KCL))
         purge.remove_path(folder)
         output.say(f"{folder} is removed")
     elif os.path.lexists(folder):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_parameters
@@ -18,7 +19,6 @@ from kcl.cli import ls as listing
 from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
-from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, meant
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault, ListedEntry
@@ -204,15 +204,13 @@ def assembly(binary: bytes) -> str:
 
     Raises `NoAssembly` for an unknown binary, or if objdump is missing.
     """
-    files: dict[str, bytes] = {}
-    if binary.startswith(poclbin.MAGIC):
-        try:
-            files = poclbin.read(binary).files()
-        except ValueError as error:
-            raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
-    elif binary.startswith(_ELF):
+    try:
+        files = drivers.own_files(binary)
+    except ValueError as error:
+        raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
+    if not files and binary.startswith(_ELF):
         files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}  # Intel's container looks like it
-    else:
+    if not files:
         text = binary.rstrip(b"\0").decode("utf-8", "replace")
         if ".version" in text and ".target" in text:
             return text

@@ -8,17 +8,17 @@ from typing import Any
 
 import click
 
-from kcl import caches
+from kcl import caches, drivers
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.cache import layers, places
+from kcl.build.driver import OpenJobs
+from kcl.cache import layers
 from kcl.caches import contents, presence
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
-from kcl.drivers.pocl.jobs import OpenJobs, open_jobs
 from kcl.errors import CacheFault
 from kcl.inspect import pins, purge, tally
 from kcl.inspect.history import journal
@@ -117,10 +117,10 @@ def _adapter(name: str) -> dict[str, Any]:
 def _pending() -> dict[str, Any]:
     """Count the programs that wait for a helper to complete their entry, since when, and say whether a helper runs."""
     try:
-        found = open_jobs(places.own())
+        found = drivers.pending()
     except (OSError, CacheFault):
-        found = OpenJobs(0, {}, 0, 0.0, False)
-    about = {"programs": found.here, "since": found.since, "helper": found.helper, "elsewhere": found.elsewhere}
+        found = OpenJobs()
+    about = {"programs": len(found.here), "since": found.since, "helper": found.helper, "elsewhere": found.devices()}
     return {**about, "words": found.described()}
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cache.stores.base import digest_of
@@ -13,7 +14,6 @@ from kcl.caches import contents
 from kcl.cli import output
 from kcl.cli.ls import in_words
 from kcl.cli.output import Reply
-from kcl.drivers.pocl import damage, repair
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Fault
@@ -43,7 +43,7 @@ def verify(headers: bool, _all: bool) -> Reply:
     faults: list[Fault] = []
     differing: set[str] = set()
     checked = {layer: _check(layer, headers, faults, differing) for layer in settings.LAYERS}
-    faults += [Fault("pocl", *found) for found in damage.damaged(contents.files("pocl"))]
+    faults += [Fault("pocl", *found) for driver in drivers.every() for found in driver.damaged(contents.files("pocl"))]
     value = {"checked": checked, "whole": not headers, "damaged": [fault._asdict() for fault in faults]}
     value["differing"] = sorted(differing)
     return Reply(lambda: value, lambda: _show(checked, faults, len(differing)), bool(faults))
@@ -65,7 +65,7 @@ def _check(layer: str, headers: bool, faults: list[Fault], differing: set[str]) 
             continue
         if entry is not None and "binary" in entry.parts:
             with suppress(DamagedEntry, ValueError):
-                differing.update(repair.differing(entry))
+                differing.update(path for driver in drivers.every() for path in driver.differing(entry))
     return sound + len(faults) - before
 
 

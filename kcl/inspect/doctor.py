@@ -12,15 +12,13 @@ from contextlib import closing, suppress
 from importlib import metadata, util
 from typing import NamedTuple
 
-from kcl import caches
+from kcl import caches, drivers
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS, CacheSwitch
-from kcl.drivers.pocl import damage
-from kcl.drivers.pocl.jobs import open_jobs
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
@@ -246,7 +244,7 @@ def damaged() -> Iterator[Finding]:
             if fault_of := _fault_of_database(path):
                 words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
                 yield Finding(PROBLEM, words, f"kcl purge {name}")
-    found = list(damage.damaged(contents.files("pocl")))
+    found = [one for driver in drivers.every() for one in driver.damaged(contents.files("pocl"))]
     if found:
         files = counted(len(found), "damaged file", "damaged files")
         words = (
@@ -272,15 +270,12 @@ def locks() -> Iterator[Finding]:
 def pending() -> Iterator[Finding]:
     """Find programs whose entries no helper completes."""
     try:
-        found = open_jobs(places.own())
+        found = drivers.pending()
     except (OSError, CacheFault) as error:
         yield Finding(WARNING, f"the queue of programs to complete cannot be read: {error}")
         return
     if found.elsewhere or (not found.helper and 0.0 < found.since < time.time() - _OLD):
         yield from (Finding(NOTE, words, "in a batch job put kcl flush at its end") for words in found.described())
-    if found.crashed:
-        programs = counted(found.crashed, "program", "programs")
-        yield Finding(NOTE, f"the helper crashed at {programs} once and tries again, the slow way")
 
 
 # In the order of the report; a check without findings yields nothing.

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kcl import caches
+from kcl import caches, drivers
 from kcl.base import process, settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
@@ -26,7 +26,6 @@ from kcl.cache.stores.directory import publish
 from kcl.cache.stores.sqlite import Database
 from kcl.caches import contents
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl.jobs import JobQueue
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
@@ -35,7 +34,6 @@ from kcl.inspect.inventory import ListedEntry
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
-_PATIENCE = 60.0
 _AT_ONCE = 100  # rows or pages of a database
 _INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
 _HOUR, _WEEK = 3600.0, 7 * 86400.0
@@ -135,7 +133,7 @@ def purge(
     """
     age = settings.age(older) if isinstance(older, str) else older
     own, remarks = {*settings.LAYERS, KEPT}, []
-    if not (dry_run or own.isdisjoint(_names(layers, everything, kernel)) or quiet(places.own())):
+    if not (dry_run or own.isdisjoint(_names(layers, everything, kernel)) or drivers.quiet(places.own())):
         remarks.append("kcl's helper process still works: what it makes may reappear")
     found = planned(layers, everything, age, kernel)._replace(remarks=remarks)
     if not dry_run:
@@ -235,26 +233,6 @@ def removed() -> list[tuple[str, str, float]]:
         with open(places.own(places.REMOVED), encoding="utf-8") as stream:
             return [(digest, reason, moment) for digest, reason, moment in map(json.loads, stream)]
     return []
-
-
-def quiet(folder: str, patience: float = _PATIENCE) -> bool:
-    """End the background work in a kcl folder: drop the jobs, end the helper of this host, wait until it is gone.
-
-    Returns False if the helper still runs after `patience` seconds: the entries of its job may reappear.
-    """
-    queue = JobQueue(folder)
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        with suppress(OSError, CacheFault):
-            for job in queue.jobs():
-                queue.drop(job)
-        with suppress(OSError):  # the lock of another user is no lock of this user's helper
-            if not queue.end_helper(end - time.monotonic()):
-                return False
-        if not queue.jobs():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:

@@ -146,9 +146,9 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     [('binary', 'doubled')]
     """
     _write_journal()
-    from kcl.drivers.pocl import completion
+    from kcl import drivers
 
-    return completion.flush(seconds, progress)
+    return drivers.flush(seconds, progress)
 
 
 def _write_journal() -> None:
@@ -157,9 +157,6 @@ def _write_journal() -> None:
         from kcl.inspect.history import journal
 
         journal.fold()
-    orders = sys.modules.get("kcl.drivers.pocl.program_order")
-    if orders is not None:  # otherwise nothing is left to write
-        orders.write()
     if _is_on() and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
         from kcl.inspect import space
 

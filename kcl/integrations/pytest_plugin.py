@@ -41,7 +41,7 @@ class PrivateCache:
 def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateCache]:
     """Give the test a private, empty cache directory, for its child processes too, and count its look-ups."""
     import kcl
-    from kcl.base import events
+    from kcl import drivers
     from kcl.cache import places
 
     found = PrivateCache(tmp_path / "kcl-cache")
@@ -53,7 +53,7 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         finally:
             remove()
             folder = places.own()
-    events.tool("purge").quiet(folder)
+    drivers.quiet(folder)
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -71,7 +71,7 @@ class TestRuns:
 class TestImports:
     def test_warm_start(self, warm, platform_name):
         """A warm start imports this list of kcl's modules, and of the generators nothing."""
-        modules = warm.run(warm=True, KCL_AHEAD="1").said["modules"]
+        modules = warm.run(warm=True).said["modules"]
         assert not GENERATORS & {name.partition(".")[0] for name in modules}
         expected = sorted(warm_modules.MODULES + (warm_modules.POCL if platform_name == "pocl" else []))
         assert [name for name in modules if name.partition(".")[0] == "kcl"] == expected

@@ -20,7 +20,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 SCRUBBED = (
     *(
-        "KCL_AHEAD",
         "KCL_CACHE_DIR",
         "KCL_MAX_SIZE",
         "KCL_NO_CACHE",

@@ -13,8 +13,6 @@ MODULES = [
     "kcl.base.settings.trust",
     "kcl.base.spans",
     "kcl.build",
-    "kcl.build.bind",
-    "kcl.build.branches",
     "kcl.build.compiler",
     "kcl.build.driver",
     "kcl.build.headers",
@@ -76,13 +74,11 @@ MODULES = [
     "kcl.record.texts",
     "kcl.record.unmade",
 ]
-# What PoCL needs beside, with two processors.
+# What PoCL needs beside.
 POCL = [
     "kcl.drivers.pocl",
     "kcl.drivers.pocl.completion",
     "kcl.drivers.pocl.driver",
-    "kcl.drivers.pocl.program_order",
     "kcl.drivers.pocl.poclbin",
-    "kcl.drivers.pocl.prebuild",
     "kcl.drivers.pocl.repair",
 ]

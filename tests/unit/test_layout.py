@@ -162,20 +162,16 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
         *(("integrations.units", of) for of in ("base.events", "record.callables.distributions", "record.recorder")),
         *(("integrations.runner", of) for of in ("base.events", "caches")),
-        *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places")),
+        *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places", "drivers")),
     },
     "a layer of rows, or of files": {
         *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
         *(("cache.growth", "cache.stores.directory"), ("drivers.pocl.repair", "cache.stores.directory")),
     },
     "reads of a pure recipe": {},
-    "a header, a promise, a program made ahead": {
-        *(("build.program_key", "build.headers"), ("build.stage", "build.driver")),
-        ("drivers.pocl.driver", "drivers.pocl.prebuild"),
-    },
+    "a header": {("build.program_key", "build.headers")},
     "a command, a report or a worker process": {
-        ("inspect.report", "drivers.pocl.completion"),
-        *(("workers.worker", of) for of in ("handle", "inspect.report")),
+        ("inspect.report", "drivers"),
     },
 }
 
@@ -202,6 +198,16 @@ class TestFences:
         helpers = {name for name in NAMES if name.startswith("drivers.pocl")}
         assert places(r"\blink_program\b|clBuildProgram|clCompileProgram") <= helpers
         assert places(r"\.build\(|\._prg\b") == {"build.compiler", "integrations.programs"}
+
+    def test_drivers(self):
+        """A driver is asked by its verbs: nobody outside of the drivers imports a file of one."""
+        found = {
+            name
+            for path, name in modules()
+            for dotted, _typing, _line in imported(path, name)
+            if (inside(dotted) or "").startswith(("drivers.pocl", "drivers.nvidia"))
+        }
+        assert {room(name) for name in found} <= {"drivers"}
 
     def test_generators(self):
         """loopy and what it is made of are imported by its front end and its adapter only."""
@@ -351,6 +357,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
         "cache.growth.Estimate",
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
+    "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
     "stores": {"cache.stores.base.Stat"},
     "the user's declarations of a kcl.Source": {
         f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")

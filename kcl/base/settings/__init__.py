@@ -205,14 +205,6 @@ class Setting(NamedTuple):
 
 SETTINGS = (
     Setting(
-        "KCL_AHEAD",
-        "`1` or `0`",
-        "1 where the process may use more than one processor, else 0",
-        "On PoCL, while its own cache is on, a second thread builds the programs that the last run of the same driver "
-        "asked for next, as the first one binds and launches; `0`: none is made before it is asked for.",
-        _switch(lambda: processors() > 1),
-    ),
-    Setting(
         "KCL_CACHE_DIR",
         "an absolute path",
         "unset",
@@ -308,7 +300,6 @@ SETTINGS = (
 class Settings(NamedTuple):
     """The settings as read at one moment; `rejected` names the values that kcl did not understand."""
 
-    ahead: bool
     cache_dir: str | None
     cache_dir_reason: str
     max_size: int

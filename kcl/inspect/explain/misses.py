@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
-from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.phrases import WIDTH
@@ -151,14 +150,10 @@ class Shelf:
 
 def _pending() -> list[Entry]:
     """Return the entries that a helper still writes."""
-    found: list[Entry] = []
-    if os.path.isdir(places.own(places.PENDING)):
-        from kcl.drivers.pocl.jobs import JobQueue
-
-        with suppress(OSError, CacheFault):
-            queue = JobQueue(places.own())
-            found += [entry for job in queue.jobs() if (entry := queue.read(job)) is not None]
-    return found
+    with suppress(OSError, CacheFault):
+        found = drivers.pending()
+        return [*found.here, *found.elsewhere, *found.early]
+    return []
 
 
 def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from handle_recipes import add
+from kcl.cache.stores.persistentdict import Rows
 
 import kcl
 from kcl import caches, option
@@ -19,10 +20,8 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.persistentdict import Rows
 from kcl.caches import contents
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect import purge
 from kcl.inspect.history import journal, records
 
@@ -288,28 +287,6 @@ class TestEntries:
         assert self.chosen(("generator",), "first", None) == {("generator", one) for one in (code, lead, other)}
         assert ("generator", young) not in self.chosen(("generator",), None, DAY)
         assert self.chosen(("generator",), "c", None) == set()
-
-
-class TestQuiet:
-    def test_drops_jobs(self):
-        """Jobs that wait for a helper are dropped, and there is nobody to wait for."""
-        queue = JobQueue(option.folder("kcl"))
-        queue.add(Entry(Key([("a", "b")]), {}, {}))
-        assert purge.quiet(option.folder("kcl"), 5.0)
-        assert queue.is_empty()
-
-    def test_other_process(self):
-        """The process in a lock is asked to end only if it is a helper of this folder."""
-        queue = JobQueue(option.folder("kcl"))
-        queue.add(Entry(Key([("a", "b")]), {}, {}))
-        descriptor = queue.lock()  # as a helper of this process would
-        queue.sign(descriptor)
-        try:
-            assert queue.holder() == os.getpid()
-            assert not purge.quiet(option.folder("kcl"), 0.1)
-        finally:
-            os.close(descriptor)
-        assert purge.quiet(option.folder("kcl"), 5.0)
 
 
 @pytest.mark.one_platform
