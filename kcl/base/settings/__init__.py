@@ -212,6 +212,14 @@ SETTINGS = (
         _absolute,
     ),
     Setting(
+        "KCL_DUMP",
+        "an absolute path",
+        "unset",
+        "Writes every stage of each kernel of the run below this directory: loopy's unit as returned and as scheduled, "
+        "OpenCL C, invoker, options, log, binary. On a hit loopy generates for that, so the run is slow.",
+        _absolute,
+    ),
+    Setting(
         "KCL_MAX_SIZE",
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "2G",
@@ -302,6 +310,7 @@ class Settings(NamedTuple):
 
     cache_dir: str | None
     cache_dir_reason: str
+    dump: str | None
     max_size: int
     no_cache: frozenset[str]
     no_cache_value: str

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
+from kcl.base import events, settings
 from kcl.base.dtypes import dtype_text, layout_of
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError, UnknownInput
@@ -152,6 +153,9 @@ class LoopyResult(Result):
             options=_option_list(entry.options.build_options),
             kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
         )
+        if settings.read().dump:
+            stages = {"unit.txt": str(self._executor.t_unit), "scheduled.txt": str(typed)}
+            events.tool("dump").note(text.source_digest, stages)
         return Code(
             text,
             Invoker(
