@@ -132,7 +132,8 @@ class Layer:
             if blob is None and faults:
                 return Answer(None, "error", str(faults[0]), 0)
             if blob is None:
-                return Answer(None, "miss", "not in the cache", 0)
+                has_site = any(not store.writable for store in self.stores)
+                return Answer(None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0)
         known = self._unpacked.get(address)
         if known is not None and known[0] is blob and known[1].key == key:
             return Answer(known[1], "hit", "", len(blob))

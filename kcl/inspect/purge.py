@@ -255,7 +255,7 @@ def _entries(names: list[str], kernel: str | None, before: float | None, refusal
     Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
     """
     faults: list[inventory.Fault] = []
-    listed, uses = list(inventory.entries(*names, all_rows=True, faults=faults)), journal.uses()
+    listed, uses = list(inventory.entries(*names, all_rows=True, faults=faults, own=True)), journal.uses()
     refusals += [Refusal(*fault) for fault in faults]
     gone = [
         one
