@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
@@ -83,6 +83,7 @@ class Size:
 
 
 def multiple_of(value: int) -> int:
+    """Return the largest of 1, 4, 16 and 64 that divides a number; 1 for 0."""
     return next((one for one in MULTIPLES if value and value % one == 0), 1)
 
 
@@ -94,7 +95,7 @@ class Values:
 
     def __init__(self, key: Key, most: int) -> None:
         self._key = key
-        self.most = most
+        self.most = 0 if settings.SHAPES in settings.read().no_cache else most
         self._lock = threading.Lock()
         self._values: dict[str, list[int]] | None = None
 
