@@ -18,18 +18,18 @@ ROOMS = {
     "caches": 1329,
     "cache": 3909,
     "record": 6387,
-    "generate": 2629,
+    "generate": 2491,
     "build": 1909,
     "drivers": 2784,
     "bundle": 516,
-    "inspect": 4535,
+    "inspect": 3822,
     "workers": 480,
     "integrations": 1046,
     "cli": 2387,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 84
-WARM_LINES = 14783
+WARM_LINES = 14414
 
 
 def lines():
