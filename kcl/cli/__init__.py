@@ -19,29 +19,13 @@ import click
 import kcl
 from kcl.errors import meant
 
-# One line per command, in the order of the help: its name, and the module whose attribute of that name it is.
-COMMANDS = {
-    "run": "kcl.cli.run",
-    "status": "kcl.cli.status",
-    "ls": "kcl.cli.ls",
-    "show": "kcl.cli.show",
-    "explain": "kcl.cli.explain",
-    "report": "kcl.cli.report",
-    "verify": "kcl.cli.verify",
-    "stats": "kcl.cli.stats",
-    "unpack": "kcl.cli.unpack",
-    "env": "kcl.cli.env",
-    "flush": "kcl.cli.flush",
-    "wait": "kcl.cli.flush",
-    "save": "kcl.cli.save",
-    "load": "kcl.cli.load",
-    "purge": "kcl.cli.purge",
-    "gc": "kcl.cli.gc",
-    "pin": "kcl.cli.pin",
-    "unpin": "kcl.cli.pin",
-    "doctor": "kcl.cli.doctor",
-    "init": "kcl.cli.init",
-}
+_NAMES = (
+    *("run", "status", "ls", "show", "explain", "report", "verify", "stats", "unpack", "env"),
+    *("flush", "wait", "save", "load", "purge", "gc", "pin", "unpin", "doctor", "init"),
+)
+_BESIDE = {"wait": "flush", "unpin": "pin"}  # commands that lie in the module of another one
+# By name, in the order of the help: the module whose attribute of that name is the command.
+COMMANDS = {name: f"kcl.cli.{_BESIDE.get(name, name)}" for name in _NAMES}
 
 
 class Lazy(click.Group):
