@@ -6,11 +6,14 @@ import os
 
 import click
 
+from kcl.base.settings import trust
 from kcl.cache import places
+from kcl.caches import usable
 from kcl.cli import output
 from kcl.cli.output import Reply
 from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import open_jobs
+from kcl.errors import CacheFault
 from kcl.inspect import report
 
 _timeout = click.option(
@@ -32,7 +35,7 @@ def flush(timeout: float) -> Reply:
     On PoCL a helper process completes entries in the background, also after a run. Call this before you copy the cache,
     or before the machine is taken away.
 
-    Exits with 0; with 1 where programs are left.
+    Exits with 0; with 1 where programs are left, or nothing can be stored.
     """
     return _left(report.flush(timeout))
 
@@ -54,7 +57,12 @@ def wait(timeout: float) -> Reply:
 
 def _left(done: bool) -> Reply:
     """Return the programs that are left."""
-    found = open_jobs(places.own())
+    try:
+        trust.check(places.own())
+        trust.check_writer(usable.nearest(places.own()))
+        found = open_jobs(places.own())
+    except (OSError, CacheFault) as error:
+        output.fail(f"nothing can be stored: {error}")
     words = found.described()
     value = {"programs": found.here, "elsewhere": found.elsewhere, "words": words}
     return Reply(

@@ -15,17 +15,17 @@ ROOMS = {
     "root": 1494,
     "base": 2317,
     "launch": 1481,
-    "caches": 1329,
+    "caches": 959,
     "cache": 3909,
     "record": 6387,
     "generate": 2629,
     "build": 1909,
     "drivers": 2784,
     "bundle": 516,
-    "inspect": 4535,
+    "inspect": 4167,
     "workers": 480,
     "integrations": 1046,
-    "cli": 2387,
+    "cli": 2134,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 84
