@@ -41,6 +41,12 @@ class Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command in full: click would cut it."""
+        commands = {name: self.get_command(ctx, name) for name in COMMANDS}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(1000)) for name, one in commands.items() if one])
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find a command; for an unknown one, name the nearest."""
         try:

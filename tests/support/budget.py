@@ -25,7 +25,7 @@ ROOMS = {
     "inspect": 4167,
     "workers": 480,
     "integrations": 1046,
-    "cli": 2134,
+    "cli": 2140,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 84
