@@ -229,7 +229,8 @@ def leftovers(older: float = _WEEK) -> list[RemovalItem]:
 
 def removed() -> list[tuple[str, str, float]]:
     """Return the last removed entries, the latest last: digest, reason, and the time in seconds since the epoch."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, CacheFault):
+        trust.check(places.own())
         with open(places.own(places.REMOVED), encoding="utf-8") as stream:
             return [(digest, reason, moment) for digest, reason, moment in map(json.loads, stream)]
     return []

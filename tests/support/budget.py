@@ -15,7 +15,7 @@ ROOMS = {
     "root": 1453,
     "base": 2117,
     "launch": 1481,
-    "caches": 1329,
+    "caches": 959,
     "cache": 3909,
     "record": 6387,
     "generate": 2629,
@@ -25,7 +25,7 @@ ROOMS = {
     "inspect": 4535,
     "workers": 308,
     "integrations": 1046,
-    "cli": 2387,
+    "cli": 2140,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 80
