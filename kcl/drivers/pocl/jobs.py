@@ -199,10 +199,10 @@ class JobQueue:
             text = stream.read(20)
         return int(text) if text.isdigit() else 0
 
-    def note_progress(self, descriptor: int) -> None:
-        """Show the processes that wait that the helper with this lock has done a job."""
+    def note_progress(self) -> None:
+        """Show the processes that wait that the helper has done a job."""
         with suppress(OSError):
-            os.utime(descriptor)
+            os.utime(self._lock_path)
 
     def progress(self) -> int:
         """Return a number that changes with each job that the helper of this host has done."""
