@@ -20,7 +20,7 @@ ROOMS = {
     "record": 6387,
     "generate": 2629,
     "build": 1840,
-    "drivers": 2232,
+    "drivers": 2235,
     "bundle": 516,
     "inspect": 4535,
     "workers": 308,

@@ -52,7 +52,8 @@ class Helper:
         self._pyopencl = pyopencl
         self._queue = JobQueue(folder)
         self._lock = lock
-        self._begun = f"{self._queue.work}/{os.getpid()}"  # a file that goes with the folder
+        self._work = f"{self._queue.work}{os.getpid()}"
+        self._begun = f"{self._work}/begun"  # a file that goes with the folder
         self._end = time.monotonic() + LIFE_SECONDS
         self._ranks = {rank} if rank else set[int]()
         self._with_ranks = time.monotonic()
@@ -75,7 +76,7 @@ class Helper:
                 self._do([job for job in due if job.setting == due[0].setting], lock)
         finally:  # a process that sees the lock released may remove the cache
             is_at_home = self._queue.is_locked_by(lock)
-            shutil.rmtree(self._queue.work, ignore_errors=True)
+            shutil.rmtree(self._work, ignore_errors=True)
             os.close(lock)
         return is_at_home and self._is_in_time() and bool(self._due())
 
@@ -98,8 +99,8 @@ class Helper:
 
     def _do(self, jobs: list[Job], lock: int) -> None:
         """Have a worker do the jobs of a setting, and note how it ended."""
-        shutil.rmtree(self._queue.work, ignore_errors=True)
-        os.mkdir(self._queue.work, 0o700)
+        shutil.rmtree(self._work, ignore_errors=True)
+        os.mkdir(self._work, 0o700)
         self._begin("")
         worker = os.fork()
         if not worker:
@@ -146,7 +147,7 @@ class Helper:
             device = library.device(entry.metadata["platform"], entry.metadata["device"])
             if device is None:
                 return _LACKS_DEVICE
-            self._do_all(jobs[0].setting, Workshop(device, WorkCache(self._queue.work)))
+            self._do_all(jobs[0].setting, Workshop(device, WorkCache(self._work)))
             return _FINE
         except BaseException:
             return 1
@@ -162,7 +163,7 @@ class Helper:
         for name, value in (dict(variables) if isinstance(variables, dict) else {}).items():
             os.putenv(name, value)
         # The drivers read C's environment, at the first query for platforms.
-        os.putenv("POCL_CACHE_DIR", self._queue.work)
+        os.putenv("POCL_CACHE_DIR", self._work)
         os.putenv("POCL_KERNEL_CACHE", "1")
         os.putenv("POCL_MAX_PTHREAD_COUNT", "1")
         os.putenv("PYOPENCL_HOME", self._pyopencl)
