@@ -90,7 +90,7 @@ class TestWait:
     def test_other_device(self, queue):
         """A job for a device that this machine lacks is named with that device, and is no failure."""
         (job,) = queue.jobs()
-        queue.drop(job)
+        queue.drop(job.address)
         queue.add(Entry(Key([("source", "2")]), {"kernel": "add", "device": {"name": "Another CPU"}}, {}))
         queue.note_device(queue.jobs()[0].setting, False)
         done = run("wait")

@@ -51,11 +51,12 @@ UNSEEN = """
     import json, sys
     from kcl.cache.entry import Entry
     from kcl.drivers.pocl import client
+    from kcl.drivers.pocl.jobs import JobQueue
 
     folder, address, path = sys.argv[1:]
     with open(path, "rb") as stream:
         client.request(folder, address, Entry.unpack(stream.read()), unseen=True)
-    print(json.dumps(client.queue_of(folder).is_empty()))
+    print(json.dumps(JobQueue(folder).is_empty()))
 """
 
 
