@@ -226,10 +226,6 @@ class Encoder:
                 return special(self, value)
             if is_plain(kind) and _package(kind) != "islpy":
                 return None
-        fields = getattr(kind, "__dataclass_fields__", None)
-        if fields is not None:
-            held = [f"{name_of(name)}={self.encode(_ordered(getattr(value, name, None)))}" for name in fields]
-            return f"{self.encode(kind)}({', '.join(held)})"
         if hasattr(kind, "__next__") or kind.__module__ in _STATEFUL:
             refuse(value)
         if isinstance(getattr(value, "__dict__", None), dict) and not _is_pickled_its_way(kind):

@@ -14,13 +14,13 @@ import _locale
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
+from kcl.record import Modes
 from kcl.record.callables import bodies, classes, distributions, names, pure
 from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, USER
 from kcl.record.callables.encoder import Encoder
@@ -52,7 +52,7 @@ class WalkResult(NamedTuple):
     structured: bool  # a dtype in it is a structure
 
 
-class Walk(Encoder):
+class Walk(Encoder, Modes):
     """One walk at one moment. `encode` gives texts and notes code; `finish` reads the code that was noted."""
 
     def __init__(self, lenient: bool = False) -> None:
@@ -87,16 +87,6 @@ class Walk(Encoder):
                 read(self, thing, label)
         if had:
             self._add_state()
-
-    @contextmanager
-    def having(self, **values: bool) -> Iterator[None]:
-        """Set some of the modes in a block."""
-        before = {name: getattr(self, name) for name in values}
-        vars(self).update(values)
-        try:
-            yield
-        finally:
-            vars(self).update(before)
 
     def _add_state(self) -> None:
         """Note the state of the process that names on the list read: how numbers are written, and numpy's errors."""
