@@ -246,21 +246,18 @@ class Record(StandIn):
         """Return the record as JSON: calls in their order, each with its place and the texts of its arguments.
 
         `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
-        for, `shown` the expressions in ordinary notation, by their texts.
+        for.
         """
         numbers: dict[str, int] = {}
         calls: list[dict[str, Any]] = []
         reached: dict[str, list[list[str]]] = {}
-        shown: dict[str, str] = {}
         for record in _ordered(self, lambda record: record.inputs):
             if record.digest not in numbers:
                 calls.append(record._call(numbers, names))
                 numbers[record.digest] = len(calls)
                 for thing, text in record.kept:
-                    found, notation = texts.reached(thing, text)
-                    reached |= {digest: [*map(list, parts)] for digest, parts in found.items()}
-                    shown |= {text: notation} if notation else {}
-        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
+                    reached |= {digest: [*map(list, parts)] for digest, parts in texts.reached(thing, text).items()}
+        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached}
 
     def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
         first = 3 + len(self.arguments)

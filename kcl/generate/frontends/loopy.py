@@ -58,7 +58,6 @@ class LoopyResult(Result):
                 "choose one with TranslationUnit.with_entrypoints"
             )
         (self._entry,) = unit.entrypoints
-        self._users: list[Any] | None = None
         # The executor only generates. It needs no context for that, and must keep none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
@@ -119,14 +118,11 @@ class LoopyResult(Result):
         return exact_key(self._executor.t_unit)
 
     def state(self) -> str:
-        """Return a digest of the user's objects in the unit as they are now, empty if it cannot be known."""
+        """Return a digest of the unit as it is now, without what its objects remember; empty if it cannot be known."""
         from kcl.record.callables.walker import walked
-        from kcl.record.content import users
 
-        if self._users is None:
-            self._users = users(self._executor.t_unit)
         try:
-            return walked(self._users).lasting if self._users else ""
+            return walked((self._executor.t_unit,)).lasting
         except UnknownInput:
             return ""
 
