@@ -34,9 +34,9 @@ class LayerRow(NamedTuple):
     name: str
     owners: dict[str, str]
     own: tuple[str, str]
-    files: str
     folder: Callable[[], str]
     stores: Callable[[], tuple[list[Store], list[str]]]
+    files: str = ""
     on_disk: Callable[[str, list[str]], list[Files]] = lambda folder, _names: [Directory(folder)]
     keeps_read: bool = True
 

@@ -197,7 +197,7 @@ class TestProcesses:
             plant = {"link": lambda: place.symlink_to(tmp_path / "t"), "fifo": lambda: os.mkfifo(place)}
             plant.get(kind, place.mkdir)()
         layers.reset()
-        words = "use its directory: .*flight is a file" if kind == "file" else "wait for other processes"
+        words = "use its directory: .*flight is not a directory" if kind == "file" else "wait for other processes"
         with pytest.warns(CacheWarning, match=words), Lead("add") as one:
             assert one.take(layers.binary(), DIGEST) == ""
         assert not (tmp_path / "t").exists()
