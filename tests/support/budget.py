@@ -14,9 +14,9 @@ from house import modules
 ROOMS = {
     "root": 1494,
     "base": 2317,
-    "launch": 1481,
+    "launch": 1359,
     "caches": 1329,
-    "cache": 3909,
+    "cache": 3053,
     "record": 6387,
     "generate": 2629,
     "build": 1909,
