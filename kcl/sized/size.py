@@ -161,7 +161,7 @@ _state = process.own(State)
 
 def values_of(function: Any, names: Iterable[str], most: int) -> Values:
     """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
-    module = function.__module__
+    module = function.__module__ or ""
     if module == "__main__":
         module = os.path.basename(getattr(sys.modules.get("__main__"), "__file__", None) or "")
     key = Key([Part("module", module), Part("recipe", function.__qualname__), *(Part("size", one) for one in names)])
