@@ -167,7 +167,7 @@ def remove(found: Removal, reason: str) -> None:
             gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
             found.refusals.append(Refusal(item.cache, item.path, str(error)))
-    _note([address[-64:] for item in gone for address in item.addresses], reason)
+    note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
 def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
@@ -302,7 +302,7 @@ def _remove_rows(item: RemovalItem) -> None:
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 
 
-def _note(digests: list[str], reason: str) -> None:
+def note_removed(digests: list[str], reason: str) -> None:
     """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
     if digests:
         now = round(time.time(), 3)

@@ -246,18 +246,20 @@ class Record(StandIn):
         """Return the record as JSON: calls in their order, each with its place and the texts of its arguments.
 
         `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
-        for.
+        for, `shown` the expressions in ordinary notation, by their texts.
         """
         numbers: dict[str, int] = {}
         calls: list[dict[str, Any]] = []
         reached: dict[str, list[list[str]]] = {}
+        shown: dict[str, str] = {}
         for record in _ordered(self, lambda record: record.inputs):
             if record.digest not in numbers:
                 calls.append(record._call(numbers, names))
                 numbers[record.digest] = len(calls)
                 for thing, text in record.kept:
                     reached |= {digest: [*map(list, parts)] for digest, parts in texts.reached(thing, text).items()}
-        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached}
+                    shown |= {text: notation} if (notation := texts.notation(thing)) else {}
+        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
 
     def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
         first = 3 + len(self.arguments)

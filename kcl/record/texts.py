@@ -24,6 +24,7 @@ from kcl.errors import UnknownInput
 from kcl.record.callables.plain import SIMPLE
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+_LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
@@ -392,3 +393,22 @@ def reached(value: Any, text: str) -> dict[str, list[Part]]:
     except UnknownInput:
         return {}
     return {found.lasting: [*found.parts]} if found.parts and text == walked(value) else {}
+
+
+def notation(value: Any) -> str:
+    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large."""
+    primitives: Any = sys.modules.get("pymbolic.primitives")
+    kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
+    try:
+        return str(value) if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE else ""
+    except Exception:  # an expression may hold any object
+        return ""
+
+
+def _size(value: Any, kind: type, known: dict[int, int]) -> int:
+    """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
+    if id(value) not in known:
+        fields = getattr(value, "__dataclass_fields__", ())
+        parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
+        known[id(value)] = 1 + sum(_size(one, kind, known) for one in parts if isinstance(one, (kind, tuple)))
+    return known[id(value)]
