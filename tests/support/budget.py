@@ -17,7 +17,7 @@ ROOMS = {
     "launch": 1481,
     "caches": 1329,
     "cache": 3909,
-    "record": 5900,
+    "record": 5892,
     "generate": 2625,
     "build": 1909,
     "drivers": 2784,
