@@ -15,7 +15,6 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.build.driver import OpenJobs
 from kcl.cache import layers
-from kcl.cache.stores.directory import Directory
 from kcl.caches import contents, presence
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
@@ -101,15 +100,13 @@ def _layer(name: str) -> dict[str, Any]:
 def _site(root: str) -> dict[str, Any]:
     """Describe a site directory: the entries of both layers, or why it is not used."""
     faults: list[Fault] = []
-    stores = [(layer, store) for layer in settings.LAYERS for store in layers.sites(layer) if _is_below(store, root)]
-    found = [one for layer, store in stores for one in inventory.of_store(layer, store, faults)]
+    below = os.path.join(os.path.abspath(root), "")
+    stores = [(layer, store) for layer in settings.LAYERS for store in layers.sites(layer)]
+    mine = [(layer, store) for layer, store in stores if store.location.startswith(below)]
+    found = [one for layer, store in mine for one in inventory.of_store(layer, store, faults)]
     shown = [one for one in found if one.kind not in inventory.HIDDEN]
     fault = faults[0].reason if faults else "" if found else "it holds nothing for this kcl"
     return {"directory": root, "entries": len(shown), "bytes": sum(one.size for one in found), "fault": fault}
-
-
-def _is_below(store: Directory, root: str) -> bool:
-    return store.location.startswith(os.path.join(os.path.abspath(root), ""))
 
 
 def _adapter(name: str) -> dict[str, Any]:

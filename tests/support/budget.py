@@ -17,7 +17,7 @@ ROOMS = {
     "launch": 1359,
     "caches": 959,
     "cache": 3133,
-    "record": 5919,
+    "record": 5918,
     "generate": 2487,
     "build": 1835,
     "drivers": 2233,
@@ -26,11 +26,11 @@ ROOMS = {
     "inspect": 3607,
     "workers": 309,
     "integrations": 1042,
-    "cli": 2121,
+    "cli": 2118,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 75
-WARM_LINES = 13471
+WARM_LINES = 13470
 
 
 def lines():
