@@ -206,6 +206,7 @@ class TestDescription:
             "result": 1,
             "beside": [],
             "reached": {},
+            "shown": {},
         }
 
     def test_more_arguments_than_names(self):
