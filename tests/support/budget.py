@@ -22,6 +22,7 @@ ROOMS = {
     "build": 1909,
     "drivers": 2784,
     "bundle": 516,
+    "remote": 400,
     "inspect": 4535,
     "workers": 480,
     "integrations": 1046,

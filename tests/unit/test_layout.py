@@ -29,6 +29,7 @@ ROOMS = [
     "build",
     "drivers",
     "bundle",
+    "remote",
     "sized",
     "inspect",
     "line",
