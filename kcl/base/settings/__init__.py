@@ -100,6 +100,12 @@ SETTINGS = (
         "after the first launches, `exit` as the process ends; `off` leaves the jobs to later runs and to `kcl flush`.",
     ),
     Setting(
+        "KCL_REMOTE",
+        "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
+        "unset",
+        "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
+    ),
+    Setting(
         "KCL_REPORT",
         "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
         "unset",
@@ -133,6 +139,17 @@ SETTINGS = (
     ),
 )
 
+# Settings of the settings files alone: no variable widens what is trusted or sent.
+FILE_SETTINGS = (
+    Setting("remote_fresh", "an age: `10min`, `1h`", "1h", "The remote is asked for a pack again after this time."),
+    Setting("remote_name", "a text", "the driver's folder and file", "Names the pack of every driver of this user."),
+    Setting("remote_timeout", "an age: `2s`", "2s", "A process waits for its pack no longer."),
+    Setting("remote_unsigned", "a list of addresses", "none", "The remotes whose packs need no signature."),
+    Setting("remote_write", "`true`, `false` or `exit`", "false", "Pushes what a driver made: `true` after it ended."),
+    Setting("signing_key", "the name of a key", "the only key", "The key that signs what is pushed: `kcl key new`."),
+    Setting("trusted_keys", "a list of keys `NAME:base64`", "none", "Packs that these signed are loaded."),
+)
+
 
 class Settings(NamedTuple):
     """The settings as read at one moment; `rejected` names the values that kcl did not understand."""
@@ -146,6 +163,7 @@ class Settings(NamedTuple):
     no_cache_value: str
     progress: bool
     promote: str
+    remote: str
     report: frozenset[str]
     report_file: str | None
     strict: frozenset[str]
@@ -176,6 +194,7 @@ def read() -> Settings:
         no_cache_value=_given("KCL_NO_CACHE"),
         progress=_switch("KCL_PROGRESS", is_terminal(), rejected),
         promote=_promotion("KCL_PROMOTE", rejected),
+        remote=_remote("KCL_REMOTE", rejected),
         report=report,
         report_file=report_file,
         strict=strict,
@@ -327,7 +346,8 @@ def _file() -> _Says:
             if os.path.lexists(path):
                 from kcl.base.settings.file import load
 
-                found = load(path, [setting.key for setting in SETTINGS], of_root=path == SITE_FILE)
+                known = [setting.key for setting in (*SETTINGS, *FILE_SETTINGS)]
+                found = load(path, known, of_root=path == SITE_FILE)
                 values |= found.values
                 checkouts, faults = found.checkouts, faults + found.faults
         state.loaded = values, checkouts, faults
@@ -437,6 +457,16 @@ def _promotion(variable: str, rejected: list[str]) -> str:
     if value:
         rejected.append(f"{_named(variable)}={value!r} is not one of background, exit, off; 'off' is used")
     return "off" if value else "background"
+
+
+def _remote(variable: str, rejected: list[str]) -> str:
+    value = _given(variable).strip()
+    if value.lower() in _NO:
+        return ""
+    if "://" not in value:  # a wrong address may hold a password
+        rejected.append(f"{_named(variable)} is no address and is ignored: write one such as redis://host/0, or off")
+        return ""
+    return value
 
 
 def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
