@@ -92,6 +92,7 @@ class Layer:
         self.strict = chosen.strict
         self.strict_fault = chosen.strict_fault
         self.promote = chosen.promote
+        self.remote = chosen.remote
         self.ahead = chosen.ahead
         self.verify = chosen.verify
         self.verify_results = chosen.verify_results

@@ -27,16 +27,20 @@ QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 HEADERS = "headers"  # the files that long program texts ask for
 LISTING = "listing"  # summaries of long listings
+PACKS = "packs"  # notes on the packs of the remote
+ARRIVALS = "arrivals"  # a file: the entries that came with a pack, and who signed it
 ORDERS = "orders"  # the programs that a run used, in their order
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 SORTS = (
+    ARRIVALS,
     FLIGHT,
     HEADERS,
     JOURNAL,
     LISTING,
     ORDERS,
+    PACKS,
     PENDING,
     PINS,
     QUARANTINE,

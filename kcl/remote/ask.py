@@ -1,0 +1,167 @@
+"""What a process does with its remote: at its first miss it fetches the driver's pack; at its end it pushes.
+
+A child does both (`kcl.remote.child`), so this module imports no client and waits within bounds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+
+from kcl.base import events, process, settings
+from kcl.base.settings import trust
+from kcl.cache import layers
+from kcl.cache.layer import warn_once
+from kcl.errors import CacheFault, UnusableDirectory
+from kcl.remote import child, driver, notes
+from kcl.remote.notes import ABSENT, FAILED, LATE, PULLED, Outcome
+from kcl.remote.stores import shown
+
+if sys.platform != "win32":
+    import fcntl
+
+_EXIT_SECONDS = 60.0
+_PAUSE = 0.005
+
+
+class State(process.LockedState):
+    """Whether the remote was asked: once in a process and its forks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = False
+
+
+class Ending:
+    """The end of a process that made entries."""
+
+    def at_exit(self) -> None:
+        """Note what the run used, and push it if the settings say so. Raises nothing."""
+        try:
+            _leave()
+        except Exception as error:
+            events.logger().info("what this run used is not pushed: %r", error)
+
+
+_state = process.own(State)
+_ending = process.own(Ending)
+
+
+def before_a_miss(strict: bool) -> bool:
+    """Fetch the pack of this driver at the first miss of the process; return True if a second look may find more.
+
+    With `strict` a miss is an error: the remote is asked whatever the notes say, and the child is waited for in full.
+    Raises nothing, unless `KCL_STRICT=fault`. Thread-safe: other threads wait for the one that asks.
+    """
+    state = _state()
+    late = state.asked
+    with state.lock:
+        if not state.asked:
+            state.asked = True
+            if _fetched(strict):
+                return True
+        elif not late:
+            return True
+    _ending()
+    return False
+
+
+def _fetched(strict: bool) -> bool:
+    """Have the pack pulled, by this process or by one that is at it; return True if entries came."""
+    address = settings.read().remote
+    try:
+        found = _outcome(driver.name(), address, strict)
+    except (OSError, UnusableDirectory) as error:  # no own cache that could take the pack
+        events.logger().info("the remote is not asked: %s", error)
+        return False
+    except CacheFault as error:
+        found = Outcome("", FAILED, str(error))
+    if found is not None and found.state not in (PULLED, ABSENT):
+        _warn(f"kcl: the remote {shown(address)} is left out: {found.why}")
+    return found is not None and found.entries > 0
+
+
+def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
+    """Return the outcome of a pull now, None if there is none to wait for."""
+    digest, started = driver.digest(name), time.monotonic()
+    seconds = child.PULL_SECONDS + 5.0 if strict else driver.seconds("remote_timeout", 2.0)
+    if not strict and _recent(digest, address) is not None:
+        return None
+    lock = None if trust.is_network(notes.path("")) else _lock(notes.path(f"{digest}.lock"), started + seconds)
+    if lock is not None and lock.waited:
+        found = _recent(digest, address)
+        if found is not None or lock.descriptor < 0:
+            lock.release()
+            return found
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(notes.path(digest))
+        asked = {"work": "pull", "driver": name, "address": address}
+        ended = child.start(asked, None if lock is None else lock.descriptor)
+    finally:
+        if lock is not None:
+            lock.release()
+    in_time = child.wait(ended, started + seconds - time.monotonic())
+    noted = notes.read(digest)
+    if noted is not None:
+        return noted[0]
+    state, why = (FAILED, "it ended without a word") if in_time else (LATE, f"no answer in {seconds:g} s")
+    lost = Outcome(name, state, why, seconds=time.monotonic() - started, terms=driver.terms(address))
+    notes.write(digest, lost)
+    return lost
+
+
+def _recent(digest: str, address: str) -> Outcome | None:
+    """Return the last outcome if no process should ask again yet."""
+    noted = notes.read(digest)
+    if noted is None or noted[0].terms != driver.terms(address):
+        return None
+    return noted[0] if noted[1] < noted[0].lasts(driver.seconds("remote_fresh", 3600.0)) else None
+
+
+class PullLock:
+    """The lock of a pack's name: its descriptor, -1 if another process kept it, and whether this one waited for it."""
+
+    def __init__(self, descriptor: int, waited: bool) -> None:
+        self.descriptor, self.waited = descriptor, waited
+
+    def release(self) -> None:
+        """Close the descriptor; a child that has it keeps the lock."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+def _lock(path: str, end: float) -> PullLock:
+    """Take the lock of a pack's name, or wait for the child that has it; raises OSError."""
+    descriptor, waited = os.open(path, trust.LOCK, 0o600), False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return PullLock(descriptor, waited)
+        except BlockingIOError:
+            waited = True
+        if time.monotonic() > end:
+            os.close(descriptor)
+            return PullLock(-1, waited)
+        time.sleep(_PAUSE)
+
+
+def _warn(words: str) -> None:
+    if "fault" in settings.read().strict:
+        raise CacheFault(words)
+    warn_once("remote", words)
+
+
+def _leave() -> None:
+    """Leave what this run used for the next push, and start that: after the end of this process, or now."""
+    address, wish = settings.read().remote, settings.from_file().get("remote_write", "").lower()
+    used = {name: list(layer.used) for name, layer in layers.opened().items()}
+    if not address or not any(used.values()):
+        return
+    name = driver.name()
+    notes.leave(driver.digest(name), name, used)
+    if wish in ("1", "true", "exit") and not settings.batch():
+        ended = child.start({"work": "push", "driver": name, "address": address})
+        child.wait(ended, _EXIT_SECONDS if wish == "exit" else 0.0)
