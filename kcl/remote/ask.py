@@ -17,7 +17,7 @@ from kcl.cache.layer import warn_once
 from kcl.errors import CacheFault, UnusableDirectory
 from kcl.remote import child, driver, notes
 from kcl.remote.notes import ABSENT, FAILED, LATE, PULLED, Outcome
-from kcl.remote.stores import shown
+from kcl.remote.stores import RemoteFault, shown
 
 if sys.platform != "win32":
     import fcntl
@@ -165,3 +165,17 @@ def _leave() -> None:
     if wish in ("1", "true", "exit") and not settings.batch():
         ended = child.start({"work": "push", "driver": name, "address": address})
         child.wait(ended, _EXIT_SECONDS if wish == "exit" else 0.0)
+
+
+def by_hand(work: str, name: str, file: str = "") -> Outcome:
+    """Pull or push the pack of a driver now, and wait for it; raises OSError, and CacheFault without a remote."""
+    address = settings.read().remote
+    if not address:
+        raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
+    note = driver.digest(name) + ("" if work == "pull" else ".pushed")
+    with suppress(FileNotFoundError):
+        os.unlink(notes.path(note))
+    asked = {"work": work, "driver": name, "address": address, "file": os.path.abspath(file) if file else ""}
+    child.wait(child.start(asked), child.PUSH_SECONDS + 5.0)
+    noted = notes.read(note)
+    return noted[0] if noted is not None else Outcome(name, FAILED, "it took too long, or ended without a word")

@@ -1,0 +1,127 @@
+"""`kcl key`: the keys that sign packs, and those that are trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from kcl.base import settings
+from kcl.base.settings import file, trust
+from kcl.base.text.layout import counted
+from kcl.base.text.tables import Column
+from kcl.cache import layers
+from kcl.cache.stores.directory import publish
+from kcl.cli import output
+from kcl.errors import CacheFault
+from kcl.remote import notes, seal
+from kcl.remote.seal import PublicKey
+
+_TRUSTED = re.compile(r"(?ms)^trusted_keys\s*=\s*\[[^\]]*\][^\n]*\n?")
+
+
+class Keys(click.Group):
+    """The commands on keys: a fault of one is a line, and status 1."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except (OSError, ValueError, CacheFault) as error:
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(cls=Keys)
+def key() -> None:
+    """Make, trust and forget keys: packs of a remote are loaded if a trusted key has signed them."""
+
+
+@key.command()
+@click.argument("name")
+def new(name: str) -> None:
+    """Make a key that signs what this user pushes, and print its public line.
+
+    Exits with 1 where there is a key of that name.
+    """
+    made = seal.new(name)
+    click.echo(made.line)
+    output.complain(f"the secret half is {seal.path_of(name)}; readers trust it with: kcl key trust {made.line}")
+
+
+@key.command(name="trust")
+@click.argument("line")
+def trust_key(line: str) -> None:
+    """Trust a key: from now on the packs that it signed are loaded. LINE is what `kcl key new` printed.
+
+    Whoever has the secret half can run code as you: trust those whose programs you would run.
+    """
+    wanted = seal.key_of(line)
+    held = [one for one in seal.trusted() if wanted not in (one, one._replace(name=wanted.name))]
+    if any(one.name == wanted.name for one in held):
+        output.complain(f"another key is trusted as {wanted.name}: kcl key forget {wanted.name}")
+        raise SystemExit(output.FOUND)
+    _write([*held, wanted])
+    output.say(f"{wanted.name} is trusted, in {settings.settings_file()}")
+
+
+@key.command(name="list")
+def list_keys() -> None:
+    """List the keys that are trusted, with what they brought."""
+    brought = notes.arrivals()
+    rows = [(one.name, one.id, str(sum(two.signer == one.id for two in brought))) for one in seal.trusted()]
+    if rows:
+        output.table((Column("name"), Column("id"), Column("entries")), rows)
+    else:
+        click.echo("no key is trusted")
+
+
+@key.command()
+@click.argument("name")
+@click.option("--purge/--keep", default=None, help="Remove what it brought, or keep it; else you are asked.")
+def forget(name: str, purge: bool | None) -> None:
+    """Trust a key no longer, and remove the entries that it brought, if you wish.
+
+    Exits with 1 where no key of that name is trusted.
+    """
+    held = seal.trusted()
+    gone = [one for one in held if one.name == name]
+    if not gone:
+        output.complain(f"no key {name} is trusted; `kcl key list` lists them")
+        raise SystemExit(output.FOUND)
+    _write([one for one in held if one.name != name])
+    output.say(f"{name} is not trusted any more")
+    signers = {one.id for one in gone}
+    brought = {(one.layer, one.address) for one in notes.arrivals() if one.signer in signers}
+    words = counted(len(brought), "entry", "entries")
+    if brought and (click.confirm(f"Remove the {words} that it brought?") if purge is None else purge):
+        for layer, address in brought:
+            if layer in settings.LAYERS:
+                layers.layer(layer).delete(address)
+        output.say(f"{words} removed")
+
+
+def _write(keys: list[PublicKey]) -> None:
+    """Write the list of trusted keys to the settings file, and leave the rest as it is; raises OSError, ValueError."""
+    path = os.path.realpath(settings.settings_file())
+    text, mode = "", 0o600
+    with suppress(FileNotFoundError):
+        with open(path, encoding="utf-8") as stream:
+            text, mode = stream.read(), os.fstat(stream.fileno()).st_mode & 0o777
+    lines = [one.line for one in keys]
+    changed = f"trusted_keys = {json.dumps(lines)}\n{_TRUSTED.sub('', text)}"
+    trust.make_directory(os.path.dirname(path))
+    attempt = f"{path}.new"
+    publish(attempt, changed.encode(), mode)
+    known = [one.key for one in (*settings.SETTINGS, *settings.FILE_SETTINGS)]
+    before, after = file.load(path, known), file.load(attempt, known)
+    try:
+        if after.faults or after.values != {**before.values, "trusted_keys": ",".join(lines)}:
+            raise ValueError(f"trusted_keys cannot be written to {path}: write {changed.partition(chr(10))[0]} by hand")
+        os.replace(attempt, path)
+    except BaseException:
+        os.unlink(attempt)
+        raise
