@@ -71,7 +71,7 @@ def read(name: str) -> tuple[Outcome, float] | None:
     try:
         text, moment = _content(os.path.join(places.own(places.PACKS), name))
         return Outcome(*json.loads(text)), abs(time.time() - moment)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 

@@ -101,7 +101,7 @@ def signing() -> tuple[PublicKey, Any] | None:
     names = [name] if name else sorted(filter(_NAME.fullmatch, _listed(_folder())))
     if len(names) > 1:
         raise RemoteFault(f"there are several keys, {', '.join(names)}: name one as signing_key in the settings file")
-    return _secret(names[0]) if names else None
+    return halves(names[0]) if names else None
 
 
 def seal(name: str, pack: Pack, private: Any) -> bytes:
@@ -141,8 +141,8 @@ def _is_signed(key: PublicKey, signature: bytes, signed: bytes) -> bool:
     return True
 
 
-def _secret(name: str) -> tuple[PublicKey, Any]:
-    """Read a secret half; raises RemoteFault for a file that is missing, or that others can read."""
+def halves(name: str) -> tuple[PublicKey, Any]:
+    """Return both halves of the key of a name; raises RemoteFault without a file that is this user's alone."""
     path = path_of(name)
     try:
         with open(os.open(path, trust.READ), "rb") as stream:

@@ -12,6 +12,7 @@ import http.client
 import http.server
 import importlib.util
 import itertools
+import json
 import os
 import pathlib
 import socket
@@ -21,6 +22,8 @@ import threading
 import time
 
 import pytest
+
+from kcl.base import process
 
 S3 = {
     "AWS_ACCESS_KEY_ID": "reader",
@@ -161,3 +164,12 @@ def _start(command, port):
 def _end(started):
     started.terminate()
     started.wait()
+
+
+def configure(folder, **values):
+    """Write values into the settings file below a folder for settings, and have this process read them."""
+    place = folder / "kcl"
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lines = [f"{name} = {json.dumps(value)}\n" for name, value in values.items()]
+    (place / "config.toml").write_text("".join(lines))
+    process.reset()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
+import pathlib
 
 import pytest
 import remotes
 
-from kcl.base import process
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.remote import seal
 from kcl.remote.seal import Pack, PublicKey, key_of, new, path_of, signing, trusted, unseal
@@ -16,14 +16,6 @@ from kcl.remote.stores import RemoteFault
 
 NAME = "0" * 64 + "/key"
 PACK = Pack(b"bundle", {"axpy": 1.0, "matmul": 2.5})
-
-
-def configure(tmp_path, text):
-    """Write the user's settings file."""
-    folder = tmp_path / "config" / "kcl"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (folder / "config.toml").write_text(text)
-    process.reset()
 
 
 @pytest.fixture
@@ -88,10 +80,7 @@ class TestPack:
 
 def signing_as(name):
     """Return both halves of a key, of several."""
-    settings_file = os.path.join(os.path.dirname(os.path.dirname(path_of(name))), "config.toml")
-    with open(settings_file, "w") as stream:
-        stream.write(f'signing_key = "{name}"\n')
-    process.reset()
+    remotes.configure(pathlib.Path(path_of(name)).parents[2], signing_key=name)
     return signing()
 
 
@@ -114,7 +103,7 @@ class TestKeys:
         """The settings file has the trusted keys, in their order; without one there is none."""
         keys = [PublicKey("b", bytes(32)), PublicKey("a", bytes(range(32)))]
         assert trusted() == []
-        configure(tmp_path, f"trusted_keys = {[key.line for key in keys]}\n")
+        remotes.configure(tmp_path / "config", trusted_keys=[key.line for key in keys])
         assert trusted() == keys
 
     def test_no_variable(self, monkeypatch):
