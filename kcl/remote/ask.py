@@ -31,7 +31,7 @@ class State(process.LockedState):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = False
+        self.asked = self.answered = False
 
 
 class Ending:
@@ -56,13 +56,16 @@ def before_a_miss(strict: bool) -> bool:
     Raises nothing, unless `KCL_STRICT=fault`. Thread-safe: other threads wait for the one that asks.
     """
     state = _state()
-    late = state.asked
+    late = state.answered
     with state.lock:
         if not state.asked:
             state.asked = True
-            if _fetched(strict):
-                return True
-        elif not late:
+            try:
+                if _fetched(strict):
+                    return True
+            finally:
+                state.answered = True
+        elif state.answered and not late:
             return True
     _ending()
     return False

@@ -19,6 +19,7 @@ from kcl.remote import driver, notes, seal, stores
 from kcl.remote.notes import ABSENT, FAILED, PULLED, REFUSED, Arrival, Outcome
 from kcl.remote.stores import RemoteFault
 
+_SECONDS = 25.0  # that a client waits: less than its process lives
 _PUSHED, _NOTHING = "pushed", "nothing new"
 
 
@@ -35,7 +36,7 @@ def outcome(work: Callable[..., Outcome], name: str, address: str, **given: Any)
 
 def pull(name: str, address: str) -> Outcome:
     """Load the pack of the first trusted key that has one; raises RemoteFault and the errors of the client."""
-    keys, store = driver.believed(address), stores.store_of(address, driver.seconds("remote_timeout", 2.0) * 10)
+    keys, store = driver.believed(address), stores.store_of(address, _SECONDS)
     for key in keys:
         pack_name = driver.pack_name(name, key)
         blob = store.get(pack_name)
@@ -63,7 +64,7 @@ def push(name: str, address: str, file: str = "") -> Outcome:
     found = _of_bundle(file) if file else _of_runs(files)
     others = {(one.layer, one.address) for one in notes.arrivals() if key is None or one.signer != key.id}
     mine = {place: entry for place, entry in found.items() if place not in others}
-    store = stores.store_of(address, driver.seconds("remote_timeout", 2.0) * 10)
+    store = stores.store_of(address, _SECONDS)
     held, order = _old(pack_name, store.get(pack_name), key)
     new = {place: better for place in mine if (better := contents.improved(held.get(place), mine[place]))}
     blob = b""

@@ -24,7 +24,7 @@ OBJECTS = ("s3", "gs", "az", "http", "https")
 _SCHEMES = ", ".join(f"{scheme}://" for scheme in ("redis", "rediss", *OBJECTS, "file"))
 _CURES = (
     (("NoSuchBucket",), "make the bucket, or correct the address"),
-    (("NOAUTH", "WRONGPASS", "NOPERM", "Authentication", "401", "403"), "name a user who may read there"),
+    (("NOAUTH", "WRONGPASS", "NOPERM", "Authentication", "401 Un", "403 For"), "name a user who may read there"),
     (("READONLY",), "name the server that takes writes"),
     (("OOM",), "the server is full: set its maxmemory-policy to allkeys-lru"),
 )
