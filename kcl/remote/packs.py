@@ -36,7 +36,7 @@ def outcome(work: Callable[..., Outcome], name: str, address: str, **given: Any)
 
 def pull(name: str, address: str) -> Outcome:
     """Load the pack of the first trusted key that has one; raises RemoteFault and the errors of the client."""
-    keys, store = driver.believed(address), stores.store_of(address, _SECONDS)
+    store, keys = stores.store_of(address, _SECONDS), driver.believed(address)
     for key in keys:
         pack_name = driver.pack_name(name, key)
         blob = store.get(pack_name)
