@@ -165,6 +165,14 @@ class Layer:
             blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
         return None if blob is None else entry_at(address, blob)
 
+    def came(self) -> bool:
+        """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
+        if not self.remote or self.off():
+            return False
+        from importlib import import_module
+
+        return bool(import_module("kcl.remote.ask").before_a_miss("hit" in self.strict))  # it lies above this module
+
     def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> ProcessLead | None:
         """Wait for the thread or process that makes the entry of a key, or take the lead; the caller then looks again.
 

@@ -217,7 +217,7 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
     """Find the value; count the look-up where the user's code raises, and require a hit under `KCL_STRICT=hit`."""
     try:
         look = find(stage, job)
-        if look.outcome == "miss" and stage.layer.remote and _came(stage.layer):
+        if look.outcome == "miss" and stage.layer.came():
             look = find(stage, job)
     except (CacheMiss, MissingArguments):
         raise
@@ -231,13 +231,6 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         stage.attempt(job)
         raise _forbidden(event, look.key)
     return look
-
-
-def _came(layer: Layer) -> bool:
-    """Ask the remote before a miss is accepted; return True if entries came. This module is below the remote."""
-    from importlib import import_module
-
-    return bool(import_module("kcl.remote.ask").before_a_miss("hit" in layer.strict))
 
 
 def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:

@@ -35,6 +35,8 @@ SLACK = 1.5  # seconds that a loaded machine may take to start a child
 def remote(tmp_path, monkeypatch):
     """Return a function that makes a remote of a kind, with the pack of this process, and sets it."""
 
+    monkeypatch.setattr(driver, "name", lambda: "app/run.py")
+
     def make(kind, through=None, full=True, **settings):
         server = remotes.server(kind, tmp_path)
         for name, text in server.variables.items():
