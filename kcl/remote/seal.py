@@ -172,5 +172,5 @@ def _ed25519() -> Any:
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
-        raise RemoteFault(f"signatures need a package: pip install 'kcl[sign]' ({error})") from error
+        raise RemoteFault(f"signatures need a package: pip install cryptography ({error})") from error
     return ed25519

@@ -108,7 +108,7 @@ class RedisStore:
             from redis.backoff import NoBackoff
             from redis.retry import Retry
         except ImportError as error:
-            raise RemoteFault(f"a Redis needs a client: pip install 'kcl[redis]' ({error})") from error
+            raise RemoteFault(f"a Redis needs a client: pip install redis ({error})") from error
         named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")  # sent on connection
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
@@ -134,7 +134,7 @@ class ObjectStore:
         try:
             from obstore.store import from_url
         except ImportError as error:
-            raise RemoteFault(f"this remote needs a client: pip install 'kcl[object]' ({error})") from error
+            raise RemoteFault(f"this remote needs a client: pip install obstore ({error})") from error
         wait = f"{max(1, round(seconds * 1000))}ms"
         options = {"timeout": wait, "connect_timeout": wait}
         if not address.startswith("https:"):  # the endpoint of a bucket is its user's choice
