@@ -1,4 +1,4 @@
-"""What a process does with its remote: at its first miss it fetches the driver's pack; at its end it pushes.
+"""What a process does with its remote: at its first miss it fetches the driver's pack, and at its end it may push.
 
 A child does both (`kcl.remote.child`), so this module imports no client and waits within bounds.
 """
@@ -6,7 +6,6 @@ A child does both (`kcl.remote.child`), so this module imports no client and wai
 from __future__ import annotations
 
 import os
-import sys
 import time
 from contextlib import suppress
 
@@ -19,15 +18,12 @@ from kcl.remote import child, driver, notes
 from kcl.remote.notes import ABSENT, FAILED, LATE, PULLED, Outcome
 from kcl.remote.stores import RemoteFault, shown
 
-if sys.platform != "win32":
-    import fcntl
-
 _EXIT_SECONDS = 60.0
 _PAUSE = 0.005
 
 
 class State(process.LockedState):
-    """Whether the remote was asked: once in a process and its forks."""
+    """Whether the remote was asked and has answered: once in a process and its forks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +31,7 @@ class State(process.LockedState):
 
 
 class Ending:
-    """The end of a process that made entries."""
+    """The end of a process that missed."""
 
     def at_exit(self) -> None:
         """Note what the run used, and push it if the settings say so. Raises nothing."""
@@ -61,7 +57,7 @@ def before_a_miss(strict: bool) -> bool:
         if not state.asked:
             state.asked = True
             try:
-                if _fetched(strict):
+                if _came(strict):
                     return True
             finally:
                 state.answered = True
@@ -71,7 +67,21 @@ def before_a_miss(strict: bool) -> bool:
     return False
 
 
-def _fetched(strict: bool) -> bool:
+def by_hand(work: str, name: str, file: str = "") -> Outcome:
+    """Pull or push the pack of a driver now, and wait for it; raises OSError, and CacheFault without a remote."""
+    address = settings.read().remote
+    if not address:
+        raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
+    note = notes.of(work, driver.digest(name))
+    with suppress(FileNotFoundError):
+        os.unlink(notes.path(note))
+    asked = {"work": work, "driver": name, "address": address, "file": os.path.abspath(file) if file else ""}
+    child.wait(child.start(asked), child.PUSH_SECONDS + 5.0)
+    noted = notes.read(note)
+    return noted[0] if noted is not None else Outcome(name, FAILED, "it took too long, or ended without a word")
+
+
+def _came(strict: bool) -> bool:
     """Have the pack pulled, by this process or by one that is at it; return True if entries came."""
     address = settings.read().remote
     try:
@@ -82,7 +92,10 @@ def _fetched(strict: bool) -> bool:
     except CacheFault as error:
         found = Outcome("", FAILED, str(error))
     if found is not None and found.state not in (PULLED, ABSENT):
-        _warn(f"kcl: the remote {shown(address)} is left out: {found.why}")
+        words = f"kcl: the remote {shown(address)} is left out: {found.why}"
+        if "fault" in settings.read().strict:
+            raise CacheFault(words)
+        warn_once("remote", words)
     return found is not None and found.entries > 0
 
 
@@ -90,22 +103,19 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
     """Return the outcome of a pull now, None if there is none to wait for."""
     digest, started = driver.digest(name), time.monotonic()
     seconds = child.PULL_SECONDS + 5.0 if strict else driver.seconds("remote_timeout", 2.0)
-    if not strict and _recent(digest, address) is not None:
+    if not strict and notes.recent(digest, address) is not None:
         return None
-    lock = None if trust.is_network(notes.path("")) else _lock(notes.path(f"{digest}.lock"), started + seconds)
-    if lock is not None and lock.waited:
-        found = _recent(digest, address)
-        if found is not None or lock.descriptor < 0:
-            lock.release()
-            return found
+    lock = os.open(notes.path(f"{digest}.lock"), trust.LOCK, 0o600)
     try:
+        locked, waited = _lock(lock, started + seconds)
+        found = notes.recent(digest, address) if waited else None
+        if found is not None or not locked:
+            return found
         with suppress(FileNotFoundError):
             os.unlink(notes.path(digest))
-        asked = {"work": "pull", "driver": name, "address": address}
-        ended = child.start(asked, None if lock is None else lock.descriptor)
+        ended = child.start({"work": "pull", "driver": name, "address": address}, lock)
     finally:
-        if lock is not None:
-            lock.release()
+        os.close(lock)  # the child keeps it
     in_time = child.wait(ended, started + seconds - time.monotonic())
     noted = notes.read(digest)
     if noted is not None:
@@ -116,45 +126,23 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
     return lost
 
 
-def _recent(digest: str, address: str) -> Outcome | None:
-    """Return the last outcome if no process should ask again yet."""
-    noted = notes.read(digest)
-    if noted is None or noted[0].terms != driver.terms(address):
-        return None
-    return noted[0] if noted[1] < noted[0].lasts(driver.seconds("remote_fresh", 3600.0)) else None
+def _lock(descriptor: int, end: float) -> tuple[bool, bool]:
+    """Lock a file, or wait until `end` for the child that has it; return whether it is locked, and whether it was."""
+    import fcntl
 
-
-class PullLock:
-    """The lock of a pack's name: its descriptor, -1 if another process kept it, and whether this one waited for it."""
-
-    def __init__(self, descriptor: int, waited: bool) -> None:
-        self.descriptor, self.waited = descriptor, waited
-
-    def release(self) -> None:
-        """Close the descriptor; a child that has it keeps the lock."""
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-
-
-def _lock(path: str, end: float) -> PullLock:
-    """Take the lock of a pack's name, or wait for the child that has it; raises OSError."""
-    descriptor, waited = os.open(path, trust.LOCK, 0o600), False
+    waited = False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return PullLock(descriptor, waited)
         except BlockingIOError:
+            if time.monotonic() > end:
+                return False, True
             waited = True
-        if time.monotonic() > end:
-            os.close(descriptor)
-            return PullLock(-1, waited)
-        time.sleep(_PAUSE)
-
-
-def _warn(words: str) -> None:
-    if "fault" in settings.read().strict:
-        raise CacheFault(words)
-    warn_once("remote", words)
+            time.sleep(_PAUSE)
+            continue
+        except OSError as error:  # a file system without locks
+            events.logger().debug("packs are pulled without a lock: %s", error)
+        return True, waited
 
 
 def _leave() -> None:
@@ -168,17 +156,3 @@ def _leave() -> None:
     if wish in ("1", "true", "exit") and not settings.batch():
         ended = child.start({"work": "push", "driver": name, "address": address})
         child.wait(ended, _EXIT_SECONDS if wish == "exit" else 0.0)
-
-
-def by_hand(work: str, name: str, file: str = "") -> Outcome:
-    """Pull or push the pack of a driver now, and wait for it; raises OSError, and CacheFault without a remote."""
-    address = settings.read().remote
-    if not address:
-        raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
-    note = driver.digest(name) + ("" if work == "pull" else ".pushed")
-    with suppress(FileNotFoundError):
-        os.unlink(notes.path(note))
-    asked = {"work": work, "driver": name, "address": address, "file": os.path.abspath(file) if file else ""}
-    child.wait(child.start(asked), child.PUSH_SECONDS + 5.0)
-    noted = notes.read(note)
-    return noted[0] if noted is not None else Outcome(name, FAILED, "it took too long, or ended without a word")

@@ -100,8 +100,7 @@ def main(asked: Mapping[str, Any]) -> None:
     name, address = asked["driver"], asked["address"]
     given = {} if pulls else {"file": asked.get("file", "")}
     found = packs.outcome(packs.pull if pulls else packs.push, name, address, **given)
-    note = driver.digest(name) + ("" if pulls else ".pushed")
-    notes.write(note, found._replace(terms=driver.terms(address)))
+    notes.write(notes.of(asked["work"], driver.digest(name)), found._replace(terms=driver.terms(address)))
 
 
 def _bound_space() -> None:

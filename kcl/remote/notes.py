@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.directory import publish
+from kcl.remote import driver
 
 PULLED, ABSENT, REFUSED, FAILED, LATE = "pulled", "absent", "refused", "failed", "late"
 _SIZE = 1 << 20  # bytes of a note that is read
@@ -52,6 +53,19 @@ class Arrival(NamedTuple):
     signer: str
     name: str
     pack: str
+
+
+def of(work: str, digest: str) -> str:
+    """Return the name of the note on a pull or a push."""
+    return digest if work == "pull" else f"{digest}.pushed"
+
+
+def recent(digest: str, address: str) -> Outcome | None:
+    """Return the outcome of the last pull, if no process should ask that remote again yet; raises RemoteFault."""
+    noted = read(digest)
+    if noted is None or noted[0].terms != driver.terms(address):
+        return None
+    return noted[0] if noted[1] < noted[0].lasts(driver.seconds("remote_fresh", 3600.0)) else None
 
 
 def path(name: str) -> str:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.errors import DamagedEntry
-from kcl.remote.stores import RemoteFault
+from kcl.remote.stores import RemoteFault, client
 
 UNSIGNED = "unsigned"
 _MAGIC = b"kclpack1"
@@ -98,7 +98,8 @@ def new(name: str) -> PublicKey:
 def signing() -> tuple[PublicKey, Any] | None:
     """Return both halves of the key that signs: the only one, or that which `signing_key` names; None without one."""
     name = settings.from_file().get("signing_key", "")
-    names = [name] if name else sorted(filter(_NAME.fullmatch, _listed(_folder())))
+    listed = os.listdir(_folder()) if os.path.isdir(_folder()) else []
+    names = [name] if name else sorted(filter(_NAME.fullmatch, listed))
     if len(names) > 1:
         raise RemoteFault(f"there are several keys, {', '.join(names)}: name one as signing_key in the settings file")
     return halves(names[0]) if names else None
@@ -132,11 +133,9 @@ def _signed(name: str, rest: bytes) -> bytes:
 
 
 def _is_signed(key: PublicKey, signature: bytes, signed: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-
     try:
         _ed25519().Ed25519PublicKey.from_public_bytes(key.public).verify(signature, signed)
-    except InvalidSignature:
+    except client("cryptography.exceptions", "cryptography").InvalidSignature:
         return False
     return True
 
@@ -161,16 +160,5 @@ def _folder() -> str:
     return os.path.join(os.path.dirname(settings.settings_file()), "keys")
 
 
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
 def _ed25519() -> Any:
-    try:
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError as error:
-        raise RemoteFault(f"signatures need a package: pip install cryptography ({error})") from error
-    return ed25519
+    return client("cryptography.hazmat.primitives.asymmetric.ed25519", "cryptography")

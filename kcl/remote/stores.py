@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from kcl.base.settings import trust
@@ -103,12 +104,7 @@ class RedisStore:
     """Packs as values of a Redis or Valkey server."""
 
     def __init__(self, address: str, seconds: float) -> None:
-        try:
-            import redis
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
-        except ImportError as error:
-            raise RemoteFault(f"a Redis needs a client: pip install redis ({error})") from error
+        redis, backoff, retry = (client(f"redis{part}", "redis") for part in ("", ".backoff", ".retry"))
         named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")  # sent on connection
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
@@ -116,7 +112,7 @@ class RedisStore:
             **dict.fromkeys(named),
             socket_timeout=seconds,
             socket_connect_timeout=seconds,
-            retry=Retry(NoBackoff(), 0),
+            retry=retry.Retry(backoff.NoBackoff(), 0),
         )
 
     def get(self, name: str) -> bytes | None:
@@ -131,21 +127,17 @@ class ObjectStore:
     """Packs as objects of a bucket, or of a web server that takes PUT."""
 
     def __init__(self, address: str, seconds: float) -> None:
-        try:
-            from obstore.store import from_url
-        except ImportError as error:
-            raise RemoteFault(f"this remote needs a client: pip install obstore ({error})") from error
         wait = f"{max(1, round(seconds * 1000))}ms"
         options = {"timeout": wait, "connect_timeout": wait}
         if not address.startswith("https:"):  # the endpoint of a bucket is its user's choice
             options["allow_http"] = "true"
-        self._store = from_url(address, client_options=options, retry_config={"max_retries": 0})
+        self._client = client("obstore", "obstore")
+        of_url = client("obstore.store", "obstore").from_url
+        self._store = of_url(address, client_options=options, retry_config={"max_retries": 0})
 
     def get(self, name: str) -> bytes | None:
-        import obstore
-
         try:
-            found = obstore.get(self._store, name)
+            found = self._client.get(self._store, name)
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise
@@ -158,9 +150,15 @@ class ObjectStore:
         return bounded(blob)
 
     def put(self, name: str, blob: bytes) -> None:
-        import obstore
+        self._client.put(self._store, name, blob, use_multipart=False)
 
-        obstore.put(self._store, name, blob, use_multipart=False)
+
+def client(module: str, package: str) -> Any:
+    """Return a module of a package that need not be installed; raises RemoteFault."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise RemoteFault(f"this remote needs a package: pip install {package} ({error})") from error
 
 
 def bounded(blob: bytes | bytearray) -> bytes:

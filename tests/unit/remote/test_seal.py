@@ -152,6 +152,6 @@ class TestKeys:
 
     def test_no_package(self, monkeypatch):
         """Without cryptography the fault names the extra."""
-        monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.asymmetric", None)
+        monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
         with pytest.raises(RemoteFault, match="pip install"):
             new("team")
