@@ -5,9 +5,9 @@ A child does both (`kcl.remote.child`), so this module imports no client and wai
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from contextlib import suppress
 
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
@@ -72,13 +72,9 @@ def by_hand(work: str, name: str, file: str = "") -> Outcome:
     address = settings.read().remote
     if not address:
         raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
-    note = notes.of(work, driver.digest(name))
-    with suppress(FileNotFoundError):
-        os.unlink(notes.path(note))
     asked = {"work": work, "driver": name, "address": address, "file": os.path.abspath(file) if file else ""}
-    child.wait(child.start(asked), child.PUSH_SECONDS + 5.0)
-    noted = notes.read(note)
-    return noted[0] if noted is not None else Outcome(name, FAILED, "it took too long, or ended without a word")
+    said = child.wait(child.start(asked), child.SECONDS[work] + 5.0)
+    return Outcome(*json.loads(said)) if said else Outcome(name, FAILED, "it took too long, or ended without a word")
 
 
 def _came(strict: bool) -> bool:
@@ -89,7 +85,7 @@ def _came(strict: bool) -> bool:
     except (OSError, UnusableDirectory) as error:  # no own cache that could take the pack
         events.logger().info("the remote is not asked: %s", error)
         return False
-    except CacheFault as error:
+    except Exception as error:
         found = Outcome("", FAILED, str(error))
     if found is not None and found.state not in (PULLED, ABSENT):
         words = f"kcl: the remote {shown(address)} is left out: {found.why}"
@@ -102,7 +98,7 @@ def _came(strict: bool) -> bool:
 def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
     """Return the outcome of a pull now, None if there is none to wait for."""
     digest, started = driver.digest(name), time.monotonic()
-    seconds = child.PULL_SECONDS + 5.0 if strict else driver.seconds("remote_timeout", 2.0)
+    seconds = child.SECONDS["pull"] + 5.0 if strict else driver.seconds("remote_timeout", 2.0)
     if not strict and notes.recent(digest, address) is not None:
         return None
     lock = os.open(notes.path(f"{digest}.lock"), trust.LOCK, 0o600)
@@ -111,16 +107,13 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
         found = notes.recent(digest, address) if waited else None
         if found is not None or not locked:
             return found
-        with suppress(FileNotFoundError):
-            os.unlink(notes.path(digest))
         ended = child.start({"work": "pull", "driver": name, "address": address}, lock)
     finally:
         os.close(lock)  # the child keeps it
-    in_time = child.wait(ended, started + seconds - time.monotonic())
-    noted = notes.read(digest)
-    if noted is not None:
-        return noted[0]
-    state, why = (FAILED, "it ended without a word") if in_time else (LATE, f"no answer in {seconds:g} s")
+    said = child.wait(ended, started + seconds - time.monotonic())
+    if said:
+        return Outcome(*json.loads(said))
+    state, why = (LATE, f"no answer in {seconds:g} s") if said is None else (FAILED, "it ended without a word")
     lost = Outcome(name, state, why, seconds=time.monotonic() - started, terms=driver.terms(address))
     notes.write(digest, lost)
     return lost

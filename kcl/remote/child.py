@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from kcl.base import settings
 from kcl.base.settings import option
+from kcl.errors import CacheFault
 from kcl.remote.stores import RemoteFault
 
-PULL_SECONDS, PUSH_SECONDS = 30, 630  # a push completes entries first
+SECONDS = {"pull": 30, "attempt": 30, "push": 630}  # a push completes entries first
 _SPACE = 2 << 30  # bytes of address space
 _PIPE = 60_000  # bytes that a pipe takes without a reader
 _QUIET = {"KCL_STRICT": "", "KCL_REPORT": "", "KCL_TRACE": "", "KCL_PROGRESS": "0", "KCL_REMOTE": "off"}
@@ -36,7 +38,7 @@ child.main(asked)
 
 
 def start(asked: Mapping[str, Any], lock: int | None = None) -> int:
-    """Start a child that does what is asked; return a descriptor whose end of file is the child's end.
+    """Start a child that does what is asked; return a descriptor for `wait`.
 
     The child keeps `lock` open, a descriptor. The shell leaves it to init, so the user's process has no child that it
     does not know. Raises OSError, and RemoteFault if this interpreter cannot be started again.
@@ -74,14 +76,20 @@ def start(asked: Mapping[str, Any], lock: int | None = None) -> int:
     return ended
 
 
-def wait(ended: int, seconds: float) -> bool:
-    """Wait for the end of a child, and close its descriptor; return False if time was over."""
+def wait(ended: int, seconds: float) -> bytes | None:
+    """Wait for the end of a child, and close its descriptor; return the outcome in JSON, None if time was over."""
     import selectors
 
+    said, end = b"", time.monotonic() + seconds
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(ended, selectors.EVENT_READ)
-            return bool(selector.select(seconds))
+            while selector.select(max(0.0, end - time.monotonic())):
+                more = os.read(ended, _PIPE)
+                if not more:
+                    return said
+                said += more
+        return None
     finally:
         os.close(ended)
 
@@ -90,17 +98,21 @@ def main(asked: Mapping[str, Any]) -> None:
     """Do what is asked, leave a note on the outcome, and end."""
     import signal
 
-    pulls = asked["work"] == "pull"
-    signal.alarm(PULL_SECONDS if pulls else PUSH_SECONDS)
-    if pulls:  # a push starts the helper that completes entries, whose compiler takes more
+    work = asked["work"]
+    signal.alarm(SECONDS[work])
+    if work != "push":  # that starts the helper which completes entries, whose compiler takes more
         _bound_space()
     option.cache_dir(asked["root"])
     from kcl.remote import driver, notes, packs
 
     name, address = asked["driver"], asked["address"]
-    given = {} if pulls else {"file": asked.get("file", "")}
-    found = packs.outcome(packs.pull if pulls else packs.push, name, address, **given)
-    notes.write(notes.of(asked["work"], driver.digest(name)), found._replace(terms=driver.terms(address)))
+    given = {"file": asked.get("file", "")} if work == "push" else {}
+    found = packs.outcome(getattr(packs, work), name, address, **given)._replace(terms=driver.terms(address))
+    if work != "attempt":
+        with suppress(OSError, CacheFault):
+            notes.write(notes.of(work, driver.digest(name)), found)
+    with suppress(OSError):  # the parent may have ended
+        os.write(sys.stdout.fileno(), json.dumps(found).encode())
 
 
 def _bound_space() -> None:

@@ -20,7 +20,7 @@ from kcl.remote.notes import ABSENT, FAILED, PULLED, REFUSED, Arrival, Outcome
 from kcl.remote.stores import RemoteFault
 
 _SECONDS = 25.0  # that a client waits: less than its process lives
-_PUSHED, _NOTHING = "pushed", "nothing new"
+THERE, _PUSHED, _NOTHING = "there", "pushed", "nothing new"
 
 
 def outcome(work: Callable[..., Outcome], name: str, address: str, **given: Any) -> Outcome:
@@ -52,6 +52,12 @@ def pull(name: str, address: str) -> Outcome:
         refused = f"{len(info.refused)} entries refused, first {info.refused[0][1]}" if info.refused else ""
         return Outcome(name, PULLED, refused, sum(map(len, info.artifacts.values())), len(blob))
     return Outcome(name, ABSENT)
+
+
+def attempt(name: str, address: str) -> Outcome:
+    """Ask for the pack of the first trusted key, and load nothing; raises as `pull`."""
+    blob = stores.store_of(address, _SECONDS).get(driver.pack_name(name, driver.believed(address)[0]))
+    return Outcome(name, ABSENT if blob is None else THERE, bytes=len(blob or b""))
 
 
 def push(name: str, address: str, file: str = "") -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
@@ -9,17 +10,19 @@ import pytest
 import remotes
 
 from kcl.remote import child, driver, notes
+from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 
 
 def test_wait():
-    """The end of a child is seen at once, and a wait ends in time; the descriptor is closed either way."""
+    """What a child says is returned at its end, and a wait ends in time; the descriptor is closed either way."""
     for seconds, ends in ((5.0, True), (0.05, False)):
         reader, writer = os.pipe()
+        os.write(writer, b"said")
         if ends:
             os.close(writer)
         started = time.monotonic()
-        assert child.wait(reader, seconds) is ends
+        assert child.wait(reader, seconds) == (b"said" if ends else None)
         assert time.monotonic() - started < 2.0
         with pytest.raises(OSError, match="descriptor"):
             os.close(reader)
@@ -39,7 +42,16 @@ def test_note(tmp_path):
     address = (tmp_path / "remote").as_uri()
     remotes.configure(tmp_path / "config", remote_unsigned=[address])
     for work, note, state in (("pull", "", "absent"), ("push", ".pushed", "nothing new")):
-        ended = child.start({"work": work, "driver": "app/run.py", "address": address})
-        assert child.wait(ended, 60.0)
+        said = child.wait(child.start({"work": work, "driver": "app/run.py", "address": address}), 60.0)
         outcome, _age = notes.read(driver.digest("app/run.py") + note)
+        assert Outcome(*json.loads(said)) == outcome
         assert (outcome.state, outcome.driver, outcome.terms) == (state, "app/run.py", driver.terms(address))
+
+
+def test_attempt(tmp_path):
+    """A try leaves no note, and no folder."""
+    address = (tmp_path / "remote").as_uri()
+    remotes.configure(tmp_path / "config", remote_unsigned=[address])
+    said = child.wait(child.start({"work": "attempt", "driver": "app/run.py", "address": address}), 60.0)
+    assert json.loads(said)[:2] == ["app/run.py", "absent"]
+    assert not (tmp_path / "cache").exists()
