@@ -26,21 +26,19 @@ test-again: $(VENV)/.dev
 test-all:
 	sh tools/test_all.sh
 
-# Mutations, noises and 2,000 made-up programs against processes without a cache, made-up calls of 200 kernels against
+# Mutations and noises against processes without a cache, made-up calls of 200 kernels against
 # loopy's executor, ten storms of processes with threads, a crowd of 64 processes with 16 threads, 64 readers and writers
-# beside eviction, all orders of steps of the protocol of leads, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families
-# of hidden inputs: minutes.
+# beside eviction, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families of hidden inputs: minutes.
 truth: $(VENV)/.dev
-	KCL_TRUTH_PROGRAMS=$${KCL_TRUTH_PROGRAMS:-2000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_pairs.py tests/truth/test_body_imports.py tests/truth/test_mutations.py \
-		tests/truth/test_noises.py tests/truth/test_programs.py
+		tests/truth/test_noises.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_calls.py
-	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_process_leads.py -k storm
+	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_lead.py -k storm
 	KCL_CROWD_PROCESSES=$${KCL_CROWD_PROCESSES:-64} KCL_CROWD_THREADS=$${KCL_CROWD_THREADS:-16} \
 		KCL_CROWD_SECONDS=$${KCL_CROWD_SECONDS:-60} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/unit/cache/test_process_leads.py tests/unit/inspect/test_space.py -k "ways or beside"
-	$(ON_POCL) $(BIN)/python -m pytest tests/truth/test_lead_model.py
+		tests/unit/cache/test_lead.py tests/unit/inspect/test_space.py -k "ways or beside"
 	KCL_TRUTH_BUNDLES=$${KCL_TRUTH_BUNDLES:-20000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/truth/test_bundles.py
 	KCL_TRUTH_PACKS=$${KCL_TRUTH_PACKS:-20000} $(ON_POCL) $(BIN)/python -m pytest tests/unit/remote/test_packs.py -k many
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \

@@ -10,8 +10,6 @@ import drive_kcl
 from kcl.base import events
 from kcl.base.events import Event
 
-_on_first = events.on_first
-
 
 def emit(event: Event, *_beside: object) -> None:
     """Count for `kcl.stats()` alone."""
@@ -21,5 +19,4 @@ def emit(event: Event, *_beside: object) -> None:
 
 if __name__ == "__main__":
     events.emit = emit
-    events.on_first = lambda _begin: _on_first(lambda: None)
     drive_kcl.main()

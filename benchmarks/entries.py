@@ -21,7 +21,7 @@ from measure import Effort, spread
 
 from kcl.cache import entry as entries
 from kcl.cache.entry import Entry
-from kcl.cache.stores.persistentdict import Rows
+from kcl.cache.stores.sqlite import Rows
 
 ROUNDS = 15
 

@@ -42,7 +42,7 @@ WHY = {
         "on top. The last table of this page has the saving of compression and the cost of a verified read"
     ),
     "bundle": "the binaries are most of it, and a decompressor of the standard library unpacks them",
-    "first run": "each entry is written before it is read, and no run has left an order of programs to be made ahead",
+    "first run": "each entry is written before it is read",
     "kcl ": "every header of a large cache is read and verified",
     "statistics": "each process reads and writes its part of the journal",
     "unchanged, driver of pyopencl on Intel": (

@@ -13,7 +13,7 @@ Packed = dict[str, list[tuple[Any, str]]]  # argument -> (index, name) of each o
 
 
 class Argument(NamedTuple):
-    """One argument of a kernel: its dtype as text (empty where the recipe left it open), and whether it is required.
+    """One argument of a kernel: its dtype as text (empty if the recipe left it open), and whether it is required.
 
     Made by a front end or of a row; ends in the launcher and in the words of refused calls.
     """
@@ -28,7 +28,7 @@ class ProgramText(NamedTuple):
     """The input of a program's build: OpenCL C, build options, and the entry points, for the kernel of this name.
 
     Made by a front end, of a row, or of a program that was not written for kcl; ends in the second stage. `kernels` is
-    empty where the entry points are not known before the program is built.
+    empty if the entry points are not known before the program is built.
     """
 
     kernel: str
@@ -110,7 +110,7 @@ class LaunchableCode(NamedTuple):
 def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., Any]:
     """Return the invoker as a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
 
-    Registers the structure dtypes that the invoker looks up. Raises ValueError where a name already stands for another
+    Registers the structure dtypes that the invoker looks up. Raises ValueError if a name already stands for another
     layout, and the errors of executing the invoker's source.
     """
     for name, layout in generated.invoker.dtypes:

@@ -128,7 +128,7 @@ class UnknownInput(KclError):
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return the known names near a name, as a suggestion in brackets; empty where no name is near."""
+    """Return the known names near a name, as a suggestion in brackets; empty if no name is near."""
     import difflib
 
     near = " or ".join(map(repr, difflib.get_close_matches(name, known, 2)))

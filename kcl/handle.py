@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl.base import settings, spans
+from kcl.base import events, settings, spans
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.origins import SLOW
+from kcl.generate import origins
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
 from kcl.record import unmade
-from kcl.record.declarations import NOTHING, Declarations, RecipeCall
+from kcl.record.declarations import RecipeCall
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
@@ -62,22 +62,6 @@ class Kernel:
 
     def __init__(
         self,
-        name: str,
-        function: Callable[..., object],
-        arguments: dict[str, Any],
-        declared: Declarations = NOTHING,
-    ) -> None:
-        self._begin(origin_of(RecipeCall(name, function, arguments, declared)), arguments, function)
-
-    @classmethod
-    def of_call(cls, call: RecipeCall) -> Kernel:
-        """Return the kernel of a recipe that is given sizes."""
-        made = cls.__new__(cls)
-        made._begin(origin_of(call), call.arguments, call.function)
-        return made
-
-    def _begin(
-        self,
         origin: Origin,
         parameters: dict[str, Any],
         function: Callable[..., object] | None = None,
@@ -87,6 +71,11 @@ class Kernel:
         self._function = function
         self._parameters = parameters
         self._line = Line(origin, function, context)
+
+    @classmethod
+    def of_call(cls, call: RecipeCall) -> Kernel:
+        """Return the kernel of a recipe with its parameters."""
+        return cls(origin_of(call), call.arguments, call.function)
 
     def __call__(
         self,
@@ -108,7 +97,7 @@ class Kernel:
         offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
-            named = self._named(queue, unnamed)
+            named = self._named(queue)
             raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {named})")
         line = self._line
         try:
@@ -126,7 +115,7 @@ class Kernel:
                 return self._first(queue, allocator, wait_for, out_host, arguments)
             return launcher(queue, allocator, wait_for, out_host, flat)
         except Exception as error:
-            refused = self._refused(error, arguments, queue, allocator, wait_for)
+            refused = self._refused(error, arguments, queue)
             if refused is None:
                 raise
         raise refused
@@ -192,7 +181,7 @@ class Kernel:
             return self._asked(context_or_queue, arguments, lead).code.text.source
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
-        """Return the key in each layer for the first device, None where it is unknown; arguments as for `prepare`.
+        """Return the key in each layer for the first device, None if it is unknown; arguments as for `prepare`.
 
         >>> one, other = doubled(factor=2).key(context), doubled(factor=3).key(context)
         >>> [difference.name for difference in one["binary"].diff(other["binary"])]
@@ -219,11 +208,11 @@ class Kernel:
             first time seen
           binary: not looked up: ...
         """
-        from kcl.inspect.explain import present
         from kcl.launch.refusals import refuse_asked
 
         refuse_asked(self.name, arguments)
         generate, given = self._line.generate, CallValues(arguments)
+        present = events.tool("explain.present")
         said = present.lines(self.name, generate, given, lambda: bindings_of(context_or_queue).build)
         return "\n".join(said)
 
@@ -248,7 +237,7 @@ class Kernel:
         return self._line.open is not None
 
     def is_stored(self) -> bool:
-        """Tell whether the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
+        """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
 
         >>> doubled().is_stored()
         False
@@ -334,42 +323,28 @@ class Kernel:
         return found
 
     def _advise(self, lead: Lead) -> None:
-        """Advise on later hits or a faster run, where the look-up for this lead shows a way."""
-        generate = self._line.generate
-        stored, generate.stored = generate.stored, None
-        if stored is None and lead.events and generate.own_seconds > SLOW:
-            from kcl.generate import advice
+        """Advise to declare a slow recipe pure if its code was in the cache."""
+        if lead.events and lead.events[0].outcome == "hit":
+            origins.advise(self.name, self._line.generate.own_seconds)
 
-            advice.on_slow_recipe(self.name, generate.own_seconds)
-
-    def _refused(
-        self,
-        error: Exception,
-        arguments: Mapping[str, Any],
-        queue: Any = None,
-        allocator: Any = None,
-        wait_for: Any = None,
-    ) -> Exception | None:
-        """Return the error of a call in the user's terms, None where the error itself is clear."""
+    def _refused(self, error: Exception, arguments: Mapping[str, Any], queue: Any) -> Exception | None:
+        """Return the error of a call in the user's terms, None if the error itself is clear."""
         from kcl.launch import refusals
 
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
         known = found.code.invoker.arguments if found is not None else self._line.generate.arguments
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
-        call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue, allocator, wait_for)
-        if found is not None and is_source:
-            call = call._replace(undeclared=_undeclared(found))
+        call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
         said = self._wrong_queue(queue)
         if base is not None:
-            said = said or refusals.at_fault(call) or refusals.unlike(call)
+            said = said or refusals.at_fault(call)
             unknown = refusals.unknown_open(call) if base.names and not is_source else None
             if unknown is not None and isinstance(error, TypeError):
                 return refusals.worded(unknown, said) if said else unknown
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
-            said = said or f"{missing}{refusals.near(error.names, arguments)}"
-            return refusals.worded(missing, said) or missing
+            return (refusals.worded(missing, said) if said else None) or missing
         if said:
             keeps = not is_source or isinstance(error, (OverflowError, cl.Error))
             return refusals.worded(error, said) if keeps else TypeError(said)
@@ -393,8 +368,8 @@ class Kernel:
     def _no_queue(self, given: Any) -> TypeError:
         return TypeError(self._wrong_queue(given))
 
-    def _named(self, queue: cl.CommandQueue, unnamed: Sequence[Any]) -> str:
-        """Write the arguments of a call by name, and the sizes that a pyopencl call begins with."""
+    def _named(self, queue: cl.CommandQueue) -> str:
+        """Write the arguments of a call by name."""
         from kcl.launch import refusals
 
         if not self._line.ready:
@@ -402,8 +377,7 @@ class Kernel:
                 self._code(queue, {}, lead)
         found = next(iter(self._line.ready.values()), None)
         names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
-        is_source = found is not None and found.code.invoker.front_end == "opencl"
-        return ", ".join([f"{name}=..." for name in names] + (refusals.sizes_first(unnamed) if is_source else []))
+        return ", ".join([f"{name}=..." for name in names])
 
     def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
         whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
@@ -428,7 +402,7 @@ def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments
 
 
 def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:
-    """Tell whether both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
+    """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
     look = find(kernel._line.generate, CallValues(arguments))
     if look.outcome != "hit":
         return False
@@ -438,14 +412,15 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
 
 def kernel_of(origin: Origin, holder: cl.Context | cl.CommandQueue) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
-    made = Kernel.__new__(Kernel)
-    made._begin(origin, {}, context=handle_of(holder))
-    return made
+    return Kernel(origin, {}, context=handle_of(holder))
 
 
 def serves(kernel: Kernel, holder: cl.Context | cl.CommandQueue) -> bool:
-    """Return True if the kernel of an executor is for this context."""
-    return kernel._line.context == handle_of(holder)
+    """Return True if another executor for this context may launch the kernel of an executor.
+
+    Each executor has the variables that outlive a launch for itself. Whether there are any is known after a launch.
+    """
+    return kernel._line.context == handle_of(holder) and kernel._line.is_shareable()
 
 
 def is_still(kernel: Kernel, key: Key) -> bool:
@@ -464,13 +439,6 @@ def origin_of(task: RecipeCall) -> Origin:
     from kcl.generate.origins.recorded import RecordedOrigin
 
     return RecordedOrigin(task)
-
-
-def _undeclared(ready: LaunchableCode) -> set[str]:
-    from kcl.generate.frontends import parameters
-
-    text = ready.code.text
-    return parameters.undeclared(text.source, text.kernels[0], [one.name for one in ready.code.invoker.arguments])
 
 
 def _cells(layer: str, event: Event | None) -> tuple[str, ...]:

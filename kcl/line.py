@@ -21,7 +21,7 @@ import pyopencl as cl
 from kcl import drivers
 from kcl.base import process
 from kcl.build import leases
-from kcl.build.bind import launcher_of, learn
+from kcl.build.leases import launcher_of, learn
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.lookup import obtain
@@ -112,7 +112,7 @@ class Line:
         self._lock = threading.RLock()
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
-        """Return the launcher for arguments of these dtypes, this queue and this thread; None where none is bound."""
+        """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
         ready = self.ready.get(tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()]))
         bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
@@ -172,9 +172,13 @@ class Line:
             launcher = launcher_of(ready, found, bindings.own, learn)
             bindings.launchers[digest, get_ident()] = launcher
             leases.bound(bindings, digest, build.driver.memory(found.bytes))
-        if arguments is not None and layers.binary().verify_results and not launcher.is_proven():
+        if arguments is not None and layers.binary().chosen.verify_results and not launcher.is_proven():
             return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
         return launcher
+
+    def is_shareable(self) -> bool:
+        """Return True if code is ready, and none of its programs has variables that outlive a launch."""
+        return bool(self.ready) and not any(one.headers.endswith(self._token) for one in tuple(self.ready.values()))
 
     def _obtained(self, given: CallValues, lead: Lead, build: Build) -> LaunchableCode:
         ready: LaunchableCode = obtain(self.generate, given, lead)

@@ -11,8 +11,8 @@ from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import kcl.loopy  # noqa: F401  # from now on recipes that import loopy get its face
+from kcl.base import events
 from kcl.errors import meant
-from kcl.inspect import report
 from kcl.record import imports
 from kcl.record.declarations import NOTHING, Declarations, RecipeCall, below, declare
 
@@ -63,7 +63,7 @@ class Recipe(Generic[P]):
         self._begin()
 
     def _begin(self) -> None:
-        report.at_exit()
+        events.listen()
         imports.named_by(self.function.__globals__)
         if not self.declared.pure:
             imports.recipe_in(self.function.__globals__)
@@ -86,10 +86,10 @@ class Recipe(Generic[P]):
         if _has_queue(arguments.values()):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
+        call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
         if self.sizes:
-            call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
             return sized.SizedKernel(call, self.sizes, Kernel)  # type: ignore[return-value]  # it is called as a Kernel is
-        return Kernel(self.function.__name__, self.function, copied, self.declared)
+        return Kernel.of_call(call)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
@@ -203,7 +203,7 @@ class _LazyModule(ModuleType):
 
 
 def lazy(name: str) -> ModuleType:
-    """Return the module `name` without importing it before it is used; itself, where it is imported already.
+    """Return the module `name` without importing it before it is used; itself, if it is imported already.
 
     For loopy it returns the face that records what recipes ask of loopy.
 
@@ -220,21 +220,6 @@ def lazy(name: str) -> ModuleType:
 
 def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Give every parameter its value, defaults included."""
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount]
-    plain = not code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) and not code.co_posonlyargcount
-    if plain and len(args) <= len(names):
-        defaults = function.__defaults__ or ()
-        bound = {
-            **dict(zip(names[len(names) - len(defaults) :], defaults, strict=True)),
-            **(function.__kwdefaults__ or {}),
-            **dict(zip(names, args, strict=False)),
-        }
-        every = names + code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-        if not kwargs.keys() & set(names[: len(args)]) and kwargs.keys() <= set(every):
-            bound.update(kwargs)
-            if len(bound) == len(every):
-                return {name: bound[name] for name in every}
     try:
         signature = inspect.signature(function).bind(*args, **kwargs)
     except TypeError as error:
@@ -263,7 +248,7 @@ def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _has_queue(values: Iterable[Any]) -> bool:
-    """Tell whether a queue, which is meant for the kernel, is among the parameters of a recipe."""
+    """Return True if a queue, which is meant for the kernel, is among the parameters of a recipe."""
     import pyopencl as cl
 
     return any(isinstance(value, cl.CommandQueue) for value in values)

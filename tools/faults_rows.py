@@ -212,6 +212,6 @@ TESTS = (
         )
         for how in ("forkserver", "spawn")
     ),
-    Tests("holders of a lead", "killed, stopped, idle, forked; threads", "tests/unit/cache/test_process_leads.py"),
+    Tests("holders of a lead", "killed, stopped, forked; threads", "tests/unit/cache/test_lead.py"),
     Tests("identity of the device", "each part of a program's key", "tests/unit/build/test_program_key.py"),
 )

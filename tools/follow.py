@@ -109,7 +109,6 @@ def main() -> None:
                 "XDG_CACHE_HOME": f"{home}/.cache",
                 "HOME": home,
                 "KCL_NO_CACHE": off,
-                "KCL_AHEAD": "0",
             }
             command = [sys.executable, "-c", DRIVER, what, here]
             done = subprocess.run(command, env=environment, cwd=home, text=True, stdout=subprocess.PIPE, check=True)

@@ -65,6 +65,12 @@ def _object(*fields: Field, is_list: bool = False, wish: str = "", **tables: tup
     return Printed("list of <>" if is_list else "<>", {"": fields, **tables}, wish)
 
 
+_LEFT = _object(
+    Field("programs", "integer", "how many wait to be completed on this machine"),
+    Field("elsewhere", "object", "how many wait for a device that this machine lacks, by its name"),
+    Field("words", "list of string", "the same as sentences, with what completes them; none where nothing is left"),
+)
+
 SCHEMA: dict[str, tuple[Printed, ...]] = {
     "status": (
         _object(
@@ -198,9 +204,9 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
     "verify": (
         _object(
             Field("checked", "object", "how many entries were checked, by layer"),
-            Field("whole", "boolean", "whether every byte was read"),
+            Field("whole", "boolean", "whether every byte was read: false with `--headers`"),
             Field("damaged", "list of <damaged>", "the entries, and PoCL's files, that are not what was written"),
-            Field("differing", "list of string", "PoCL's files that differ from their entries, with `--all`"),
+            Field("differing", "list of string", "PoCL's files that differ from their entries; none with `--headers`"),
             damaged=(
                 _LAYER,
                 Field("place", "string", "the file, or the address in its store"),
@@ -231,6 +237,25 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             wish="a wish",
         ),
     ),
+    "flush": (_LEFT,),
+    "wait": (_LEFT,),
+    "gc": (
+        _object(
+            Field("before", "integer", "the bytes of the entries before"),
+            Field("max_size", "integer", "the bound; 0 for none"),
+            Field("dry_run", "boolean", "whether nothing was removed"),
+            Field("entries", "integer", "how many entries went, or would go"),
+            Field("bytes", "integer", "their size, with the rows that lead to them"),
+            Field("stores", "integer", "how many stores of an earlier kcl went, or would go"),
+            Field("refusals", "list of <refusal>", "what was left alone"),
+            refusal=(
+                Field("cache", "string", "the layer"),
+                Field("place", "string", "where"),
+                Field("reason", "string", "why"),
+            ),
+        ),
+    ),
+    "pin": (Printed("list of string", {}),),
     "doctor": (
         _object(
             Field("check", "string", "what was looked at"),

@@ -49,11 +49,11 @@ WAYS = ("threads", "exit", "fork", "forkserver", "spawn", "signal")
 COMMANDS = (
     ("gc", "--max-size", "100K"),
     ("gc", "--max-size", "1M"),
-    ("gc", "--max-age", "1h"),
+    ("gc", "--max-size", "100M"),
     ("purge", "--yes"),
     ("purge", "--yes", "--kernel", "added"),
     ("purge", "--yes", "generator"),
-    ("verify", "--all"),
+    ("verify",),
     ("status",),
     ("stats",),
     ("flush",),

@@ -49,7 +49,7 @@ def is_unknown() -> bool:
         found = versions()
     if not found:
         return False
-    from kcl.inspect.doctor.system import has_no_cpu_name  # as `kcl doctor` tells
+    from kcl.inspect.doctor import has_no_cpu_name  # as `kcl doctor` tells
 
     return any(has_no_cpu_name(version) for version in found)
 

@@ -19,7 +19,7 @@ from schema import SCHEMA, Field, Printed  # noqa: E402
 
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
-from kcl.caches.table import ROWS, CacheRow, CacheSwitch  # noqa: E402
+from kcl.caches.table import ROWS, CacheRow, CacheSwitch, placed_by  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"
@@ -88,8 +88,7 @@ def environment() -> str:
 
 def switches(cache: CacheRow) -> list[CacheSwitch]:
     """Return the switches of a cache that are not its directory."""
-    placed = {template.partition("/")[0].strip("$") for some in cache.places if some for template in some}
-    return [switch for switch in cache.switches if switch.variable not in placed]
+    return [switch for switch in cache.switches if switch.variable not in map(placed_by, cache.places)]
 
 
 def places() -> list[str]:
@@ -98,17 +97,13 @@ def places() -> list[str]:
     lines += ["The first place with a value decides: a variable that is set, or the default."]
     lines += ["`user:NAME` is the user's cache directory of platformdirs, which ignores a relative `XDG_CACHE_HOME`."]
     lines += ["The first column has the names for commands. A command changes a neighbour only if you name it.", ""]
-    lines += head("name", "cache", "Linux", "macOS", "Windows", "read")
+    lines += ["They are those of Linux; elsewhere a cache may lie at another place, and then it shows as empty.", ""]
+    lines += head("name", "cache", "places", "read")
     for name, cache in sorted(ROWS.items()):
-        linux, macos, windows = (("no cache",) if found == () else found or ("as on Linux",) for found in cache.places)
-        title = ", ".join(filter(None, [cache.title, "a neighbour" if cache.neighbour else "", cache.remark]))
-        lines.append(row(f"`{name}`", title, *map(listed, (linux, macos, windows)), cache.read))
+        title = f"{cache.title}, a neighbour" if cache.neighbour else cache.title
+        listed = ", ".join(f"`{template}`" for template in cache.places) or "no cache of its own"
+        lines.append(row(f"`{name}`", title, listed, cache.read))
     return [*lines, ""]
-
-
-def listed(templates: tuple[str, ...]) -> str:
-    """Write templates as code, words as they are."""
-    return ", ".join(word if " " in word and word[0] not in "~$" else f"`{word}`" for word in templates)
 
 
 def flagged() -> list[tuple[str, CacheRow]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 import time
 from collections import deque
@@ -25,8 +26,8 @@ class Event(NamedTuple):
     Made by the look-up; ends in hooks, counters and the journal.
 
     `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
-    `bytes` is the size of the entry that was read or published, 0 where there is none. `saved` is by how many seconds
-    a hit was faster than what it spared, as the entry has recorded that; 0 where it was slower.
+    `bytes` is the size of the entry that was read or published, 0 if there is none. `saved` is by how many seconds
+    a hit was faster than what it spared, as the entry has recorded that; 0 if it was slower.
 
     >>> seen = []
     >>> remove = kcl.add_hook(seen.append)
@@ -65,7 +66,7 @@ class MissNote(NamedTuple):
     """A look-up that was no hit, its time, and its key, where the key is known.
 
     `texts` are the parts of an entry that explain a miss; a miss that stored an entry has them there. `parameters` are
-    the texts of the recipe's parameters, None where they are unknown.
+    the texts of the recipe's parameters, None if they are unknown.
     """
 
     time: float
@@ -94,7 +95,6 @@ Use = tuple[int, float, float, float]
 Kept = tuple[float, Event, str, Mapping[str, str] | None]
 Hook = Callable[[Event], object]
 
-_beginnings: list[Callable[[], object]] = []  # one at most; every cache has the same
 _PLACES = 10_000
 _UNUSED: Use = (0, 0.0, 0.0, 0.0)
 _NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
@@ -117,6 +117,7 @@ class State:
         self.noted: deque[MissNote] = deque(maxlen=1024)
         self.follow: Callable[[], object] | None = None  # called with every event
         self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
+        self.is_heard = False
         self.made: dict[str, float] = {}  # question and place that needed loopy -> count
 
     def after_fork(self) -> None:
@@ -166,6 +167,21 @@ def logger() -> logging.Logger:
     import logging
 
     return logging.getLogger("kcl")
+
+
+def tool(name: str) -> Any:
+    """Return a module of `kcl.inspect`: by its name, since the tools lie above the modules that emit."""
+    return importlib.import_module(f"kcl.inspect.{name}")
+
+
+def listen() -> None:
+    """Have a report printed at exit if `KCL_REPORT` asks for one; other tools listen from the first event on."""
+    state = _state()
+    if not state.is_heard:
+        state.is_heard = True
+        asked = settings.read()
+        if asked.report or asked.report_file:
+            tool("report").print_table()
 
 
 def add_hook(hook: Hook) -> Callable[[], None]:
@@ -223,8 +239,7 @@ def emit(
             state.kept.append((now, event, event.key if key is None else key.digest, parameters))
         hooks = tuple(state.hooks)
     if is_first:
-        for begin in tuple(_beginnings):
-            begin()
+        tool("report").keep_journal()
     if state.follow is not None:
         state.follow()
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
@@ -269,7 +284,7 @@ def stats(reset: bool = False) -> dict[str, dict[str, float]]:
 
 
 def asked() -> bool:
-    """Tell whether this process had a look-up."""
+    """Return True if this process had a look-up."""
     return bool(_state().counters)
 
 
@@ -306,11 +321,6 @@ def kept() -> list[Kept]:
     state = _state()
     with state.lock:
         return list(state.kept or ())
-
-
-def on_first(begin: Callable[[], object]) -> None:
-    """Call `begin` at the first event of this process, of a forked child, and after each `taken`."""
-    _beginnings[:] = [begin]
 
 
 def on_each(follow: Callable[[], object]) -> None:

@@ -20,10 +20,10 @@ _END = b"\n]\n"
 
 
 class SpanSwitch:
-    """The switch that keeps spans; it stays on in a forked child."""
+    """The switch that keeps spans, set by `KCL_TRACE` at the first piece of work; it stays on in a forked child."""
 
     def __init__(self) -> None:
-        self.is_on = False
+        self.is_on = bool(settings.variable("KCL_TRACE") and _trace().path)
 
 
 class Trace:
@@ -61,12 +61,6 @@ class _Span:
 
 
 _NOTHING = nullcontext()
-
-
-def begin() -> None:
-    """Collect spans from now on, if `KCL_TRACE` asks for them."""
-    if not _switch().is_on and settings.variable("KCL_TRACE"):
-        _switch().is_on = bool(_trace().path)
 
 
 def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager[None]:

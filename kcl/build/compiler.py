@@ -30,8 +30,6 @@ def from_source(
     """
     from pyopencl.characterize import has_src_build_cache
 
-    from kcl.cache.patience import Turn
-
     raw = cl._cl._Program(context, given)
     program = _with_source(cl.Program(raw), text)
     if holder is not None:
@@ -40,10 +38,9 @@ def from_source(
     marked, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
     # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
     is_uncached = has_src_build_cache(context.devices[0])
-    with Turn("compiler"):
-        program._build_and_catch_errors(
-            lambda: _built(raw, marked), options_bytes=options, source=None if is_uncached else text.source
-        )
+    program._build_and_catch_errors(
+        lambda: _built(raw, marked), options_bytes=options, source=None if is_uncached else text.source
+    )
     return program
 
 
@@ -75,20 +72,21 @@ def _built(raw: Any, options: bytes) -> Any:
     return build(failed, options)
 
 
-def of_binaries(context: cl.Context, devices: Sequence[cl.Device], entries: Sequence[Entry]) -> cl.Program:
-    """Make a program of the entries of its devices, for `finish`; raises the driver's errors."""
-    return cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
+def of_binaries(
+    context: cl.Context,
+    devices: Sequence[cl.Device],
+    entries: Sequence[Entry],
+    text: ProgramText,
+    options: BuildOptions,
+) -> cl.Program:
+    """Build a program of the entries of its devices; raises the driver's error for a binary that it refuses.
 
-
-def finish(program: cl.Program, text: ProgramText, options: BuildOptions, is_built: bool = False) -> None:
-    """Build a program that `of_binaries` made; raises the driver's error for a binary that it refuses.
-
-    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time. A program
-    that `is_built` was built in that way.
+    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
     """
-    _with_source(program, text)
-    if not (is_built or built_silently(program, options)):
+    program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
+    if not built_silently(_with_source(program, text), options):
         program.build(options=passed(text.options))
+    return program
 
 
 def _with_source(program: cl.Program, text: ProgramText) -> cl.Program:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.build import identity
+from kcl.build.options import marks
 from kcl.cache.entry import Entry
 
 if TYPE_CHECKING:
@@ -13,6 +15,17 @@ if TYPE_CHECKING:
 
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Part
+    from kcl.code import ProgramText
+
+
+Progress = Callable[[int, int], object]
+
+
+class DamagedFile(NamedTuple):
+    """A file of the driver's own cache, with the description of its damage."""
+
+    path: str
+    reason: str
 
 
 class Promise(NamedTuple):
@@ -25,26 +38,40 @@ class Promise(NamedTuple):
     entry: Entry
 
 
-class ProgramAhead(Protocol):
-    """A program made of an entry before any launch asked for it."""
+class OpenJobs(NamedTuple):
+    """The entries that wait for a driver's helper.
 
-    entry: Entry
-    program: cl.Program
-    is_built: bool
+    `here` are those that it can complete on this host, `early` those of programs that still run. `since` is the time of
+    the oldest, in seconds since the epoch, 0 without one.
+    """
 
+    here: tuple[Entry, ...] = ()
+    elsewhere: tuple[Entry, ...] = ()
+    early: tuple[Entry, ...] = ()
+    since: float = 0.0
+    helper: bool = False
 
-class ContextHolder(Protocol):
-    """The stage of a context, which holds the programs that a driver makes ahead for it."""
+    def devices(self) -> dict[str, int]:
+        """Return the number of jobs by the name of the device that this host lacks."""
+        names = [str(dict(job.metadata.get("device") or {}).get("name", "unknown")) for job in self.elsewhere]
+        return {name: names.count(name) for name in names}
 
-    ahead: Any
-    context: cl.Context
+    def described(self) -> list[str]:
+        """Return what is open, in sentences that say what completes it."""
+        said, here = [], len(self.here)
+        if here:
+            programs = "1 program waits" if here == 1 else f"{here} programs wait"
+            said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
+        for device, count in self.devices().items():
+            jobs = "1 job is" if count == 1 else f"{count} jobs are"
+            said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
+        return said
 
 
 class Driver:
     """An OpenCL driver that hands out a binary at once and needs nothing else; a driver that differs is a subclass.
 
-    Stateless: a driver keeps its state for a context in `Build.ahead`. `quotes_stay` says that the quotes around an
-    include directory count as a part of its path.
+    Stateless. `quotes_stay` says that the quotes around an include directory count as a part of its path.
     """
 
     quotes_stay = False
@@ -72,6 +99,25 @@ class Driver:
     def described(self, _slot: ProgramSlot) -> dict[str, Any]:
         """Return the facts that an entry holds for the process that completes it."""
         return {}
+
+    def entry(self, text: ProgramText, slot: ProgramSlot, log: str, seconds: float) -> Entry:
+        """Describe a program that was built in `seconds`; its binary is not in it."""
+        for mark, directory in marks(slot.options):
+            log = log.replace(directory, mark)  # the log names headers by their place
+        device = slot.device
+        metadata = {
+            "kernel": text.kernel,
+            "kernels": list(text.kernels),
+            "program": text.source_digest,
+            "options": list(slot.options.flags),
+            "platform": {"name": device.platform.name, "version": device.platform.version},
+            "device": {"name": device.name, "driver": device.driver_version},
+            "seconds": seconds,
+            "created": int(time.time()),
+            **self.described(slot),
+        }
+        source = self.given(text.source).encode("utf-8", "surrogatepass")
+        return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
 
     def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
         """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""
@@ -104,6 +150,28 @@ class Driver:
         """
         return False
 
-    def prebuilt(self, _holder: ContextHolder, _slots: list[ProgramSlot]) -> ProgramAhead | None:
-        """Return a program that was made ahead for these slots, and make sure that the next ones are made."""
+    # the verbs of the tools
+
+    def flush(self, _seconds: float, _progress: Progress | None, _starts: bool, /) -> bool:
+        """Complete the entries that wait for it, and wait for that; unless this `starts` a helper, wait only."""
+        return True
+
+    def pending(self) -> OpenJobs | None:
+        """Return the entries that wait to be completed, None for a driver that has none; raises a store's errors."""
         return None
+
+    def quiet(self, _folder: str, _seconds: float) -> bool:
+        """Drop what waits to be completed, and end the helper; return False if it still runs."""
+        return True
+
+    def damaged(self, _folders: Iterable[str]) -> Iterator[DamagedFile]:
+        """Yield the damaged files below folders of the driver's own cache."""
+        return iter(())
+
+    def differing(self, _entry: Entry, /) -> list[str]:
+        """Return the files of the driver's own cache that hold other bytes than an entry."""
+        return []
+
+    def files(self, _binary: bytes) -> dict[str, bytes]:
+        """Return the files in a binary by their path, none for another driver's; raises ValueError if it is damaged."""
+        return {}

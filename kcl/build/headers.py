@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.build import branches
 from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
@@ -47,6 +46,17 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILT_IN = ("__has_include", "__has_include_next", "__has_embed", "__DATE__", "__TIME__", "__TIMESTAMP__")
 _PIECES = {name[:end] for name in _BUILT_IN for end in range(3, len(name))} - {*_BUILT_IN}
 _PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
+_CONDITION = re.compile(rf"^{_BLANK}*#{_BLANK}*(ifdef|ifndef|if|elif|elifdef|elifndef|else|endif)\b([^\n]*)", re.M)
+_ASKS_FOR_CPP = re.compile(
+    rf"if(n?)def{_BLANK}+__cplusplus|if{_BLANK}+__cplusplus"
+    rf"|if{_BLANK}*(!?){_BLANK}*defined{_BLANK}*\(?{_BLANK}*__cplusplus{_BLANK}*\)?"
+)
+_CHANGED = re.compile(rf"^{_BLANK}*#{_BLANK}*(?:define|undef){_BLANK}+__cplusplus\b", re.M)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+
+_LIVE, _DEAD, _OVER, _UNKNOWN = "live", "dead", "over", "unknown"  # a branch; over: an earlier one was taken
+_SKIPPED = frozenset({_DEAD, _OVER})
+_NEXT = {_LIVE: _OVER, _OVER: _OVER, _DEAD: _UNKNOWN, _UNKNOWN: _UNKNOWN}
 # further directories in which a driver may look
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
@@ -90,7 +100,7 @@ def header_parts(source: str, options: BuildOptions, remembers: bool = False) ->
 def _memo(source: str, options: BuildOptions) -> RunMemo | None:
     """Return the memo of a source for this code of kcl; None if the code cannot be read."""
     try:
-        code = b"".join(_content(path) for path in (__file__, branches.__file__))
+        code = _content(__file__)
     except OSError:
         return None
     texts = {
@@ -126,7 +136,7 @@ class _Scan:
 
     def __init__(self, options: BuildOptions) -> None:
         self.options = options
-        self._is_c = branches.is_plain_c((*options.flags, *options.definitions))
+        self._is_c = is_plain_c((*options.flags, *options.definitions))
         self.parts: list[Part] = []
         self.asked: list[list[str]] = []
         self._seen: dict[str, int] = {}  # path -> the number of its part
@@ -267,7 +277,7 @@ def _code(text: _Text, is_c: bool) -> str:
     """Return a text without comments, continued lines and code for C++ only; refuse a text that hides its includes."""
     code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
     _refuse_unreadable(text, code)
-    return branches.in_c(code) if is_c else code
+    return in_c(code) if is_c else code
 
 
 def _unified(text: str) -> str:
@@ -336,3 +346,42 @@ def _where(text: _Text, offset: int) -> str:
             break
         offset += len(match.group())
     return f"{text.name}, line {text.raw.count(chr(10), 0, offset) + 1},"
+
+
+def is_plain_c(flags: tuple[str, ...]) -> bool:
+    """Tell whether build options leave a program in OpenCL C."""
+    return not any("c++" in flag.lower() or "__cplusplus" in flag or flag[:2] == "-x" for flag in flags)
+
+
+def in_c(code: str) -> str:
+    """Put blanks in the place of code for C++ only; `code` has no comments and no continued lines.
+
+    Headers that serve C++ as well include files that no OpenCL driver has. `__cplusplus` is the one macro whose state
+    is known without preprocessing: a compiler of OpenCL C may not define it.
+    """
+    if "__cplusplus" not in code or _CHANGED.search(code):
+        return code
+    kept, begin = [], 0
+    branches: list[str] = []  # that of each condition that is open
+    for found in _CONDITION.finditer(code):
+        is_skipped = not _SKIPPED.isdisjoint(branches)
+        end = found.end() if is_skipped else found.start()
+        kept.append(_blanks(code[begin:end]) if is_skipped else code[begin:end])
+        begin = end
+        _step(branches, found.group(1), found.group(2))
+    return "".join([*kept, code[begin:] if _SKIPPED.isdisjoint(branches) else _blanks(code[begin:])])
+
+
+def _step(branches: list[str], directive: str, condition: str) -> None:
+    """Take note of a directive."""
+    if directive in ("if", "ifdef", "ifndef"):
+        asked = _ASKS_FOR_CPP.fullmatch((directive + condition).strip())
+        branches.append(_UNKNOWN if asked is None else _LIVE if asked[1] or asked[2] else _DEAD)
+    elif directive == "endif":
+        del branches[-1:]
+    elif branches:
+        branches[-1] = _NEXT[branches[-1]]
+
+
+def _blanks(code: str) -> str:
+    return _NOT_NEWLINE.sub(" ", code)

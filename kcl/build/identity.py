@@ -6,8 +6,8 @@ Device index, number of threads, memory limits, paths and user names are not in 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
-import struct
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,27 +19,10 @@ if TYPE_CHECKING:
 
 # The instruction sets by which a compiler chooses code; the other flags do not affect a binary.
 _FEATURES = (
-    "sse",
-    "ssse",
-    "gfni",
-    "vaes",
-    "xop",
-    "tbm",
-    "avx",
-    "fma",
-    "bmi",
-    "amx",
-    "sve",
-    "f16c",
-    "popcnt",
-    "abm",
-    "lzcnt",
-    "neon",
-    "asimd",
-    "movbe",
+    *("sse", "ssse", "gfni", "vaes", "xop", "tbm", "avx", "fma", "bmi", "amx", "sve", "f16c", "popcnt", "abm", "lzcnt"),
+    *("neon", "asimd", "movbe"),
 )
-_NOTE_SEGMENT = 4
-_BUILD_ID_NOTE = 3
+_ENDS = 128 << 10
 
 
 def identity(device: cl.Device) -> tuple[Part, ...]:
@@ -91,17 +74,25 @@ def _is_cpu(device: cl.Device) -> bool:
 
 
 def _library(platform: cl.Platform) -> str:
-    """Name the build of the driver library behind `platform`: its ELF build id, else its size."""
-    path = _library_path(platform)
-    return "unknown" if path is None else _build_of(path)
-
-
-def _build_of(path: str) -> str:
+    """Name the build of the driver library behind `platform`, if its file can be found and read."""
     try:
-        return _build_id(path) or f"{os.path.getsize(path)} bytes"
-    except (OSError, ValueError, OverflowError, struct.error):
+        return build_of(_library_path(platform))
+    except (AttributeError, OSError, TypeError, ValueError):
         # Another process may be replacing the file of the loaded library; its content cannot be known any more.
         return "unknown"
+
+
+def build_of(path: str) -> str:
+    """Name the build of a library by its size, its first pages and its last ones; raises OSError.
+
+    The build id that linkers write is in the first pages, or in the last ones if a tool has changed the library since.
+    """
+    with open(path, "rb") as stream:
+        digest = hashlib.sha256(stream.read(_ENDS))
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(size - _ENDS, 0))
+        digest.update(stream.read())
+    return f"{digest.hexdigest()[:40]}, {size} bytes"
 
 
 class _DlInfo(ctypes.Structure):
@@ -113,48 +104,12 @@ class _DlInfo(ctypes.Structure):
     )
 
 
-def _library_path(platform: cl.Platform) -> str | None:
+def _library_path(platform: cl.Platform) -> str:
     """Ask the dynamic linker which file holds the first function of the platform's dispatch table (cl_khr_icd)."""
-    try:
-        dladdr = ctypes.CDLL(None).dladdr
-        dladdr.argtypes = (ctypes.c_void_p, ctypes.POINTER(_DlInfo))
-        table = ctypes.c_void_p.from_address(platform.int_ptr).value
-        if not table:
-            return None
-        function = ctypes.c_void_p.from_address(table).value
-        info = _DlInfo()
-        if function and dladdr(function, ctypes.byref(info)) and info.fname:
-            return os.fsdecode(info.fname)
-    except (AttributeError, OSError, TypeError, ValueError):
-        pass
-    return None
-
-
-def _build_id(path: str) -> str | None:
-    """Return the GNU build id of a 64-bit little-endian ELF file, None where it has none."""
-    with open(path, "rb") as stream:
-        header = stream.read(64)
-        if len(header) < 64 or header[:6] != b"\x7fELF\x02\x01":
-            return None
-        offset, size, count = struct.unpack_from("<Q", header, 32)[0], *struct.unpack_from("<HH", header, 54)
-        stream.seek(offset)
-        table = stream.read(size * count)
-        for start in range(0, len(table) - 55, size):
-            kind, _flags, position, _va, _pa, length = struct.unpack_from("<IIQQQQ", table, start)
-            if kind == _NOTE_SEGMENT and length < 1 << 16:
-                stream.seek(position)
-                found = _note(stream.read(length))
-                if found:
-                    return found
-    return None
-
-
-def _note(notes: bytes) -> str | None:
-    position = 0
-    while position + 12 <= len(notes):
-        name_size, size, kind = struct.unpack_from("<III", notes, position)
-        start = position + 12 + (name_size + 3 & ~3)
-        if kind == _BUILD_ID_NOTE and notes[position + 12 : position + 15] == b"GNU":
-            return notes[start : start + size].hex()
-        position = start + (size + 3 & ~3)
-    return None
+    dladdr = ctypes.CDLL(None).dladdr
+    dladdr.argtypes = (ctypes.c_void_p, ctypes.POINTER(_DlInfo))
+    table, info = ctypes.c_void_p.from_address(platform.int_ptr).value, _DlInfo()
+    function = ctypes.c_void_p.from_address(table).value if table else None
+    if not (function and dladdr(function, ctypes.byref(info)) and info.fname):
+        raise ValueError("no file has the driver's functions")
+    return os.fsdecode(info.fname)

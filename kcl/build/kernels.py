@@ -1,10 +1,9 @@
 """Device kernels without the code that pyopencl generates for each of them, which kcl's invokers do not use.
 
 The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`. That module looks in
-a dictionary on disk: a third of a millisecond for each kernel, and five to import the module. Invokers set arguments
-and enqueue by themselves. So while a thread makes a kernel for an invoker, the module answers that thread with two
-functions that cost nothing, even before it was imported (`kcl.caches.postponed`). A pyopencl that does not ask, or
-asks in another way, gets its own functions.
+a dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So
+while a thread makes a kernel for an invoker, the module answers that thread with two functions that cost nothing. A
+pyopencl that does not ask, or asks in another way, gets its own functions.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from typing import Any
 
 import pyopencl as cl
 
+from kcl import caches
 from kcl.base import process
-from kcl.caches import postponed
 
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
@@ -28,13 +27,15 @@ _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # bes
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
     """Return a new kernel object of a program, to be launched by an invoker; raises the errors of `cl.Kernel`."""
-    asked = postponed.module(_MODULE)
-    # One thread at a time, so that each puts back the function that it found, and not while the module is imported.
-    # A signal handler or a finaliser may make a kernel in the same thread in between.
-    with postponed.lock():
-        _state()  # made after that of the lock, so that a forked child has a new lock first
+    caches.import_anyway(_MODULE)
+    asked = sys.modules[_MODULE]
+    # One thread at a time, so that each puts back the function that it found. A signal handler or a finaliser may make
+    # a kernel in the same thread in between.
+    with _state().lock:
         try:
-            setattr(asked, _ASKED, _Answer(asked, _original(asked)))
+            original = _original(asked)
+            if original is not None:
+                setattr(asked, _ASKED, _Answer(original))
             return cl.Kernel(program, name)
         finally:
             _put_back(asked)
@@ -43,44 +44,32 @@ def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
 class _Answer:
     """The answer of the module: this thread, if it asks in the known form, gets other functions than the module's."""
 
-    __slots__ = ("_asked", "_thread", "original")
+    __slots__ = ("_thread", "original")
 
-    def __init__(self, asked: ModuleType, original: Callable[..., Any] | None) -> None:
+    def __init__(self, original: Callable[..., Any]) -> None:
         self.original = original
-        self._asked = asked
         self._thread = get_ident()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         is_known = len(arguments) == 4 and arguments[3] is None and keywords.keys() == _FORM
         if get_ident() != self._thread or not is_known:
-            return self._generate(*arguments, **keywords)
-        return _functions(self._generate, arguments, keywords)
-
-    def _generate(self, *arguments: Any, **keywords: Any) -> Any:
-        if self.original is None:
-            with postponed.lock():
-                _put_back(self._asked)
-                self.original = getattr(self._asked, _ASKED)  # imports it
-        return self.original(*arguments, **keywords)
+            return self.original(*arguments, **keywords)
+        return _functions(self.original, arguments, keywords)
 
 
 def _original(asked: ModuleType) -> Callable[..., Any] | None:
     """Return the module's own function, also where an interrupted call has left kcl's answer in its place.
 
-    None where the module has no function, or not yet.
+    None where the module has no such function.
     """
     found = vars(asked).get(_ASKED)
     return found.original if isinstance(found, _Answer) else found
 
 
 def _put_back(asked: ModuleType) -> None:
-    with postponed.lock():
-        found = vars(asked).get(_ASKED)
-        if isinstance(found, _Answer):
-            if found.original is None:
-                delattr(asked, _ASKED)
-            else:
-                setattr(asked, _ASKED, found.original)
+    found = vars(asked).get(_ASKED)
+    if isinstance(found, _Answer):
+        setattr(asked, _ASKED, found.original)
 
 
 def _functions(
@@ -100,11 +89,12 @@ def _functions(
     return enqueue, set_args
 
 
-class State:
-    """The answers that a thread may have left in pyopencl's module."""
+class State(process.LockedState):
+    """The lock of pyopencl's module, and the answers that a thread may have left there."""
 
     def after_fork(self) -> None:
         """Put back the functions that a thread of the parent has left replaced."""
+        super().after_fork()
         _put_back(sys.modules.get(_MODULE) or cl)
 
 

@@ -1,4 +1,4 @@
-"""Leases: the programs in use, and the number of unused programs that are kept.
+"""Leases: the programs in use, as launchers, and the number of unused programs that are kept.
 
 Launchers and programs live as long as their queue, so that a program that makes the same Kernel again, in a loop, loads
 nothing again. A Kernel holds a lease on each code that it launches. When the last Kernel of a code is gone, the code is
@@ -8,14 +8,20 @@ programs with them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 from kcl.base import process
+from kcl.launch import Kernels, Launcher, Play
 
 if TYPE_CHECKING:
-    from kcl.launch import Launcher
+    import pyopencl as cl
 
+    from kcl.build.stage import BuiltProgram
+    from kcl.code import LaunchableCode
+
+Learn = Callable[[Launcher, Any, dict[str, Any]], Play | None]
 KEPT_BYTES = 16 << 20
 
 
@@ -82,3 +88,22 @@ def _let_go(state: State, digest: str) -> None:
     for holder in list(state.holders):
         for place in [place for place in list(holder.launchers) if place[0] == digest]:
             holder.launchers.pop(place, None)
+
+
+def launcher_of(
+    ready: LaunchableCode, found: BuiltProgram, own: dict[cl.Event, None] | None = None, learn: Learn | None = None
+) -> Launcher:
+    """Return the launcher of a program's kernels, with kernel objects of its own."""
+    kernels = Kernels()
+    for name, kernel in found.kernels(ready.code.text.kernels).items():
+        setattr(kernels, name, kernel)
+    invoker = ready.code.invoker
+    required = [one.name for one in invoker.arguments if one.required and one.name not in invoker.packed]
+    return Launcher(ready.invoke, kernels, found, frozenset(required), own, learn)
+
+
+def learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
+    # Imported when a kernel turns out to be called often.
+    from kcl.launch import replay
+
+    return replay.learn(launcher, queue, arguments)

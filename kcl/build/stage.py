@@ -15,6 +15,7 @@ import pyopencl as cl
 from kcl import caches
 from kcl.base import events, process, spans
 from kcl.build import compiler
+from kcl.build.driver import Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, build_options, marks, names_later_language
@@ -24,12 +25,10 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Product, Stage, obtain
-from kcl.cache.thread_leads import ThreadLeads
-from kcl.caches import postponed
 from kcl.errors import RecipeError, UnknownInput
 
 if TYPE_CHECKING:
-    from kcl.build.driver import Driver, ProgramAhead, Promise
+    from kcl.build.driver import Driver
     from kcl.cache.layer import Answer, Layer
     from kcl.code import ProgramText
 
@@ -126,13 +125,10 @@ class Build(Stage[BuildRequest]):
     verb = "built"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
-        postponed.module("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
+        caches.import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
         self.context = context
         self.driver = driver
-        self.ahead: Any = None  # the programs that the driver makes ahead for the context
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
-        # Threads that need the same program at once build it once; threads that need another one do not wait.
-        self._makers = ThreadLeads()
 
     @property
     def layer(self) -> Layer:
@@ -210,7 +206,7 @@ class Build(Stage[BuildRequest]):
         `digest` stands for the text and its headers. Raises pyopencl's own error where the source does not compile, and
         what the user's filters make of the compiler's warning.
         """
-        with self._makers.turn(digest, wanted.text.kernel, lead.release):
+        with lead.alone(f"{id(self)} {digest}"):
             known = self._programs.get(digest)
             if known is not None:
                 return known
@@ -229,13 +225,12 @@ class Build(Stage[BuildRequest]):
 
     def rebuilt(self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]) -> BuiltProgram:
         """Build from source in place of entries that were set aside, and store the new ones."""
-        with self._makers.turn(digest, text.kernel, lambda: None):
-            made = self.make(BuildRequest(text), Look("error", slots=slots))
-            for address, entry in made.entries:
-                self.layer.publish(address, entry)
-            found: BuiltProgram = made.value
-            self._programs[digest] = found
-            return found
+        made = self.make(BuildRequest(text), Look("error", slots=slots))
+        for address, entry in made.entries:
+            self.layer.publish(address, entry)
+        found: BuiltProgram = made.value
+        self._programs[digest] = found
+        return found
 
     # the verbs of the look-up
 
@@ -248,11 +243,8 @@ class Build(Stage[BuildRequest]):
         return Key([Part("program key", slot.key.digest) for slot in look.slots]).digest
 
     def search(self, wanted: BuildRequest) -> Generator[ProgramSlot, Answer, Look]:
-        """Look for the program made ahead, then for the entry of each device."""
+        """Look for the entry of each device."""
         slots = self.slots(wanted.text)
-        made = self._made_ahead(slots)
-        if made is not None:
-            return _look(slots, [made.entry], "hit", "made ahead")._replace(beside=made)
         entries, outcome, reason = [], "hit", ""
         for slot in slots:
             found = yield slot
@@ -268,18 +260,14 @@ class Build(Stage[BuildRequest]):
 
     def load(self, wanted: BuildRequest, look: Look) -> Look:
         """Create the program and its kernels; raises the driver's error for a binary that it refuses."""
-        text, made = wanted.text, look.beside
-        if made is not None:
-            program = made.program
-        else:
-            for entry in look.entries:
-                self.driver.loading(entry)
-            devices = [slot.device for slot in look.slots]  # type: ignore[attr-defined]
-            program = compiler.of_binaries(self.context, devices, look.entries)
-        options = look.slots[0].options  # type: ignore[attr-defined]
-        compiler.finish(program, text, options, made is not None and made.is_built)
+        text = wanted.text
+        for entry in look.entries:
+            self.driver.loading(entry)
+        slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
+        devices = [slot.device for slot in slots]
+        program = compiler.of_binaries(self.context, devices, look.entries, text, slots[0].options)
         found = BuiltProgram(self, program, self.kernels(program, text.kernels))
-        found.stored = look.slots  # type: ignore[assignment]
+        found.stored = slots
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
         found.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(found.stored, look.entries, strict=True):
@@ -319,16 +307,13 @@ class Build(Stage[BuildRequest]):
         self, wanted: BuildRequest, found: BuiltProgram, look: Look, seconds: float
     ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
         """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
-        from kcl.build.driver import Promise
-        from kcl.build.entries import entry_of
-
         whole: list[tuple[str, Entry]] = []
         promises: list[Promise] = []
         program, text = found.program, wanted.text
         text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = entry_of(text, slot, log, seconds, self.driver)  # type: ignore[arg-type]
+            entry = self.driver.entry(text, slot, log, seconds)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:
@@ -339,17 +324,6 @@ class Build(Stage[BuildRequest]):
             elif complete.parts.get("binary"):
                 whole.append((slot.address, complete))
         return whole, tuple(promises)
-
-    def _made_ahead(self, slots: list[ProgramSlot]) -> ProgramAhead | None:
-        layer = self.layer
-        if not layer.ahead or len(slots) != 1:
-            return None
-        try:
-            return self.driver.prebuilt(self, slots)
-        except Exception as error:
-            layer.ahead = False
-            layer.fault("make programs ahead", error)
-            return None
 
     def _headers_stand(self, text: ProgramText, slot: Any) -> bool:
         """Tell whether the headers still match the key: the driver read them later than kcl did."""

@@ -107,11 +107,14 @@ def _leaves_alone(file: str) -> Iterator[None]:
         _say(f"kcl.artifacts leaves {file} alone", error, "name a file that you, or root, and nobody else can write")
 
 
-def load(blob: bytes, usable: bool = False) -> CacheInfo:
-    """Store the entries of a bundle, all or the `usable` ones; the report has the faults."""
+def load(blob: bytes, usable: bool = False, into: str = "") -> CacheInfo:
+    """Store the entries of a bundle, all or the `usable` ones, in the cache or `into` a site directory.
+
+    The report has the faults.
+    """
     info = CacheInfo(len(blob))
     try:
-        contents.store(blob, info, usable)
+        contents.store(blob, info, usable, into)
     except Exception as error:
         info.refused.append(("bundle", str(error)))
     return info
@@ -136,7 +139,7 @@ def write(file: str, found: contents.Contents, info: CacheInfo) -> None:
 def content(path: str | os.PathLike[str], trusted: bool = False) -> bytes:
     """Read a file as far as it can be a bundle; raises OSError."""
     with open(path, "rb") as stream:
-        fault = trust.file_fault(os.fstat(stream.fileno()), roots=True) if trusted else None
+        fault = trust.file_fault(os.fstat(stream.fileno()), frozenset({0})) if trusted else None
         if fault is not None:
             raise PermissionError(fault)
         start = stream.read(len(MAGIC))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
 from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
 from kcl.cache.stores.base import digest_of
-from kcl.cache.verified import entry_at
-from kcl.drivers.pocl import completion
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.record import proofs
 
@@ -27,7 +26,7 @@ _INCOMPLETE = "it is not complete: run kcl flush, then save again"
 def used(info: CacheInfo) -> Contents:
     """Return the entries that this process asked for and made, completed, as far as they are there and may travel."""
     proofs.write()
-    completion.flush()
+    drivers.flush()
     found: Contents = {}
     for kind, layer in layers.opened().items():
         waiting = list(layer.used)
@@ -83,9 +82,20 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
             yield kind, address, entry
 
 
-def store(data: bytes, info: CacheInfo, usable: bool = False) -> None:
-    """Publish the entries of a bundle one by one, or those `usable` here; one that is there stays if it has no less."""
+def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") -> None:
+    """Publish the entries of a bundle one by one, or those `usable` here; one that is there stays if it has no less.
+
+    They go into the layers, or `into` a site directory.
+    """
     for kind, address, entry in unpack(data, info):
+        if into:
+            site = layers.site(kind, into)
+            blob = site.get(address)
+            new = improved(entry_at(address, blob) if blob else None, entry)
+            if new is not None:
+                site.put(address, new.pack())
+            info._add(kind, entry)
+            continue
         layer, front_end = layers.layer(kind), entry.metadata.get("front_end")
         kinds = [front_end] if front_end in layers.TABLE[kind].owners else layers.TABLE[kind].owners
         off = [layer.off(frozenset({one})) for one in kinds]

@@ -29,10 +29,10 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from operator import le
 from typing import Any
 
 from kcl.cache.key import Key
+from kcl.cache.stores.base import digest_of
 from kcl.errors import DamagedEntry
 
 MAGIC = b"kclentry"
@@ -48,7 +48,7 @@ _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
 
-Stored = dict[str, list[int]]  # the bytes of each piece, for the parts in pieces
+Layout = dict[str, list[tuple[int, int]]]  # of each part its pieces: (bytes in the body, bytes of the part)
 
 
 class Entry:
@@ -91,10 +91,10 @@ class Entry:
         total.update(memoryview(blob)[FIXED_SIZE:])
         if total.digest() != blob[_HEADER_DIGEST_END:FIXED_SIZE]:
             raise DamagedEntry("the digest over the entry does not fit its bytes")
-        key, metadata, sizes, stored = _decode_header(header, len(blob) - end, expected)
+        key, metadata, layout = _decode_header(header, len(blob) - end, expected)
         if expected is not None and key != expected:
             raise DamagedEntry(f"the entry is that of another key: {key.digest}, not {expected.digest}")
-        return cls(key, metadata, _cut(blob, end, sizes, stored))
+        return cls(key, metadata, _cut(blob, end, layout))
 
     def described(self, **metadata: Any) -> Entry:
         """Return the entry with other metadata of these names."""
@@ -116,6 +116,18 @@ class Entry:
         return f"<Entry {self.key.digest[:12]}: {parts or 'no parts'}>"
 
 
+def entry_at(address: str, blob: bytes, key: Key | None = None) -> Entry:
+    """Return the entry in the bytes at an address; with `key`, the entry of that key.
+
+    Every byte of a store passes here before its use. Raises DamagedEntry for bytes that differ from the written ones,
+    and for the entry of another key.
+    """
+    entry = Entry.unpack(blob, key)
+    if key is None and entry.key.digest != digest_of(address):
+        raise DamagedEntry(f"the entry at {address} is that of another key: {entry.key.digest}")
+    return entry
+
+
 def recorded_seconds(entry: Entry) -> float:
     """Return the seconds that making the entry took; 0 where the entry does not record them."""
     seconds = entry.metadata.get("seconds")
@@ -135,9 +147,9 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
     middle = header.find(b',"metadata":{')
     try:
         document = _loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
-        metadata, (sizes, stored) = document["metadata"], _read_parts(document["parts"])
-        if type(metadata) is dict and end + _body_length(sizes, stored) == size:
-            return header[7:middle], metadata, sizes
+        metadata, layout = document["metadata"], _read_parts(document["parts"])
+        if type(metadata) is dict and end + _body_length(layout) == size:
+            return header[7:middle], metadata, {name: sum(part for _, part in layout[name]) for name in layout}
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
@@ -188,20 +200,18 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _decode_header(
-    header: bytes, body_length: int, expected: Key | None
-) -> tuple[Key, dict[str, Any], dict[str, int], Stored]:
+def _decode_header(header: bytes, body_length: int, expected: Key | None) -> tuple[Key, dict[str, Any], Layout]:
     try:
         # the shape must be exact: a missing, additional or mistyped member raises one of the errors below
         document = _loads(header.decode("utf-8", "surrogatepass"))
         key = _decode_key(document.pop("key"), expected)
-        metadata, (sizes, stored) = document.pop("metadata"), _read_parts(document.pop("parts"))
-        fits = not document and type(metadata) is dict and _body_length(sizes, stored) == body_length
+        metadata, layout = document.pop("metadata"), _read_parts(document.pop("parts"))
+        fits = not document and type(metadata) is dict and _body_length(layout) == body_length
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     if not fits:
         raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
-    return key, metadata, sizes, stored
+    return key, metadata, layout
 
 
 def _loads(text: str) -> Any:
@@ -243,46 +253,42 @@ def _lay_out(parts: Mapping[str, bytes], room: int) -> tuple[list[tuple[Any, ...
     return described, b"".join(body)
 
 
-def _read_parts(described: Any) -> tuple[dict[str, int], Stored]:
-    """Return the size of each part, and its pieces; raise TypeError or ValueError for a wrong description."""
+def _read_parts(described: Any) -> Layout:
+    """Return the pieces of each part; raise TypeError or ValueError for a wrong description."""
     if type(described) is not list:
         raise TypeError(f"parts are a list, not {type(described).__name__}")
-    sizes: dict[str, int] = {}
-    stored: Stored = {}
+    layout: Layout = {}
+    unpacked = 0
     for name, size, *pieces in described:
-        if type(name) is not str or type(size) is not int or size < 0 or name in sizes or len(pieces) > 1:
+        if type(name) is not str or type(size) is not int or size < 0 or name in layout or len(pieces) > 1:
             raise TypeError(f"not a part: {name!r}, {size!r}")
-        sizes[name] = size
-        if pieces:
-            stored[name] = found = pieces[0]
-            if type(found) is not list or len(found) != -(-size // PIECE) or not set(map(type, found)) <= {int}:
-                raise TypeError(f"not the pieces of {size} bytes in {name!r}")
-            if found and not (min(found) > 0 and all(map(le, found, _piece_lengths(size)))):
-                raise ValueError(f"a piece of {name!r} is larger than what it holds")
-    if sum([sizes[name] for name in stored]) > PIECES_LIMIT:
-        raise ValueError(f"the parts claim more than {PIECES_LIMIT} bytes in pieces")
-    return sizes, stored
+        unpacked += size if pieces else 0
+        if unpacked > PIECES_LIMIT:
+            raise ValueError(f"the parts claim more than {PIECES_LIMIT} bytes in pieces")
+        found, whole = (pieces[0], _piece_lengths(size)) if pieces else ([size], [size])
+        if type(found) is not list or len(found) != len(whole) or not set(map(type, found)) <= {int}:
+            raise TypeError(f"not the pieces of {size} bytes in {name!r}")
+        if pieces and not all(0 < one <= most for one, most in zip(found, whole, strict=True)):
+            raise ValueError(f"a piece of {name!r} is larger than what it holds")
+        layout[name] = list(zip(found, whole, strict=True))
+    return layout
 
 
-def _body_length(sizes: Mapping[str, int], stored: Stored) -> int:
+def _body_length(layout: Layout) -> int:
     """Return the number of bytes of the body."""
-    return sum([sum(stored[name]) if name in stored else size for name, size in sizes.items()])
+    return sum([stored for pieces in layout.values() for stored, _ in pieces])
 
 
-def _cut(blob: bytes, start: int, sizes: Mapping[str, int], stored: Stored) -> dict[str, bytes]:
+def _cut(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
     """Return the parts of the body that begins at `start`; raises DamagedEntry for a piece that does not unpack."""
     parts = {}
-    for name, size in sizes.items():
-        if name in stored:
-            found = []
-            for whole, piece in zip(_piece_lengths(size), stored[name], strict=True):
-                one = blob[start : start + piece]
-                found.append(one if piece == whole else _unpacked(one, whole))
-                start += piece
-            parts[name] = b"".join(found)
-        else:
-            parts[name] = blob[start : start + size]
-            start += size
+    for name, pieces in layout.items():
+        found = []
+        for stored, whole in pieces:
+            one = blob[start : start + stored]
+            found.append(one if stored == whole else _unpacked(one, whole))
+            start += stored
+        parts[name] = b"".join(found)
     return parts
 
 
@@ -294,14 +300,12 @@ def _piece_lengths(size: int) -> list[int]:
 
 def _pieces(part: bytes) -> list[bytes]:
     """Cut a part into pieces, compressed where that pays; return none where it pays for no piece."""
-    whole = [part[start : start + PIECE] for start in range(0, len(part), PIECE)]
-    small = [zlib.compress(piece) for piece in whole]
-    stored = [one if _is_worth(len(one), len(piece)) else piece for one, piece in zip(small, whole, strict=True)]
+    stored = []
+    for start in range(0, len(part), PIECE):
+        whole = part[start : start + PIECE]
+        small = zlib.compress(whole)
+        stored.append(small if len(small) < _WORTH * len(whole) and len(small) + _LEAST < len(whole) else whole)
     return stored if sum(map(len, stored)) < len(part) else []
-
-
-def _is_worth(small: int, whole: int) -> bool:
-    return small < _WORTH * whole and small + _LEAST < whole
 
 
 def _unpacked(piece: bytes, whole: int) -> bytes:

@@ -63,7 +63,9 @@ def write(folder: str = "") -> None:
     if size:
         with suppress(*_FAULTS):
             trust.make_trusted(folder)
-            _append(os.path.join(folder, places.SPACE), f"{size}\n".encode())
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | trust.AT_ONCE
+            with open(os.open(os.path.join(folder, places.SPACE), flags, 0o600), "ab", 0) as stream:
+                stream.write(f"{size}\n".encode())
 
 
 def estimate() -> Estimate | None:
@@ -71,12 +73,9 @@ def estimate() -> Estimate | None:
     with suppress(*_FAULTS):
         if not trust.check(places.own()):
             return None
-        descriptor = os.open(places.own(places.SPACE), trust.READ)
-        try:
-            if trust.file_fault(os.fstat(descriptor)) is None:
-                return _understood(os.read(descriptor, _LONGEST + 1))
-        finally:
-            os.close(descriptor)
+        with open(os.open(places.own(places.SPACE), trust.READ), "rb", 0) as stream:
+            if trust.file_fault(os.fstat(stream.fileno())) is None:
+                return _understood(stream.read(_LONGEST + 1))
     return None
 
 
@@ -87,14 +86,6 @@ def measured(now: float, size: int) -> None:
     with suppress(*_FAULTS):
         trust.make_trusted(places.own())
         publish(places.own(places.SPACE), f"{now} {size}\n".encode())
-
-
-def _append(path: str, line: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | trust.AT_ONCE, 0o600)
-    try:
-        os.write(descriptor, line)
-    finally:
-        os.close(descriptor)
 
 
 def _understood(text: bytes) -> Estimate | None:

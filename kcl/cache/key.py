@@ -56,21 +56,8 @@ class Key:
         """Return the bytes of the grammar above; raise `TypeError` for a name or value that is no text."""
         if self._encoded is None:
             encoded = list(map(_encode_part, self.parts))
-            self._encoded = b"".join([_word(len(encoded)), *encoded])
+            self._encoded = b"".join([len(encoded).to_bytes(_WORD, "little"), *encoded])
         return self._encoded
-
-    @classmethod
-    def decode(cls, encoded: bytes) -> Key:
-        """Return the key of these bytes; raise `ValueError` for other bytes."""
-        count, position = _read_word(encoded, 0)
-        parts = []
-        for _ in range(count):
-            name, position = _read_text(encoded, position)
-            value, position = _read_text(encoded, position)
-            parts.append(Part(name, value))
-        if position != len(encoded):
-            raise ValueError(f"{len(encoded) - position} bytes follow the last part of the key")
-        return cls(parts)
 
     @property
     def digest(self) -> str:
@@ -93,7 +80,7 @@ class Key:
             if before.get(place) != after.get(place)
         ]
         if not found and self != other:
-            found.append(Difference("(order)", _names(self.parts), _names(other.parts)))
+            found.append(Difference("(order)", *(", ".join(part.name for part in key.parts) for key in (self, other))))
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -115,31 +102,12 @@ class Key:
         return f"<Key {self.digest[:12]}: {shown}>"
 
 
-def _word(number: int) -> bytes:
-    return number.to_bytes(_WORD, "little")
-
-
 def _encode_part(part: Part) -> bytes:
     for text in part:
         if not isinstance(text, str):
             raise TypeError(f"a key holds texts only, not {type(text).__name__}: {text!r}")
     name, value = part[0].encode("utf-8", "surrogatepass"), part[1].encode("utf-8", "surrogatepass")
     return b"".join((len(name).to_bytes(_WORD, "little"), name, len(value).to_bytes(_WORD, "little"), value))
-
-
-def _read_word(encoded: bytes, position: int) -> tuple[int, int]:
-    end = position + _WORD
-    if end > len(encoded):
-        raise ValueError(f"the key ends inside the length at byte {position}")
-    return int.from_bytes(encoded[position:end], "little"), end
-
-
-def _read_text(encoded: bytes, position: int) -> tuple[str, int]:
-    length, start = _read_word(encoded, position)
-    end = start + length
-    if end > len(encoded):
-        raise ValueError(f"the key ends inside the text at byte {start}")
-    return encoded[start:end].decode("utf-8", "surrogatepass"), end  # UnicodeDecodeError is a ValueError
 
 
 def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], str]:
@@ -150,10 +118,6 @@ def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], 
         occurrence = seen[name] = seen.get(name, 0) + 1
         placed[name, occurrence] = value
     return placed
-
-
-def _names(parts: Iterable[Part]) -> str:
-    return ", ".join(part.name for part in parts)
 
 
 def _shorten(text: str, width: int = 40) -> str:

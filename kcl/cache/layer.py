@@ -1,4 +1,4 @@
-"""A layer: one level of the line, with its switches, its stores in their order, and the handling of their faults.
+"""A layer: one level of the line, with its switches, its stores in their order, and its conduct at their faults.
 
 No fault of a store passes this module, unless `KCL_STRICT=fault` asks for it: the fault is counted and reported once,
 and the look-up is a miss.
@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcl import caches
 from kcl.base import events, process, settings
+from kcl.base.settings import trust
 from kcl.cache import places
+from kcl.cache.entry import entry_at
 from kcl.cache.stores.memory import Memory
-from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.cache.key import Key
-    from kcl.cache.process_leads import ProcessLead
     from kcl.cache.stores.base import Store
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _UNPACKED = 256  # entries
 _NOTES = 20  # of one layer in the report
-_FULL, _FORBIDDEN = _SHARED = "no space", "not permitted"  # causes reported once for all layers
+_FULL, _FORBIDDEN = "no space", "not permitted"  # causes reported once for all layers
 _SILENT = ("unable to open database file", "disk I/O error")  # SQLite's messages for a full file system, among others
 _INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages whose code a user cannot mend
 
@@ -67,9 +67,11 @@ class Answer(NamedTuple):
 class Layer:
     """A level of the line: memory above its stores, in their order. Thread-safe.
 
-    An entry is read from the first store that has it, and written to all stores. Memory keeps the entries made in this
-    process; with `keeps_read` it keeps the entries read from a store too. `used` has the addresses that this process
-    asked for and published, for a bundle: a helper may make the entry later, or never.
+    An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
+    store, such as a site directory, are neither copied nor removed. Memory keeps the entries
+    made in this process; with `keeps_read` it keeps the entries read from a store too. `used` has the addresses that
+    this process asked for and published, for a bundle: a helper may make the entry later, or never. `chosen` are the
+    settings as of the opening.
     """
 
     def __init__(
@@ -89,13 +91,7 @@ class Layer:
         self.used: dict[str, None] = {}
         self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # of blobs in memory: half of a call by a new Kernel
         self._keeps_read = keeps_read
-        self.strict = chosen.strict
-        self.strict_fault = chosen.strict_fault
-        self.promote = chosen.promote
-        self.remote = chosen.remote
-        self.ahead = chosen.ahead
-        self.verify = chosen.verify
-        self.verify_results = chosen.verify_results
+        self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
         self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
 
@@ -108,20 +104,18 @@ class Layer:
         return next(filter(None, [self._by_name, *owners]), "")
 
     @property
-    def disk(self) -> Store | None:
-        """The first store; None without a usable store."""
-        return self.stores[0] if self.stores else None
+    def state(self) -> str:
+        """The place of the layer's files, or the reason why the layer is off, for all kernels or for some."""
+        off = {kind: reason for kind in sorted(_UNKNOWN) if (reason := self.off(frozenset({kind})))}
+        if off.keys() == _UNKNOWN:
+            return f"off: {self.off()}"
+        place = self.place if self.stores else "memory only"
+        return next((f"{place} (off for {kind} recipes: {reason})" for kind, reason in off.items()), place)
 
     @property
-    def state(self) -> str:
-        """Return the place of the layer's files, or the reason why the layer is off, for all kernels or for some."""
-        off = {kind: self.off(frozenset({kind})) for kind in sorted(_UNKNOWN)}
-        if all(off.values()):
-            return f"off: {self.off()}"
-        if not self.stores:
-            return "memory only"
-        some = [f"off for {kind} recipes: {reason}" for kind, reason in off.items() if reason]
-        return f"{self.place} ({some[0]})" if some else self.place
+    def disk(self) -> Store | None:
+        """The store that is written; None without a usable one."""
+        return next(iter(self._writable()), None)
 
     def note(self, note: str) -> None:
         """Keep a note on the layer for the report: each note once, and a bounded number of notes."""
@@ -134,7 +128,7 @@ class Layer:
         blob = self.memory.get(address)
         if blob is None:
             faults: list[Exception] = []
-            blob = next(self._each("read", lambda store: store.get(address), faults), None)
+            blob = next(self._each("read", self.stores, lambda store: self._got(store, address, key), faults), None)
             if blob is None and faults:
                 return Answer(None, "error", str(faults[0]), 0)
             if blob is None:
@@ -154,6 +148,21 @@ class Layer:
             self._unpacked[address] = blob, entry
         return Answer(entry, "hit", "", len(blob))
 
+    def _got(self, store: Store, address: str, key: Key) -> bytes | None:
+        """Return the bytes of a store; those of a read-only one are verified here, since its bad entries stay."""
+        if store.writable:
+            return store.get(address)
+        try:
+            blob = store.get(address)
+            if blob is not None:
+                self._unpacked[address] = blob, entry_at(address, blob, key)
+        except UnusableDirectory as error:
+            words = str(error).replace(trust.ELSEWHERE, "take it out of KCL_SITE")
+            raise UnusableDirectory(f"a site directory is not used: {words}") from error
+        except DamagedEntry as error:
+            raise CacheFault(f"{store.location}/{address} is left out: {error}; tell the owner of the site") from error
+        return blob
+
     def read(self, address: str) -> Entry | None:
         """Return the verified entry at an address, or None; raises DamagedEntry, and the errors of the stores.
 
@@ -167,33 +176,16 @@ class Layer:
 
     def came(self) -> bool:
         """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
-        if not self.remote or self.off():
+        if not self.chosen.remote or self.off():
             return False
         from importlib import import_module
 
-        return bool(import_module("kcl.remote.ask").before_a_miss("hit" in self.strict))  # it lies above this module
-
-    def join(self, digest: str, kernel: str, before_waiting: Callable[[], object] = lambda: None) -> ProcessLead | None:
-        """Wait for the thread or process that makes the entry of a key, or take the lead; the caller then looks again.
-
-        `before_waiting` is called before each wait, at times more than once. Returns None where other processes would
-        not see the entry, or where waiting fails.
-        """
-        from kcl.cache import process_leads
-
-        if not self.stores:
-            return None
-        try:
-            return process_leads.join(digest, kernel, before_waiting)
-        except _FAULTS as error:
-            is_unusable = isinstance(error, UnusableDirectory)
-            self.fault("use its directory" if is_unusable else "wait for other processes", error)
-            return None
+        return bool(import_module("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict))  # above this module
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
-        """Store `entry` in memory and in the stores; return its size in bytes, 0 where it could not be packed.
+        """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
 
-        A fault of a store is reported, and added to `faults`.
+        A fault of the store is reported, and added to `faults`.
         """
         try:
             blob = entry.pack()
@@ -202,18 +194,19 @@ class Layer:
             return 0
         self.used[address] = None
         self.memory.put(address, blob)
-        for _done in self._each("write", lambda store: store.put(address, blob), faults):
+        stores = self._writable()[:1]
+        for _done in self._each("write", stores, lambda store: store.put(address, blob), faults):
             continue
-        if self.stores:
+        if stores:
             from kcl.cache import growth
 
             growth.add(len(blob))
         return len(blob)
 
     def delete(self, address: str) -> None:
-        """Remove an entry from memory and from the stores."""
+        """Remove an entry from memory and from the writable stores."""
         self.memory.delete(address)
-        for _done in self._each("delete", lambda store: store.delete(address)):
+        for _done in self._each("delete", self._writable(), lambda store: store.delete(address)):
             continue
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
@@ -230,18 +223,17 @@ class Layer:
 
     def fault(self, action: str, error: Exception) -> None:
         """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
-        if "fault" in self.strict:
+        if "fault" in self.chosen.strict:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
-        cause = _cause(error) if not self.is_full(error) else _FULL
+        cause = _FULL if self.is_full(error) else _cause(error)
+        words = f"kcl goes on without its {self.name} cache here: could not {action}: {error}"
         if isinstance(error, DamagedEntry):
             words = f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
-        elif cause == _FULL:  # this cause concerns all layers
+        elif cause == _FULL:
             words = f"kcl goes on without writing its caches: {_full(self.place) or _FULL}: could not {action}: {error}"
-        else:
-            words = f"kcl goes on without its {self.name} cache here: could not {action}: {error}"
-        warn_once(cause if cause in _SHARED else f"{self.name}: {cause}", words)
+        warn_once(cause if cause in (_FULL, _FORBIDDEN) else f"{self.name}: {cause}", words)
 
     def is_full(self, error: Exception) -> bool:
         """Tell whether a store failed for lack of space or of inodes, which SQLite's message does not show."""
@@ -249,16 +241,21 @@ class Layer:
             return bool(_full(self.place))
         return _cause(error) == _FULL
 
-    def _each(self, action: str, use: Callable[[Store], T], faults: list[Exception] | None = None) -> Iterator[T]:
-        """Use the stores in their order, and yield the results but None; a fault is reported, and added to `faults`."""
-        for store in list(self.stores):
+    def _writable(self) -> list[Store]:
+        return [store for store in self.stores if store.writable]
+
+    def _each(
+        self, action: str, stores: list[Store], use: Callable[[Store], T], faults: list[Exception] | None = None
+    ) -> Iterator[T]:
+        """Use stores in their order, and yield the results but None; a fault is reported, and added to `faults`."""
+        for store in list(stores):
             try:
                 found = use(store)
             except _FAULTS as error:
                 if isinstance(error, UnusableDirectory):
-                    self.notes.append(f"memory only: {error}")
+                    self.notes.append(f"memory only: {error}" if store.writable else str(error))
                     self.stores.remove(store)
-                if faults is not None:
+                if faults is not None and store.writable:  # what a read-only store lacks is a miss
                     faults.append(error)
                 self.fault(action, error)
             else:

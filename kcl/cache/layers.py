@@ -16,7 +16,7 @@ from kcl.cache.stores.directory import Directory
 
 if TYPE_CHECKING:
     from kcl.cache.stores.base import Store
-    from kcl.cache.stores.database import Database
+    from kcl.cache.stores.sqlite import Database
 
     Files = Directory | Database  # the sorts of stores that keep entries on disk
 
@@ -27,12 +27,14 @@ class LayerRow(NamedTuple):
     `stores` returns the stores below memory in their order, and notes on the choice. `folder` returns the folder of the
     files, without opening a store. `on_disk` takes that folder and the names in it, and returns the stores there, those
     of other Python versions too. `own` are the shared folder that a removal looks in, and a pattern of the layer's
-    names there. With `keeps_read` memory keeps the entries that were read, beside those made in this process.
+    names there; `files` is the name of a directory store there. With `keeps_read` memory keeps the entries that were
+    read, beside those made in this process.
     """
 
     name: str
     owners: dict[str, str]
     own: tuple[str, str]
+    files: str
     folder: Callable[[], str]
     stores: Callable[[], tuple[list[Store], list[str]]]
     on_disk: Callable[[str, list[str]], list[Files]] = lambda folder, _names: [Directory(folder)]
@@ -81,6 +83,12 @@ def at(name: str, folder: str) -> Layer:
     return Layer(name, {}, [Directory(folder)], settings.read(), TABLE[name].keeps_read)
 
 
+def site(name: str, root: str) -> Directory:
+    """Return the store that fills a site directory, with files that everyone may read."""
+    row = TABLE[name]
+    return Directory(os.path.join(root, row.own[0], row.files), everyone=True)
+
+
 def opened() -> dict[str, Layer]:
     """Return the layers used so far."""
     return dict(_state().layers)
@@ -101,31 +109,32 @@ def _open(name: str) -> Layer:
                 if text != chosen.strict_fault:  # each look-up raises that one
                     warn_once(text, text)
             stores, notes = row.stores()
+            stores = [*stores, *(_site(row, root, chosen) for root in chosen.site)]
             state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
             state.layers[name].notes += notes
         return state.layers[name]
 
 
-def _rows() -> tuple[list[Store], list[str]]:
-    """Return the PersistentDict, or a directory where the PersistentDict is not usable."""
-    import pytools  # before its submodule: threads that import them the other way round wait for each other
-    import pytools.version
+def _site(row: LayerRow, root: str, chosen: settings.Settings) -> Directory:
+    """Return the store of a site directory, which is read only."""
+    return Directory(os.path.join(root, row.own[0], row.files), others=chosen.site_owners | {0})
 
+
+def _rows() -> tuple[list[Store], list[str]]:
+    """Return the rows of a database, or a directory on a network file system."""
     from kcl.base.settings.trust import is_network
-    from kcl.cache.stores.persistentdict import Rows, supported
+    from kcl.cache.stores.sqlite import Rows
 
     folder = places.dictionaries()
-    notes = []
-    if not supported(pytools.version.VERSION):
-        notes.append(f"directory store: pytools {pytools.version.VERSION_TEXT} is not known to this kcl")
-    elif is_network(folder):
-        notes.append("directory store: SQLite is not safe on a network file system")
-    return [Directory(places.generated(), notes_use=True) if notes else Rows(folder)], notes
+    if is_network(folder):
+        note = "directory store: SQLite is not safe on a network file system"
+        return [Directory(places.generated(), notes_use=True)], [note]
+    return [Rows(folder)], []
 
 
 def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
-    """Return the PersistentDicts of all Python versions, and the directory that takes their place."""
-    from kcl.cache.stores.database import Database
+    """Return the databases of all Python versions, and the directory that takes their place."""
+    from kcl.cache.stores.sqlite import Database
 
     found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
     return [*found, Directory(places.generated())] if places.GENERATED in names else found
@@ -141,6 +150,7 @@ TABLE = {
         settings.GENERATOR,
         owners={"loopy": "loopy", "opencl": "pyopencl"},
         own=places.ROWS,
+        files=places.GENERATED,
         folder=places.dictionaries,
         stores=_rows,
         on_disk=_rows_on_disk,
@@ -149,6 +159,7 @@ TABLE = {
         settings.BINARY,
         owners={"loopy": "pyopencl", "opencl": "pyopencl"},
         own=places.PROGRAMS,
+        files=places.BINARIES,
         folder=places.binaries,
         stores=_programs,
         # A built program lives on by itself; 60 kB of each would only push other data out of the processor's cache.

@@ -1,4 +1,17 @@
-"""Lead: the work of one thread for one launch, through all stages, while other threads and processes wait for it.
+"""Leads: of the threads and processes that miss one key at once, one makes the entry and the others wait.
+
+    <kcl folder>/flight/<key digest>    held (flock) by the process that makes the entry; its text is "<process> <host>"
+
+A lead saves work and is never needed for a right answer. After a wait a thread looks again, and makes the value itself
+if it is still missing. A thread waits while the holder holds the lead, for a minute at most. It does not wait for a
+process that is stopped, and only 20 seconds for one that the system does not know: one of another host or container.
+The system releases the lock of a holder that dies, and one of the waiting processes takes its place. The file is
+removed with the lock, so a lock covers one key only. The file of a holder that died alone stays, and the next helper
+sweeps it after a day (`kcl.drivers.pocl`).
+
+Within a process one thread takes the lead for all its threads; the others wait in memory, at its gate. No circle of
+waiting threads can exist. A thread releases its leads before it waits. A launch within a launch, as from a signal
+handler, a finaliser or a recipe, waits for nobody.
 
 The process that generates code builds the program too, and has the lead for the next kernel: so the other processes
 import no code generator. Hence a thread releases the lead for code only when it has the lead for the program.
@@ -6,30 +19,72 @@ import no code generator. Hence a thread releases the lead for code only when it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+import os
+import sys
+import time
+from _thread import allocate_lock
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
+
+from kcl.base import events, process
+from kcl.base.settings import trust
+from kcl.cache import places
+from kcl.errors import CacheFault, UnusableDirectory
+
+if sys.platform != "win32":  # no flock on Windows: each process works alone
+    import fcntl
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.layer import Layer
-    from kcl.cache.process_leads import ProcessLead
+
+LONGEST_SECONDS = 60.0
+UNKNOWN_SECONDS = 20.0
+SHOWN_SECONDS = 2.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
+_THREAD_PAUSE = 1.0
+
+
+class State:
+    """The leads of this process by key, the threads within a launch, and the descriptors of its lock files."""
+
+    def __init__(self) -> None:
+        self.leads: dict[str, KeyLead] = {}
+        self.launching: set[int] = set()
+        self.descriptors: set[int] = set()
+
+    def after_fork(self) -> None:
+        """Forget the parent's threads; close the copies of its descriptors, which would outlive the parent's locks."""
+        for held in self.leads.values():
+            held.open()
+        self.leads.clear()
+        self.launching &= {get_ident()}
+        while self.descriptors:
+            with suppress(OSError):
+                os.close(self.descriptors.pop())
+
+
+_state = process.own(State)
 
 
 class Lead:
-    """The leads that a thread has taken for a kernel; they end with the `with` block. For one thread.
+    """The leads of a thread for one launch, through all stages; they end with the `with` block. For one thread.
 
     `events` are the events of the look-ups so far. `parameters` are those of the recipe; `shown` writes their values.
     """
 
-    __slots__ = ("_earlier", "_kernel", "_process_leads", "_shown", "events", "parameters")
+    __slots__ = ("_held", "_is_nested", "_kernel", "_shown", "events", "parameters")
 
     def __init__(self, kernel: str, parameters: Mapping[str, Any] = {}, shown: Callable[[Any], str] = repr) -> None:
         self.events: list[Event] = []
         self.parameters = parameters
         self._kernel = kernel
         self._shown = shown
-        self._process_leads: list[ProcessLead] = []
-        self._earlier: tuple[Layer, Callable[[], str]] | None = None
+        self._held: list[KeyLead] = []
+        self._is_nested = False
 
     def texts(self) -> dict[str, str]:
         """Return the parameters in readable form."""
@@ -41,38 +96,251 @@ class Lead:
         return f"{self._kernel}({listed})" if listed else self._kernel
 
     def take(self, layer: Layer, digest: str) -> str:
-        """Take the lead for a digest, or wait for the thread or process that has it; return the holder's name.
+        """Take the lead for a digest, or wait for the thread or process that has it; return that holder's name.
 
-        The name is empty where waiting is of no use, as others would not see the entry. This thread releases the lead
-        of an earlier stage as soon as it waits, or has the new lead.
+        The name is empty if others would not see the entry. This thread releases the lead of an earlier stage as soon
+        as it waits, or has the new lead.
         """
-        self._follow()
-        held = layer.join(digest, self._kernel, self.release)
-        self.release()
-        if held is None:
+        if not layer.stores:
+            self.release()
             return ""
-        self._process_leads.append(held)
-        return held.by
+        path = os.path.join(places.own(places.FLIGHT), digest)
+        mine = _first(path)
+        if mine is None:
+            self._wait(path)
+            return "another thread"
+        try:
+            by = mine.lock(self._kernel, self._is_nested, self.release)
+        except BaseException as error:
+            mine.release()
+            if not isinstance(error, (OSError, CacheFault, ValueError)):
+                raise
+            self.release()
+            is_unusable = isinstance(error, UnusableDirectory)
+            layer.fault("use its directory" if is_unusable else "wait for other processes", error)
+            return ""
+        self.release()
+        self._held.append(mine)
+        return by
 
-    def passed(self, layer: Layer, together: Callable[[], str] | None) -> None:
-        """Note that a stage has its value; `together` returns the digest under which others wait for it, if any."""
-        self._earlier = (layer, together) if together is not None else None
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        """Let one thread of this process at a time into the block of a key; after a wait in vain enter beside it."""
+        mine = _first(key)
+        while mine is None and self._wait(key):
+            mine = _first(key)
+        try:
+            yield
+        finally:
+            if mine is not None:
+                mine.release()
 
     def release(self) -> None:
         """Let the others continue. A second release is no error."""
-        while self._process_leads:
-            self._process_leads.pop().release()
+        while self._held:
+            self._held.pop().release()
 
-    def _follow(self) -> None:
-        """Wait until the maker of the earlier stage's value has the lead for this one, unless it is this thread."""
-        if self._earlier is not None and not self._process_leads:
-            layer, together = self._earlier
-            held = layer.join(together(), self._kernel)
-            if held is not None:
-                held.release()
+    def _wait(self, key: str) -> bool:
+        """Wait until no thread of this process has the lead; return False if the wait is over without that."""
+        self.release()
+        held = _state().leads.get(key)
+        if held is None:
+            return True
+        return not self._is_nested and held.thread != get_ident() and held.waited(self._kernel)
 
     def __enter__(self) -> Lead:
+        launching, me = _state().launching, get_ident()
+        self._is_nested = me in launching
+        launching.add(me)
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self._is_nested:
+            _state().launching.discard(get_ident())
         self.release()
+
+
+class KeyLead:
+    """The lead of one thread for a key: other threads of its process wait at a gate, and other processes at a lock."""
+
+    __slots__ = ("_descriptor", "_gate", "_key", "_process", "thread")
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._gate = allocate_lock()
+        self._gate.acquire()
+        self._process = os.getpid()
+        self._descriptor = -1
+        self.thread = get_ident()
+
+    def lock(self, what: str, at_once: bool, before_waiting: Callable[[], object]) -> str:
+        """Lock the key's file, or wait until its holder has released it; return the name of that process.
+
+        With `at_once` nobody is waited for. `before_waiting` is called before the wait. Raises the errors of the
+        directory (`OSError`, `UnusableDirectory`).
+        """
+        folder = os.path.dirname(self._key)
+        trust.make_trusted(folder)
+        holder = Holder()
+        if sys.platform == "win32" or trust.is_network(folder):  # locks of other nodes may answer late, or never
+            return holder.name
+        while True:
+            descriptor = os.open(self._key, trust.LOCK, 0o600)
+            _state().descriptors.add(descriptor)
+            try:
+                is_mine = _is_locked(descriptor)
+                if not is_mine and not at_once:
+                    before_waiting()
+                    is_mine = wait(what, functools.partial(holder.has_gone, descriptor), holder.limit)
+                if is_mine and _is_at(self._key, descriptor):
+                    _sign(descriptor)
+                    self._descriptor, descriptor = descriptor, -1
+                    return holder.name
+            finally:
+                if descriptor >= 0:
+                    _close(descriptor)
+            if holder.was_met or not is_mine:  # it has released, or this thread waits no longer
+                return holder.name
+
+    def waited(self, what: str) -> bool:
+        """Wait at the gate; if that takes too long return False, and nobody else waits for this thread."""
+        if wait(what, lambda _pause: self._gate.acquire(timeout=_THREAD_PAUSE), _limit_of_threads):
+            self.open()
+            return True
+        self._leave()
+        return False
+
+    def release(self) -> None:
+        """Let the others continue: the entry is published, or will not be; a forked child releases nothing."""
+        if self._process != os.getpid():
+            return
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            with suppress(OSError):
+                os.unlink(self._key)
+            with suppress(OSError):
+                # a child forked by another library holds the file open too; closing alone would leave it the lock
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            with suppress(OSError):
+                _close(descriptor)
+        self._leave()  # before the gate opens: a signal handler must not find a lead that is over
+        self.open()
+
+    def open(self) -> None:
+        """Let one waiting thread through the gate; that thread lets the next one through."""
+        with suppress(RuntimeError):  # it is open already
+            self._gate.release()
+
+    def _leave(self) -> None:
+        leads = _state().leads
+        if leads.get(self._key) is self:
+            leads.pop(self._key, None)
+
+    def __del__(self) -> None:
+        if self._descriptor >= 0:
+            self.release()
+
+
+class Holder:
+    """The process that holds a lock file, as far as it is known; `name` is for display."""
+
+    __slots__ = ("name", "process", "was_met")
+
+    def __init__(self) -> None:
+        self.process, self.name, self.was_met = "", "another process", False
+
+    def has_gone(self, descriptor: int, pause: float) -> bool:
+        """Return True once this process has the lock; otherwise read the holder's name, and pause."""
+        if _is_locked(descriptor):
+            return True
+        self.process, self.name = _signature(descriptor)
+        self.was_met = True
+        time.sleep(pause)
+        return False
+
+    def limit(self) -> tuple[str, float]:
+        """Return the name, and the seconds that this process is worth waiting for."""
+        if is_stopped(self.process):
+            return self.name, 0.0
+        return self.name, LONGEST_SECONDS if _state_of(self.process) else UNKNOWN_SECONDS
+
+
+def holder(digest: str) -> str:
+    """Return the id of the process that makes the entry of a key now; empty without a known process."""
+    with suppress(OSError, CacheFault):
+        with open(os.path.join(places.own(places.FLIGHT), digest), "rb") as stream:
+            found, _name = _signature(stream.fileno())
+        return found if _state_of(found) else ""
+    return ""
+
+
+def is_stopped(process: str) -> bool:
+    """Return True if the system says that a process of this host is stopped."""
+    return _state_of(process) in ("T", "t")
+
+
+def _state_of(process: str) -> str:
+    """Return the letter of a process's state; empty for a process that the system does not know."""
+    try:
+        with open(f"/proc/{int(process)}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError, ValueError):
+        return ""
+
+
+def _first(key: str) -> KeyLead | None:
+    """Take the lead for all threads of this process, in one step of the interpreter; None if another thread has it."""
+    mine = KeyLead(key)
+    return mine if _state().leads.setdefault(key, mine) is mine else None
+
+
+def wait(what: str, has_gone: Callable[[float], bool], holder: Callable[[], tuple[str, float]]) -> bool:
+    """Wait until the holder has gone; return False if it is not worth waiting longer. Shown after two seconds."""
+    began, pause, is_shown = time.monotonic(), _FIRST_PAUSE, False
+    while not has_gone(pause):
+        waited, (name, limit) = time.monotonic() - began, holder()
+        if waited > limit:
+            return False
+        if waited > SHOWN_SECONDS and not is_shown:
+            is_shown = True
+            events.logger().warning("waiting %.0f s for %s: %s", waited, name, what)
+        pause = min(pause * 1.3, _LONGEST_PAUSE)
+    return True
+
+
+def _limit_of_threads() -> tuple[str, float]:
+    return "another thread of this process", LONGEST_SECONDS
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Try to lock a file; return True if this process has the lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Return True if the locked file is the one that other processes will find."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _sign(descriptor: int) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}".encode(), 0)
+
+
+def _signature(descriptor: int) -> tuple[str, str]:
+    """Return the id of the process that signed a file, empty for one of another host, and its name for display."""
+    found, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
+    known = found if found.isdigit() and host == os.uname().nodename else ""
+    return known, f"process {found}" if found else "another process"
+
+
+def _close(descriptor: int) -> None:
+    _state().descriptors.discard(descriptor)
+    os.close(descriptor)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kcl.base import events, spans
@@ -153,8 +152,8 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
     Raises CacheMiss where `KCL_STRICT=hit` forbids making the value, SettingError where the value of that variable is
     unknown, and the errors of making the value.
     """
-    if stage.layer.strict_fault:
-        raise SettingError(stage.layer.strict_fault)
+    if stage.layer.chosen.strict_fault:
+        raise SettingError(stage.layer.chosen.strict_fault)
     started = time.perf_counter()
     with stage.guard(job):
         look = _first(stage, job, lead, started)
@@ -225,7 +224,7 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         failed = Look("miss", "the recipe raised an error")
         events.emit(_event(stage, job, failed, time.perf_counter() - started), asking=lead)
         raise
-    if look.outcome != "hit" and "hit" in stage.layer.strict and not look.reason.startswith("off: "):
+    if look.outcome != "hit" and "hit" in stage.layer.chosen.strict and not look.reason.startswith("off: "):
         event = _event(stage, job, look)
         events.emit(event, look.key, texts=stage.texts(look), asking=lead)
         stage.attempt(job)
@@ -238,9 +237,15 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     promised = False
     try:
         if look.outcome == "hit":
-            look = _checked(stage, job, look)
+            try:
+                look = stage.checked(job, look)
+            except WrongEntry as wrong:
+                look = _set_aside(stage, look, zip(look.slots, look.entries, strict=True), wrong)
         if look.value is None:
-            made = _made(stage, job, look, lead)
+            from kcl.cache import progress
+
+            with progress.making(lead.described()):
+                made = stage.make(job, look)
             look, promised = made.look or look, made.promised
             faults: list[Exception] = []
             size = sum(stage.layer.publish(address, entry, faults) for address, entry in made.entries)
@@ -257,30 +262,15 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         raise
     if not promised:
         lead.release()
-    lead.passed(stage.layer, None if look.key is None else partial(stage.together, job, look))
     lead.events.append(_emit(stage, job, look, lead, time.perf_counter() - started))
     return look.value
 
 
 def _unstored(stage: Stage[Job], faults: list[Exception]) -> str:
-    """Return the reason why later runs miss again: no space, or no usable directory; empty for other faults."""
+    """Return why later runs miss again: no space, or no usable directory; empty for other faults."""
     if any(map(stage.layer.is_full, faults)):
         return "there was no space to store it"
     return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
-
-
-def _made(stage: Stage[Job], job: Job, look: Look, lead: Lead) -> Product:
-    from kcl.cache import progress
-
-    with progress.making(lead.described()):
-        return stage.make(job, look)
-
-
-def _checked(stage: Stage[Job], job: Job, look: Look) -> Look:
-    try:
-        return stage.checked(job, look)
-    except WrongEntry as wrong:
-        return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), wrong)
 
 
 def _set_aside(stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]], error: Exception) -> Look:
@@ -297,9 +287,11 @@ def _forbidden(event: Event, key: Key | None) -> CacheMiss:
     import shlex
 
     sought = f" (key {key.digest[:12]})" if key is not None else ""
-    hint = f"`python -m kcl explain {shlex.quote(event.kernel)}` says what differs from the nearest earlier entry; "
-    cure = f"{hint if event.outcome == 'miss' else ''}run once without it to fill the cache."
-    if event.outcome == "bypass":
+    cure = "run once without it to fill the cache."
+    if event.outcome == "miss":
+        ask = f"`python -m kcl explain {shlex.quote(event.kernel)}`"
+        cure = f"{ask} says what differs from the nearest earlier entry; {cure}"
+    elif event.outcome == "bypass":
         cure = "nothing is stored as long as the reason holds: mend that first."
     return CacheMiss(
         f"{event.layer} layer, kernel {event.kernel!r}: {event.outcome}: {event.reason}{sought}. "

@@ -13,11 +13,10 @@ from typing import Any
 
 from kcl.base import events
 from kcl.cache import places
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry
 
 KEPT = 64

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kcl.base import process, settings
 from kcl.base.settings import trust
-from kcl.caches.table import ROWS, CacheRow
+from kcl.caches.table import ROWS, CacheRow, placed_by
 
 
 class State(NamedTuple):
@@ -34,8 +34,8 @@ class Place(NamedTuple):
 
 
 def state(name: str) -> State:
-    """Tell whether the cache `name` is on, by its owner's own parser, as of now."""
-    first = _first().environment
+    """Return whether the cache `name` is on, by its owner's own parser, as of now."""
+    first = _observations().first
     if not first:
         first.update(os.environ)
     said = switched_off(ROWS[name], os.environ)
@@ -63,64 +63,61 @@ def place(name: str) -> Place:
 
 def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
     """Return the place of a cache in an environment, and the variable that decided it."""
-    for template in row.places.here:
+    for template in row.places:
         found = _filled(template, environment)
         if found is not None:
             return found
     return Place("", "")
 
 
-class FirstEnvironment:
-    """The environment at kcl's first use of a switch: a layer was used, hence a driver was loaded."""
+class Start:
+    """The environment at the start of the program; elsewhere than on Linux that of kcl's first question."""
 
     def __init__(self) -> None:
-        self.environment: dict[str, str] = {}
+        try:
+            with open("/proc/self/environ", "rb") as stream:
+                pairs = [os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair]
+            self.environment = {name: value for name, _, value in pairs}
+        except OSError:
+            self.environment = dict(os.environ)
+
+
+class Observations:
+    """What this process has seen of its environment.
+
+    `first` is that at kcl's first use of a switch: a layer was used, hence a driver was loaded. `code` has the
+    variables that change code, as drivers have read them by now; see `code_variables`.
+    """
+
+    def __init__(self) -> None:
+        self.first: dict[str, str] = {}
+        self.code: dict[str, str] = {}
 
     def on_change(self) -> None:
-        self.environment.clear()  # layers then read their switches again
+        self.first.clear()  # layers then read their switches again
 
 
-class Start:
-    """The environment at the start of the program, where `kcl run` had set variables for it; else empty."""
-
-    def __init__(self) -> None:
-        self.environment: dict[str, str] = {}
-
-
-_first = process.own(FirstEnvironment)
 _start = process.shared(Start)
+_observations = process.own(Observations)
 
 
 def begin() -> None:
-    """Record the current environment as that of the program's start: any later difference is the program's change."""
+    """Record the current environment as that of the program's start, after `kcl run` has set variables for it."""
     _start().environment = dict(os.environ)
 
 
 def changed() -> bool:
-    """Tell whether this process has changed a variable of kcl or of a row since its start, or since kcl's first use."""
+    """Return True if this process has changed a variable of kcl or of a row since its start or kcl's first use."""
     start, first, now = environments()
-    different = {name for name, _ in (start.items() ^ now.items()) | (first.items() ^ now.items())}
-    if not different:
-        return False
     names = {name for row in ROWS.values() for name in row.variables}
+    different = (name for name, _ in (start.items() ^ now.items()) | (first.items() ^ now.items()))
     return any(name in names or name.startswith("KCL_") for name in different)
 
 
 def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Return the environment of this process at its start, at kcl's first use of a switch, and now.
-
-    The first one is known on Linux only. Elsewhere, and before that first use, the current one stands for the others.
-    """
+    """Return the environment of this process at its start, at kcl's first use of a switch, and now."""
     now = dict(os.environ)
-    if _start().environment:
-        return dict(_start().environment), dict(_first().environment) or now, now
-    try:
-        with open("/proc/self/environ", "rb") as stream:
-            pairs = [os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair]
-        start = {name: value for name, _, value in pairs}
-    except OSError:
-        start = now
-    return start, dict(_first().environment) or now, now
+    return dict(_start().environment), dict(_observations().first) or now, now
 
 
 def directory(name: str) -> str:
@@ -141,42 +138,25 @@ def directory_in_use(name: str) -> str:
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
-    """Fill in a template of `Places`; return None for a missing variable."""
-    kind, _, rest = template.partition(":")
-    if kind == "user":
-        return _of_user(rest, environment)
+    """Fill in a template of a row's places; return None for a missing variable."""
+    if template.startswith("user:"):  # platformdirs ignores a relative path in XDG_CACHE_HOME
+        application = template.removeprefix("user:")
+        path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
+        return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
     if template.startswith("~"):
         home = environment.get("HOME", "")
         home = home if os.path.isabs(home) else settings.home()
         return Place(os.path.normpath(home + template[1:]), "default")
-    if not template.startswith("$"):
+    variable, _, rest = template.removeprefix("$").partition("/")
+    if not placed_by(template):
         return Place(template, "default")
-    variable, _, rest = template[1:].partition("/")
     value = environment.get(variable)
     if not value:
         return None
-    path = os.path.join(value, *rest.split("/")) if rest else value
-    return Place(path, "default" if variable in ("HOME", "LOCALAPPDATA", "APPDATA", "TEMP") else variable)
-
-
-def _of_user(application: str, environment: Mapping[str, str]) -> Place:
-    """Return the answer of platformdirs, which ignores a relative path in `XDG_CACHE_HOME`."""
-    path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
-    return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
+    return Place(os.path.join(value, rest) if rest else value, "default" if variable == "HOME" else variable)
 
 
 CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
-
-
-class ReadVariables:
-    """The values of the variables that change code, as drivers have read them by now; see `code_variables`."""
-
-    def __init__(self) -> None:
-        self.start = environments()[0]
-        self.values: dict[str, str] = {}
-
-
-_read = process.own(ReadVariables)
 
 
 def code_variables() -> list[tuple[str, str]]:
@@ -185,18 +165,18 @@ def code_variables() -> list[tuple[str, str]]:
     A look-up and a build call this. PoCL reads a variable at each build until it is set, and keeps that value (its
     `pocl_get_string_option`). A driver that reads at its start may not have seen what the program set: that differs.
     """
-    read = _read()
+    read, start = _observations().code, _start().environment
     for name in CODE_VARIABLES:
         if name in os.environ:
-            read.values.setdefault(name, os.environ[name])
-    found = [(name, read.values[name]) for name in CODE_VARIABLES if name in read.values]
-    return [(name, text if text == read.start.get(name) else f"{text!r}, set by the program") for name, text in found]
+            read.setdefault(name, os.environ[name])
+    found = [(name, read[name]) for name in CODE_VARIABLES if name in read]
+    return [(name, text if text == start.get(name) else f"{text!r}, set by the program") for name, text in found]
 
 
 def read_variables() -> dict[str, str]:
     """Return the values that drivers have read by now, of variables that change code."""
     code_variables()
-    return dict(_read().values)
+    return dict(_observations().code)
 
 
 @contextmanager
@@ -253,29 +233,14 @@ def loopy_disk_caches_off() -> Iterator[None]:
             loopy.CACHING_ENABLED = switch.wishes.pop()
 
 
-def kcl_switched_loopy_off() -> bool:
-    """Tell whether kcl itself keeps loopy's caches off at this moment."""
-    return bool(_loopy_switch().wishes)
-
-
 def _flipped_by_call(row: CacheRow) -> str | None:
+    """Return the words for a module's own switch if it is off by the user's wish."""
     if row.flag is None:
         return None
-    module, attribute, off_value, words = row.flag
-    loaded = sys.modules.get(module)
-    if loaded is None or getattr(loaded, attribute, None) is not off_value:
-        return None
-    wishes = _loopy_switch().wishes
-    if module == "loopy" and wishes and wishes[0]:
-        return None
-    return words
-
-
-@contextmanager
-def private_cache_home(path: str) -> Iterator[None]:
-    """Let a module that fails without a usable cache directory be imported with `path` as `XDG_CACHE_HOME`."""
-    with variables({"XDG_CACHE_HOME": path}):
-        yield
+    module, attribute, off, words = row.flag
+    is_off = getattr(sys.modules.get(module), attribute, None) is off
+    by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
+    return words if is_off and not by_kcl else None
 
 
 def import_anyway(name: str) -> None:
@@ -343,7 +308,7 @@ def with_usable_cache(load: Callable[[], object]) -> None:
         found = usable.private("caches")
         if not found:
             raise
-        with private_cache_home(found):
+        with variables({"XDG_CACHE_HOME": found}):
             load()
 
 

@@ -1,15 +1,15 @@
 """The presence of the owners of caches, OpenCL drivers among them, on this machine; loads none of them.
 
-A driver is present where an ICD file names its library. An owner is present where its package is installed, or where
-the system reports its version. An unknown presence, as on systems without ICD files, counts as present.
+A driver is present if an ICD file names its library, and a package if it is installed. On systems without ICD files
+every owner counts as present.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 from kcl.base import settings
 from kcl.caches import contents
@@ -19,36 +19,24 @@ FOLDERS = (os.path.join(sys.prefix, "etc", "OpenCL", "vendors"), "/etc/OpenCL/ve
 
 
 def is_here(name: str) -> bool:
-    """Tell whether the owner of the cache `name` is on this machine."""
-    row = ROWS[name]
-    library = row.icd or row.library
-    if contents.version(name) or sys.platform != "linux" or not (library or row.package):
-        return True
-    return bool(library) and library in _named()
+    """Return True if the owner of the cache `name` is on this machine."""
+    icd = ROWS[name].icd
+    return sys.platform != "linux" or bool(icd and icd in _named()) or bool(contents.version(name))
 
 
 def is_platform_here(platform: str) -> bool:
-    """Tell whether the driver of an OpenCL platform is on this machine; True for a name that is in no row."""
+    """Return True if the driver of an OpenCL platform is on this machine, or if no row has its name."""
     owners = [name for name, row in ROWS.items() if platform in row.platforms]
     return not owners or any(map(is_here, owners))
 
 
 def _named() -> str:
-    """Return the libraries named by the ICD files in the places of the ICD loaders, in the current environment."""
+    """Return the libraries named by the ICD files, and the lists of libraries, that the ICD loaders look at."""
     given = [settings.variable(name) for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")]
-    return "\n".join(text for place in (*given, *FOLDERS) if place for text in _texts(place))
-
-
-def _texts(place: str) -> Iterator[str]:
-    """Yield the contents of ICD files: the files of a folder, or the files and libraries of a list."""
-    with suppress(OSError):
-        listed = (
-            [os.path.join(place, name) for name in os.listdir(place)]
-            if os.path.isdir(place)
-            else place.split(os.pathsep)
-        )
-        for path in listed:
-            yield path
-            if path.endswith(".icd"):
-                with suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
-                    yield stream.read(4096)
+    listed = [part for one in given if one for part in one.split(os.pathsep)]
+    files = [file for place in (*listed, *FOLDERS) for file in (Path(place), *Path(place).glob("*.icd"))]
+    texts = []
+    for file in files:
+        with suppress(OSError):
+            texts.append(file.read_text("utf-8", "replace"))
+    return "\n".join([*listed, *texts])

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from typing import NamedTuple
 
 from kcl.base import settings
-from kcl.caches.table import ROWS
+from kcl.caches.table import ROWS, placed_by
 from kcl.errors import meant
 
-SHELLS = ("sh", "fish", "powershell")
 ALL = "all"
-_VALUES = ("1", "0")
-# Variables for the places of the user's files: kcl does not set these.
-_GIVEN = ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "APPDATA", "TEMP")
+_XDG = "XDG_CACHE_HOME"
+# A shell: the line that unsets a variable, the line that sets one, and the quoting of a value.
+SHELLS = {
+    "sh": ("unset {}", "export {}={}", shlex.quote),
+    "fish": ("set -e {}", "set -gx {} {}", lambda value: "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"),
+    "powershell": (
+        *("Remove-Item Env:{} -ErrorAction SilentlyContinue", "$env:{} = {}"),
+        lambda value: "'" + value.replace("'", "''") + "'",
+    ),
+}
 
 
 class ShellChange(NamedTuple):
@@ -46,11 +51,11 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
     wish = ShellChange({}, [], [])
     _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
     for name in off:
-        if name not in settings.LAYERS:
+        if name in ROWS:
             _switch_off(wish, name, remarks)
     for name in on:
-        if name not in settings.LAYERS:
-            _switch_on(wish, name)
+        if name in ROWS:
+            wish.unset.extend(variable for variable, _value in _switches(name))
     if directory is not None:
         _move(wish, directory)
     for variable, value in wish.set.items():
@@ -62,11 +67,9 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
 
 def lines(wish: ShellChange, shell: str) -> list[str]:
     """Write a change in the language of a shell."""
-    unset = {"sh": "unset {}", "fish": "set -e {}", "powershell": "Remove-Item Env:{} -ErrorAction SilentlyContinue"}
-    put = {"sh": "export {}={}", "fish": "set -gx {} {}", "powershell": "$env:{} = {}"}
-    quoted = {"sh": shlex.quote, "fish": _fish, "powershell": _powershell}[shell]
-    setting = [put[shell].format(name, quoted(value)) for name, value in wish.set.items()]
-    return [*(unset[shell].format(name) for name in wish.unset), *setting]
+    unset, put, quoted = SHELLS[shell]
+    setting = [put.format(name, quoted(value)) for name, value in wish.set.items()]
+    return [*(unset.format(name) for name in wish.unset), *setting]
 
 
 def _own(wish: ShellChange, off: set[str], on: set[str]) -> None:
@@ -90,63 +93,35 @@ def _named(names: list[str]) -> list[str]:
     return list(dict.fromkeys(one for name in names for one in (every if name == ALL else [name])))
 
 
+def _switches(name: str) -> list[tuple[str, str]]:
+    """Return the variables that switch a cache and do not move it, each with a value that means off."""
+    row = ROWS[name]
+    moving = set(map(placed_by, row.places))
+    values = [
+        (each.variable, next(word for word in ("1", "0") if each.parse(word) is not None)) for each in row.switches
+    ]
+    return [(variable, value) for variable, value in values if variable not in moving]
+
+
 def _switch_off(wish: ShellChange, name: str, remarks: bool) -> None:
-    for switch in ROWS[name].switches:
-        for value in _VALUES:
-            if switch.parse(value) is not None and not _is_place(name, switch.variable):
-                wish.set[switch.variable] = value
-                if remarks and name in ("loopy", "pyopencl", "pyopencl-binary"):
-                    wish.remarks.append(f"{switch.variable} counts for kcl's layers too, see kcl env")
-                return
-    raise ValueError(f"{ROWS[name].title}: no variable switches it off")
-
-
-def _switch_on(wish: ShellChange, name: str) -> None:
-    for switch in ROWS[name].switches:
-        if not _is_place(name, switch.variable):
-            wish.unset.append(switch.variable)
-
-
-def _is_place(name: str, variable: str) -> bool:
-    return any(_variable(template) == variable for template in ROWS[name].places.here)
+    found = _switches(name)
+    if not found:
+        raise ValueError(f"{ROWS[name].title}: no variable switches it off")
+    variable, value = found[0]
+    wish.set[variable] = value
+    if remarks and ROWS[name].flag is not None:
+        wish.remarks.append(f"{variable} counts for kcl's layers too, see kcl env")
 
 
 def _move(wish: ShellChange, directory: str) -> None:
-    """Move kcl's files and the caches below it, each by a variable that it reads."""
-    wish.set["KCL_CACHE_DIR"] = directory
-    wish.set["XDG_CACHE_HOME"] = directory
-    wish.remarks.append("XDG_CACHE_HOME moves the caches of all programs that this shell starts")
-    for row in ROWS.values():
-        if row.neighbour or not row.places.here:
+    """Move kcl's files and the caches below it: by XDG_CACHE_HOME, or by a variable of their own."""
+    wish.set.update({"KCL_CACHE_DIR": directory, _XDG: directory})
+    wish.remarks.append(f"{_XDG} moves the caches of all programs that this shell starts")
+    for name, row in ROWS.items():
+        own = [variable for variable in map(placed_by, row.places) if variable not in ("", "HOME", _XDG)]
+        if row.neighbour or not own:
             continue
-        own = [_variable(template) for template in row.places.here if _variable(template) not in (*_GIVEN, "")]
-        if any(_follows(template) for template in row.places.here):
+        if _XDG in row.variables:
             wish.unset.extend(variable for variable in own if settings.variable(variable) is not None)
-        elif own:
-            wish.set[own[0]] = os.path.join(directory, *_tail(row.places.here[-1]))
         else:
-            wish.remarks.append(f"{row.title}: no variable moves it")
-
-
-def _variable(template: str) -> str:
-    return template[1:].partition("/")[0] if template.startswith("$") else ""
-
-
-def _follows(template: str) -> bool:
-    """Tell whether a place follows XDG_CACHE_HOME."""
-    return template.startswith("$XDG_CACHE_HOME") or (template.startswith("user:") and sys.platform != "win32")
-
-
-def _tail(template: str) -> list[str]:
-    """Return the folder names of a cache below a root: nv and ComputeCache for "~/.nv/ComputeCache"."""
-    return [part.lstrip(".") for part in template.split("/")[1:] if part not in (".cache", "Library")]
-
-
-def _fish(value: str) -> str:
-    quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{quoted}'"
-
-
-def _powershell(value: str) -> str:
-    quoted = value.replace("'", "''")
-    return f"'{quoted}'"
+            wish.set[own[0]] = os.path.join(directory, name)

@@ -1,14 +1,13 @@
 """Facts about the caches at and below kcl: one row each, sorted by name.
 
 Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names. No
-fact was tried on macOS or Windows.
+fact was tried on macOS or Windows, where some of these caches lie elsewhere: they show as empty there.
 A row is data: the code for all rows stands once, in `kcl.caches` and the modules beside this one.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,74 +25,48 @@ class CacheSwitch(NamedTuple):
     parse: Parser
 
 
-class Places(NamedTuple):
-    """The possible places of a cache: templates; the first template that can be filled in decides.
-
-    `$NAME` is a variable that is set and not empty, a leading `~` the home directory as `os.path.expanduser` finds it,
-    and `user:NAME` the answer of platformdirs. Without a template the cache does not exist there; `None` stands for the
-    templates of Linux.
-    """
-
-    linux: tuple[str, ...]
-    macos: tuple[str, ...] | None = None
-    windows: tuple[str, ...] | None = None
-
-    @property
-    def here(self) -> tuple[str, ...]:
-        """The templates of this operating system."""
-        chosen = {"darwin": self.macos, "win32": self.windows}.get(sys.platform)
-        return self.linux if chosen is None else chosen
-
-
 class CacheRow(NamedTuple):
-    """One foreign cache."""
+    """One foreign cache.
+
+    Of the templates in `places` the first that can be filled in decides: `$NAME` is a variable that is set and not
+    empty, a leading `~` the home directory, as `os.path.expanduser` finds it, and `user:NAME` what platformdirs says.
+    They are those of Linux, and hold elsewhere as far as the owner goes by the same variables.
+    """
 
     title: str
     switches: tuple[CacheSwitch, ...]
-    places: Places
+    places: tuple[str, ...]
     own: str = ""
     """A regular expression for the names, in the directory, that are this cache's and nobody else's."""
-    inside: str = ""
-    """A regular expression for all names in those of them that are directories; any name where it is empty."""
+    inside: str = ".*"
+    """A regular expression for all names in those of them that are directories."""
     entry: str = ""
     """A regular expression for the names of files that stand for one entry each; `rows` counts rows of SQLite."""
     read: str = ""
     """When the owner reads its variables."""
-    module: str = ""
-    """The module that reads them while it is imported."""
-    library: str = ""
-    """What the name of the driver's library begins with, which is loaded by the first platform query."""
     icd: str = ""
-    """What ICD files call the driver, where that is another library."""
+    """What ICD files call the driver."""
     platforms: tuple[str, ...] = ()
     """The names of the driver's OpenCL platforms."""
-    makes: bool = False
-    """Whether the directory is made when the driver starts."""
     package: str = ""
     """The distribution whose version is shown."""
-    version_file: str = ""
-    """Where the system says the version of the driver."""
     flag: tuple[str, str, object, str] | None = None
     """Module, attribute, the value that means off, and the words for it."""
-    held: tuple[str, str] = ("", "")
-    """Module, and its PersistentDict, which knows the directory that it was opened in."""
     code_variables: tuple[str, ...] = ()
     """Variables that change the code that is generated under unchanged OpenCL strings."""
-    limits: tuple[str, ...] = ()
-    """Variables that bound the size."""
-    remark: str = ""
-    """What else there is to know about the place."""
     neighbour: bool = False
     """Shown, and never touched unless it is named."""
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables that say whether this cache is on and where it lies."""
-        named = [part for template in self.places.here for part in template.split("/")]
-        places = [part[1:] for part in named if part.startswith("$")]
-        if any(template.startswith("user:") for template in self.places.here):
-            places.append("XDG_CACHE_HOME")
-        return tuple(dict.fromkeys([*(switch.variable for switch in self.switches), *places]))
+        places = ["XDG_CACHE_HOME" if each.startswith("user:") else placed_by(each) for each in self.places]
+        return tuple(dict.fromkeys([*(switch.variable for switch in self.switches), *filter(None, places)]))
+
+
+def placed_by(template: str) -> str:
+    """Return the variable that a template of a place begins with; empty if there is none."""
+    return template[1:].partition("/")[0] if template.startswith("$") else ""
 
 
 def _strtobool(value: str | None) -> str | None:
@@ -134,72 +107,56 @@ ROWS: dict[str, CacheRow] = {
     "comgr": CacheRow(
         "AMD comgr",
         (CacheSwitch("AMD_COMGR_CACHE", _any_of("0")),),
-        Places(
-            ("$AMD_COMGR_CACHE_DIR", "$XDG_CACHE_HOME/comgr", "~/.cache/comgr"),
-            (),
-            ("$AMD_COMGR_CACHE_DIR", "$LOCALAPPDATA/comgr"),
-        ),
+        ("$AMD_COMGR_CACHE_DIR", "$XDG_CACHE_HOME/comgr", "~/.cache/comgr"),
         own=r"llvmcache-.*|llvmcache\.timestamp|amdgpu-compiler-.*\.tmp.*",
         entry=r"llvmcache-.*",
         read="at its first use",
-        library="libamd_comgr",
         icd="libamdocl",
         platforms=("AMD Accelerated Parallel Processing",),
-        limits=("AMD_COMGR_CACHE_POLICY",),
     ),
     # CUDA programming guide, appendix on environment variables. The driver's source is not public: the names below the
     # directory are from listings of users, and were not verified.
     "cuda": CacheRow(
         "NVIDIA ComputeCache",
         (CacheSwitch("CUDA_CACHE_DISABLE", _any_of("1")),),
-        Places(
-            ("$CUDA_CACHE_PATH", "~/.nv/ComputeCache"),
-            ("$CUDA_CACHE_PATH", "~/Library/Application Support/NVIDIA/ComputeCache"),
-            ("$CUDA_CACHE_PATH", "$APPDATA/NVIDIA/ComputeCache"),
-        ),
+        ("$CUDA_CACHE_PATH", "~/.nv/ComputeCache"),
         own=r"index|[0-9a-f]",
         inside=r"[0-9a-f]",
         entry=r"[0-9a-f]{8,}",
         read="when the driver starts",
-        library="libnvidia-opencl",
+        icd="libnvidia-opencl",
         platforms=("NVIDIA CUDA",),
-        version_file="/sys/module/nvidia/version",
-        limits=("CUDA_CACHE_MAXSIZE",),
     ),
     # The runtime's source is not public: runs of the named package left no file of it.
     "intel": CacheRow(
         "Intel CPU runtime",
         (),
-        Places(()),
-        library="libintelocl",
+        (),
+        icd="libintelocl",
         package="intel-opencl-rt",
-        remark="no cache of its own",
         code_variables=("CL_CONFIG_CPU_TARGET_ARCH",),
     ),
     # inducer/loopy: loopy/__init__.py (CACHING_ENABLED); inducer/pytools: pytools/persistent_dict.py (the files)
     "loopy": CacheRow(
         "loopy's PersistentDict cache",
         (CacheSwitch("LOOPY_NO_CACHE", _strtobool), CacheSwitch("CG_NO_CACHE", _strtobool)),
-        Places(("user:pytools",)),
+        ("user:pytools",),
         own=r"pdict-v\d+-loopy-.*",
         entry="rows",
         read="at `import loopy`",
-        module="loopy",
         package="loopy",
         flag=("loopy", "CACHING_ENABLED", False, "loopy.set_caching_enabled(False)"),
-        held=("loopy.target.execution", "invoker_cache"),
     ),
     # Mesa: src/util/disk_cache_os.c (disk_cache_generate_cache_dir, disk_cache_enabled; nothing on Windows),
     # src/util/u_debug.c (debug_parse_bool_option); MESA_GLSL_* are the old names, read where the new ones are unset
     "mesa": CacheRow(
         "Mesa",
         (CacheSwitch("MESA_SHADER_CACHE_DISABLE", _mesa_true), CacheSwitch("MESA_GLSL_CACHE_DISABLE", _mesa_true)),
-        Places(("$MESA_SHADER_CACHE_DIR", "$MESA_GLSL_CACHE_DIR", "$XDG_CACHE_HOME", "~/.cache"), windows=()),
+        ("$MESA_SHADER_CACHE_DIR", "$MESA_GLSL_CACHE_DIR", "$XDG_CACHE_HOME", "~/.cache"),
         own=r"mesa_shader_cache(_db|_sf)?",
         entry=r"[0-9a-f]{30,}|foz_cache\.foz|mesa_cache\.db",
         read="when the driver starts",
-        library="libRusticlOpenCL",
-        limits=("MESA_SHADER_CACHE_MAX_SIZE",),
+        icd="libRusticlOpenCL",
         neighbour=True,
     ),
     # intel/compute-runtime: shared/source/compiler_interface/default_cache_config.cpp,
@@ -207,34 +164,25 @@ ROWS: dict[str, CacheRow] = {
     "neo": CacheRow(
         "Intel NEO",
         (CacheSwitch("NEO_CACHE_PERSISTENT", _number_is_zero), CacheSwitch("NEO_CACHE_DIR", _must_exist)),
-        Places(
-            ("$NEO_CACHE_DIR", "$XDG_CACHE_HOME/neo_compiler_cache", "$HOME/.cache/neo_compiler_cache"),
-            (),
-            ("$NEO_CACHE_DIR", "$LOCALAPPDATA/NEO/neo_compiler_cache"),
-        ),
+        ("$NEO_CACHE_DIR", "$XDG_CACHE_HOME/neo_compiler_cache", "$HOME/.cache/neo_compiler_cache"),
         own=r".*\.(cl_cache|l0_cache)|config\.file|tmp\.\w+",
         entry=r".*\.(cl_cache|l0_cache)",
         read="when the driver starts",
-        library="libigdrcl",
+        icd="libigdrcl",
         platforms=("Intel(R) OpenCL Graphics", "Intel(R) OpenCL HD Graphics"),
-        limits=("NEO_CACHE_MAX_SIZE",),
     ),
     # pocl/pocl: lib/CL/pocl_cache.c (pocl_cache_init_topdir), lib/CL/pocl_runtime_config.c (pocl_get_bool_option);
     # every path is taken as it is, relative ones included
     "pocl": CacheRow(
         "PoCL's kernel cache",
         (CacheSwitch("POCL_KERNEL_CACHE", _one_starts),),
-        Places(
-            ("$POCL_CACHE_DIR", "$XDG_CACHE_HOME/pocl/kcache", "$HOME/.cache/pocl/kcache", "/tmp/pocl/kcache"),
-            windows=("$POCL_CACHE_DIR", "$LOCALAPPDATA/pocl", "$TEMP/pocl"),
-        ),
+        ("$POCL_CACHE_DIR", "$XDG_CACHE_HOME/pocl/kcache", "$HOME/.cache/pocl/kcache", "/tmp/pocl/kcache"),
         own=r"[A-P]{2}|tempfile_\w+(\.\w+)?|tempdir_\w+",
         inside=r"[A-P]{30,}|tempfile.*|[\w.]+\.(bc|so|cl|o|ll)",
         entry=r"program\.bc",
         read="at the first platform query",
-        library="libpocl",
+        icd="libpocl",
         platforms=("Portable Computing Language",),
-        makes=True,
         package="pocl-binary-distribution",
         code_variables=(
             "POCL_BITCODE_FINALIZER",
@@ -248,26 +196,23 @@ ROWS: dict[str, CacheRow] = {
     "pyopencl": CacheRow(
         "pyopencl's PersistentDict cache",
         (CacheSwitch("PYOPENCL_NO_CACHE", _strtobool),),
-        Places(("user:pytools",)),
+        ("user:pytools",),
         own=r"pdict-v\d+-pyopencl-.*",
         entry="rows",
         read="at `import pyopencl`",
-        module="pyopencl",
         package="pyopencl",
         flag=("pyopencl", "_PYOPENCL_NO_CACHE", True, "pyopencl's own flag"),
-        held=("pyopencl.invoker", "invoker_cache"),
     ),
     # inducer/pyopencl: pyopencl/cache.py (_create_built_program_from_source_cached), pyopencl/__init__.py (build: not
     # used where the driver has a cache of its own, PoCL's and NVIDIA's)
     "pyopencl-binary": CacheRow(
         "pyopencl's binary cache",
         (CacheSwitch("PYOPENCL_NO_CACHE", _strtobool),),
-        Places(("user:pyopencl",)),
+        ("user:pyopencl",),
         own=r"pyopencl-compiler-cache-v\d+-.*",
         inside=r"[0-9a-f]{32}|lock",
         entry=r"binary",
         read="at `import pyopencl`",
-        module="pyopencl",
         package="pyopencl",
         flag=("pyopencl", "_PYOPENCL_NO_CACHE", True, "pyopencl's own flag"),
     ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import tempfile
 
 from kcl.base import settings
 from kcl.base.settings import trust
@@ -14,17 +14,19 @@ _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def fault(path: str) -> str:
-    """Return the reason why a directory, which need not exist, is not writable; empty if it is. Leaves no trace.
+    """Return the reason why a directory, which need not exist, is not writable; empty if it is. Leaves no file.
 
-    Root counts as unable to write in the home of another user: that user could not remove a file of root.
+    Mode bits say nothing of full disks, quotas and root: a file without a name is written. Root counts as unable to
+    write in the home of another user, who could not remove a file of root.
     """
     there = nearest(path)
     try:
         trust.check_writer(there)
         if not os.path.isdir(there):
             return f"{there} is no directory"
-        if not _write_nameless(there):
-            return _told(there)
+        with tempfile.TemporaryFile(dir=there) as stream:
+            stream.write(bytes(ROOM))
+            stream.flush()
     except OSError as error:
         return error.strerror or str(error)
     return ""
@@ -48,34 +50,4 @@ def private(name: str) -> str:
                 return path
         except (OSError, CacheFault):
             continue
-    return ""
-
-
-def _write_nameless(folder: str) -> bool:
-    """Write a file without a name, which is gone when it is closed; False on a system without such files."""
-    if not hasattr(os, "O_TMPFILE"):
-        return False
-    try:
-        descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        if error.errno in (errno.EISDIR, errno.EOPNOTSUPP, errno.EINVAL):  # of this kernel, or of this file system
-            return False
-        raise
-    try:
-        left = ROOM
-        while left > 0:
-            left -= os.write(descriptor, bytes(left))
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _told(folder: str) -> str:
-    """Return the fault that the system reports for a directory without a write; empty without a fault."""
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return "it cannot be written"
-    if hasattr(os, "statvfs"):
-        status = os.statvfs(folder)
-        if status.f_bavail * status.f_frsize < ROOM or (status.f_files and not status.f_favail):
-            return "its file system is full"
     return ""

@@ -47,9 +47,6 @@ COMMANDS = {
 }
 
 
-_LONG = 1000  # characters: longer than any first sentence
-
-
 class Lazy(click.Group):
     """A group that imports a command when it is asked for."""
 
@@ -62,12 +59,6 @@ class Lazy(click.Group):
         command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
         return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the first sentence of each command in full: click would cut it."""
-        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(limit=_LONG)) for name, one in commands.items() if one])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find a command; for an unknown one, name the nearest."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from kcl.cli import completion, output
+from kcl.cli import output
+from kcl.cli.output import Reply
 from kcl.errors import meant
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
@@ -17,11 +18,11 @@ from kcl.inspect.history.journal import JournalMiss
 
 
 @click.command()
-@click.argument("kernel", required=False, shell_complete=completion.missed)
+@click.argument("kernel", required=False)
 @click.option("--all", "every", is_flag=True, help="Every run that is remembered, not the last one only.")
 @click.option("--limit", type=click.IntRange(0), default=40, show_default=True, help="The last so many; 0 is all.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of look-ups that were no hits.")
-def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
+@output.replies("a list of look-ups that were no hits")
+def explain(kernel: str | None, every: bool, limit: int) -> Reply:
     """Say why the last run missed: what differs from the nearest earlier entry.
 
     KERNEL is the name of a recipe, alone or with its parameters as they are printed; without one all of the last run in
@@ -35,20 +36,20 @@ def explain(kernel: str | None, every: bool, limit: int, as_json: bool) -> None:
     asked = misses.chosen(history, kernel, every)
     left_out = len(asked) - limit if limit > 0 else 0
     found = misses.told(asked[max(0, left_out) :], history)
-    if as_json:
-        output.dump([described(one) for one in found])
-    elif not found and (fault := journal.fault()):
-        output.complain(f"the last misses cannot be read: {fault}")
-        raise SystemExit(output.FOUND)
-    elif not found:
-        near = meant(kernel or "", {one.kernel for one in history})
-        of = "" if kernel is None else f" of kernel {kernel!r}"
-        click.echo(f"no miss{of} is known{near}")
-    else:
-        output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
-        if left_out > 0:
-            output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")
-    raise SystemExit(output.FOUND if kernel is not None and not found else output.FINE)
+
+    def show() -> None:
+        if found:
+            output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
+            if left_out > 0:
+                output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")
+        elif fault := journal.fault():
+            output.fail(f"the last misses cannot be read: {fault}")
+        else:
+            near = meant(kernel or "", {one.kernel for one in history})
+            of = "" if kernel is None else f" of kernel {kernel!r}"
+            click.echo(f"no miss{of} is known{near}")
+
+    return Reply(lambda: [described(one) for one in found], show, kernel is not None and not found)
 
 
 def hits(asked: Sequence[JournalMiss], kernel: str | None) -> list[str]:

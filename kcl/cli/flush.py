@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
-from kcl.cache import places
+from kcl import drivers
 from kcl.cli import output
-from kcl.drivers.pocl import client
-from kcl.drivers.pocl.jobs import open_jobs
+from kcl.cli.output import Reply
 from kcl.inspect import report
 
-
-@click.command()
-@click.option(
+_timeout = click.option(
     "--timeout",
     "--seconds",
     type=click.FloatRange(0),
@@ -22,7 +17,12 @@ from kcl.inspect import report
     show_default=True,
     help="Wait no longer: seconds.",
 )
-def flush(timeout: float) -> None:
+
+
+@click.command()
+@_timeout
+@output.replies("what is left")
+def flush(timeout: float) -> Reply:
     """Complete the entries that wait for it, and wait until that is done.
 
     On PoCL a helper process completes entries in the background, also after a run. Call this before you copy the cache,
@@ -30,28 +30,28 @@ def flush(timeout: float) -> None:
 
     Exits with 0; with 1 where programs are left.
     """
-    done = report.flush(timeout)
-    left = _said()
-    raise SystemExit(left if done else output.FOUND)
+    return _left(report.flush(timeout))
 
 
 @click.command(short_help="Wait until helpers have completed the entries.")
-@click.option("--timeout", type=click.FloatRange(0), default=600.0, show_default=True, help="Wait no longer: seconds.")
-def wait(timeout: float) -> None:
+@_timeout
+@output.replies("what is left")
+def wait(timeout: float) -> Reply:
     """Wait until the helper process has completed the entries that wait for it.
 
     The command starts no helper and changes nothing. Where no helper works it ends at once; kcl flush starts one.
 
     Exits with 0 where every entry is complete; with 1 where programs are left.
     """
-    if os.path.isdir(places.own(places.PENDING)):
-        client.idle(places.own(), timeout)
-    raise SystemExit(_said())
+    drivers.flush(timeout, starts=False)
+    return _left(True)
 
 
-def _said() -> int:
-    """Say which programs are left, and return the status."""
-    found = open_jobs(places.own())
-    for line in found.described() or ["every entry is complete"]:
-        click.echo(line)
-    return output.FOUND if found.here else output.FINE
+def _left(done: bool) -> Reply:
+    """Return the programs that are left."""
+    found = drivers.pending()
+    words = found.described()
+    value = {"programs": len(found.here), "elsewhere": found.devices(), "words": words}
+    return Reply(
+        lambda: value, lambda: click.echo("\n".join(words or ["every entry is complete"])), bool(found.here) or not done
+    )

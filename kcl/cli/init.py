@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.settings import file, trust
 from kcl.cache import places
 from kcl.cli import output
 from kcl.errors import CacheFault
+from kcl.inspect import purge
 
 _MARKS = (".git", ".hg", ".jj", ".svn")
 _FILES = {
@@ -28,7 +29,7 @@ _FILES = {
 def init(undo: bool) -> None:
     """Keep kcl's files in `.kcl_cache/` at the root of this checkout.
 
-    The checkout is found from any folder below it. It is recorded in your settings file, and from then on every
+    The checkout is found from any folder below it. It is recorded beside your settings file, and from then on every
     process that starts in it or below uses its cache, unless KCL_CACHE_DIR is set. A `.kcl_cache/` that came with a
     clone is never used. The directory is ignored by git and by programs that make backups.
 
@@ -57,7 +58,7 @@ def _do() -> None:
             f"{folder} is there, and your settings do not record it: it may have come with a clone, and a cache of "
             "code is code; remove it, then run kcl init again"
         )
-    output.say(f"recorded in {settings.settings_file()}; kcl init --undo takes it back")
+    output.say("recorded in your settings; kcl init --undo takes it back")
     if settings.variable("KCL_CACHE_DIR"):
         output.complain("KCL_CACHE_DIR is set, and wins over it")
 
@@ -71,40 +72,29 @@ def _make(checkout: str, folder: str) -> None:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
     except BaseException:
-        for name in (*_FILES, "token"):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, name))
-        os.rmdir(folder)
+        purge.remove_path(folder)
         raise
     output.say(f"kcl's files of this checkout now lie in {folder}")
 
 
 def _undo() -> None:
-    from kcl.inspect import purge_items
-
     recorded = _recorded()
     checkout = next((place for place in _above() if place in recorded), None)
     if checkout is None:
-        raise ValueError(f"no checkout that is recorded in {settings.settings_file()} lies here or above")
+        raise ValueError("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
-        purge_items.quiet(os.path.join(folder, places.KCL))
-        item = purge_items.measured("kcl", checkout, settings.CHECKOUT_FOLDER)
-        if item is not None:
-            purge_items.remove(item)
-            output.say(f"{folder} is removed: {item.files} files, {output.size(item.size)}")
+        drivers.quiet(os.path.join(folder, places.KCL))
+        purge.remove_path(folder)
+        output.say(f"{folder} is removed")
     elif os.path.lexists(folder):
         output.complain(f"{folder} is left alone: it is not the one that was recorded")
     file.forget(settings.settings_file(), checkout)
-    output.say(f"{checkout} is no longer recorded in {settings.settings_file()}")
+    output.say(f"{checkout} is no longer recorded")
 
 
 def _recorded() -> dict[str, str]:
-    """Return the checkouts of the settings file, and report the faults of the file."""
-    said = file.load(settings.settings_file(), [setting.key for setting in settings.SETTINGS])
-    for fault in said.faults:
-        output.complain(fault)
-    return said.checkouts
+    return file.checkouts(settings.settings_file())
 
 
 def _is_known(folder: str, token: str | None) -> bool:

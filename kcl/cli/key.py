@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-from contextlib import suppress
 from typing import Any
 
 import click
 
 from kcl.base import settings
-from kcl.base.settings import file, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
-from kcl.cache.stores.directory import publish
 from kcl.cli import output
 from kcl.errors import CacheFault
 from kcl.remote import notes, seal
-from kcl.remote.seal import PublicKey
-
-_TRUSTED = re.compile(r"(?ms)^trusted_keys\s*=\s*\[[^\]]*\][^\n]*\n?")
-
 
 class Keys(click.Group):
     """The commands on keys: a fault of one is a line, and status 1."""
@@ -60,12 +51,8 @@ def trust_key(line: str) -> None:
     Whoever has the secret half can run code as you: trust those whose programs you would run.
     """
     wanted = seal.key_of(line)
-    held = [one for one in seal.trusted() if wanted not in (one, one._replace(name=wanted.name))]
-    if any(one.name == wanted.name for one in held):
-        output.complain(f"another key is trusted as {wanted.name}: kcl key forget {wanted.name}")
-        raise SystemExit(output.FOUND)
-    _write([*held, wanted])
-    output.say(f"{wanted.name} is trusted, in {settings.settings_file()}")
+    seal.trust_key(wanted)
+    output.say(f"{wanted.name} is trusted")
 
 
 @key.command(name="list")
@@ -92,7 +79,10 @@ def forget(name: str, purge: bool | None) -> None:
     if not gone:
         output.complain(f"no key {name} is trusted; `kcl key list` lists them")
         raise SystemExit(output.FOUND)
-    _write([one for one in held if one.name != name])
+    try:
+        os.unlink(seal.path_of(name, seal.TRUSTED))
+    except FileNotFoundError:
+        raise click.ClickException(f"{name} is in trusted_keys of a settings file: remove it there") from None
     output.say(f"{name} is not trusted any more")
     signers = {one.id for one in gone}
     brought = {(one.layer, one.address) for one in notes.arrivals() if one.signer in signers}
@@ -102,26 +92,3 @@ def forget(name: str, purge: bool | None) -> None:
             if layer in settings.LAYERS:
                 layers.layer(layer).delete(address)
         output.say(f"{words} removed")
-
-
-def _write(keys: list[PublicKey]) -> None:
-    """Write the list of trusted keys to the settings file, and leave the rest as it is; raises OSError, ValueError."""
-    path = os.path.realpath(settings.settings_file())
-    text, mode = "", 0o600
-    with suppress(FileNotFoundError):
-        with open(path, encoding="utf-8") as stream:
-            text, mode = stream.read(), os.fstat(stream.fileno()).st_mode & 0o777
-    lines = [one.line for one in keys]
-    changed = f"trusted_keys = {json.dumps(lines)}\n{_TRUSTED.sub('', text)}"
-    trust.make_directory(os.path.dirname(path))
-    attempt = f"{path}.new"
-    publish(attempt, changed.encode(), mode)
-    known = [one.key for one in (*settings.SETTINGS, *settings.FILE_SETTINGS)]
-    before, after = file.load(path, known), file.load(attempt, known)
-    try:
-        if after.faults or after.values != {**before.values, "trusted_keys": ",".join(lines)}:
-            raise ValueError(f"trusted_keys cannot be written to {path}: write {changed.partition(chr(10))[0]} by hand")
-        os.replace(attempt, path)
-    except BaseException:
-        os.unlink(attempt)
-        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import click
@@ -13,17 +14,21 @@ from kcl.cli import output
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option("--into", metavar="DIR", help="Fill a site directory, which everyone may read, in place of the cache.")
 @click.option("--usable", is_flag=True, help="Store only what can hit here; status 1 if that is nothing.")
-def load(files: tuple[str, ...], usable: bool) -> None:
+def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
     """Store the entries of bundles in the cache, as `kcl save` or a program made them.
 
     An entry that is there stays, unless the new one has more. Entries that cannot hit here are stored too, since an
     image is built on another machine than it runs on; the command says how many these are, and why. A bundle runs code
-    as you: load those of people whose programs you would run.
+    as you: load those of people whose programs you would run. `--into` makes or extends a directory that
+    `KCL_SITE` names for other users.
 
     Exits with 0; with 1 where nothing was stored, or a bundle is damaged.
     """
-    found = [(file, bundle.load(bundle.content(file), usable)) for file in files]
+    if into:
+        os.umask(0o022)
+    found = [(file, bundle.load(bundle.content(file), usable, os.path.abspath(into) if into else "")) for file in files]
     for file, info in found:
         output.say(f"{file}:\n{info}")
         for reason, count in Counter([reason for _digest, reason in info.unusable]).items():

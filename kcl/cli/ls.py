@@ -12,11 +12,12 @@ from kcl.base.text.layout import counted
 from kcl.base.text.names import of_parameters
 from kcl.base.text.tables import Column
 from kcl.caches import presence
-from kcl.cli import completion, output
+from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
+from kcl.cli.output import Reply
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
-from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.inspect.inventory import Fault
 
 HEAD = (
     Column("kernel", 0, "end", 20),
@@ -48,16 +49,12 @@ _LINES = 100  # on a terminal, by default
 @click.command()
 @from_bundle
 @click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
-@click.option(
-    "--kernel",
-    shell_complete=completion.kernels,
-    help="Only kernels of this name, or that match a pattern such as 'mat*'.",
-)
+@click.option("--kernel", help="Only kernels of this name, or that match a pattern such as 'mat*'.")
 @click.option("--device", help="Only programs for devices with this in their name.")
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="built", show_default=True, help="By what to sort.")
 @click.option("--limit", type=click.IntRange(0), help=f"At most so many; 0 is all. On a terminal {_LINES}, else all.")
 @click.option("--all", "everything", is_flag=True, help="Programs of drivers that are not on this machine, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of entries, those of all drivers.")
+@output.replies("a list of entries, those of all drivers")
 def ls(
     layer_names: tuple[str, ...],
     kernel: str | None,
@@ -65,8 +62,7 @@ def ls(
     sort: str,
     limit: int | None,
     everything: bool,
-    as_json: bool,
-) -> None:
+) -> Reply:
     """List the entries of all layers.
 
     For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
@@ -79,33 +75,28 @@ def ls(
     faults: list[Fault] = []
     catalogue = Catalogue(faults)
     found = catalogue.chosen(layer_names, kernel, device, sort)
-    elsewhere = {} if everything or device or as_json else _elsewhere(found)
-    found = [one for one in found if one.platform not in elsewhere]
-    if limit is None and not as_json and output.is_terminal():
-        limit = _LINES
-    shown = catalogue.described(found[:limit] if limit else found)
-    if as_json:
-        output.dump([one._asdict() for one in shown])
-    elif shown:
-        head = output.table(HEAD, [cells(one) for one in shown])
-        if _TITLES.get(sort, sort) not in head:
-            click.echo(f"sorted by {sort}{_FIRST.get(sort, '')}")
-        if len(shown) < len(found):
-            click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
-    else:
-        click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
-    for platform, count in elsewhere.items():
-        programs = counted(count, "program", "programs")
-        output.say(f"left out: {programs} of {platform}, which is not on this machine; --all shows all")
     faults = [fault for fault in faults if not layer_names or fault.layer in layer_names]
+
+    def show() -> None:
+        counts = Counter([] if everything or device else [one.platform for one in found])
+        elsewhere = {name: count for name, count in counts.items() if not presence.is_platform_here(name)}
+        here = [one for one in found if one.platform not in elsewhere]
+        most = (_LINES if output.is_terminal() else 0) if limit is None else limit
+        shown = here[: most or None]
+        if shown:
+            head = output.table(HEAD, [cells(one) for one in catalogue.described(shown)])
+            if _TITLES.get(sort, sort) not in head:
+                click.echo(f"sorted by {sort}{_FIRST.get(sort, '')}")
+            if len(shown) < len(here):
+                click.echo(f"{len(here) - len(shown)} more; --limit 0 shows all")
+        else:
+            click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
+        for platform, count in elsewhere.items():
+            programs = counted(count, "program", "programs")
+            output.say(f"left out: {programs} of {platform}, which is not on this machine; --all shows all")
+
     complain(faults)
-    raise SystemExit(output.FOUND if faults else output.FINE)
-
-
-def _elsewhere(found: Iterable[ListedEntry]) -> dict[str, int]:
-    """Count the programs of each platform whose driver is not on this machine."""
-    counts = Counter([one.platform for one in found])
-    return {platform: count for platform, count in counts.items() if not presence.is_platform_here(platform)}
+    return Reply(lambda: [one._asdict() for one in catalogue.described(found[: limit or None])], show, bool(faults))
 
 
 def cells(entry: CacheEntry) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ Colours are for terminals without `NO_COLOR`.
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -37,11 +38,41 @@ _COLOURS = {
 }
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+class Reply(NamedTuple):
+    """What a command has found: the value for `--json`, the printing for people, and whether the exit status is 1."""
+
+    value: Callable[[], Any]
+    show: Callable[[], object]
+    found: bool = False
+
+
+def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
+    """Return a decorator that gives a command the option `--json` and prints its answer; `what` is in the help."""
+
+    def decorate(command: Callable[..., Reply]) -> Callable[..., None]:
+        @click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {what}.")
+        @functools.wraps(command)
+        def run(as_json: bool, **given: Any) -> None:
+            value, show, found = command(**given)
+            dump(value()) if as_json else show()
+            raise SystemExit(FOUND if found else FINE)
+
+        return run
+
+    return decorate
+
+
+def fail(message: str) -> NoReturn:
+    """Complain, and end the command with status 1."""
+    complain(message)
+    raise SystemExit(FOUND)
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], err: bool = False) -> str:
     """Print rows of text under the titles of their columns; returns the line of titles."""
     style = _styled if is_coloured() else tables.plain
     lines = tables.lines(columns, rows, width(), style)
-    click.echo("\n".join(lines), color=is_coloured())
+    click.echo("\n".join(lines), color=is_coloured(), err=err)
     return lines[0]
 
 
@@ -50,12 +81,12 @@ def _styled(text: str, kind: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Tell whether stdout is a terminal; a closed stdout is None."""
+    """Return True if stdout is a terminal; a closed stdout is None."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def is_coloured() -> bool:
-    """Tell whether colours are printed: on a terminal that has them, unless its user refuses them."""
+    """Return True on a terminal that has colours, unless its user refuses them."""
     return is_terminal() and not settings.variable("NO_COLOR") and settings.variable("TERM") != "dumb"
 
 

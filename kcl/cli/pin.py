@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import click
 
-from kcl.cli import completion, output
+from kcl.cli import output
+from kcl.cli.output import Reply
 from kcl.inspect import inventory, pins
 
 
 @click.command()
-@click.argument("kernel", nargs=-1, shell_complete=completion.kernels)
-def pin(kernel: tuple[str, ...]) -> None:
+@click.argument("kernel", nargs=-1)
+@output.replies("a list of pins")
+def pin(kernel: tuple[str, ...]) -> Reply:
     """Keep kernels whatever the bounds on space are; without a name, list the pins.
 
     KERNEL is the name of a kernel, a shell pattern of names, or the start of the digest of an entry. `kcl purge`
@@ -22,14 +24,13 @@ def pin(kernel: tuple[str, ...]) -> None:
     if wanted:
         pins.write([*pins.read(), *wanted.values()])
     held = pins.read()
-    for one in held:
-        click.echo(one)
     if not held:
         output.complain("nothing is pinned")
     names = [(one.kernel, one.digest) for one in inventory.entries()] if wanted else []
     for text, pinned in wanted.items():
         if not any(pins.hold([pinned], *named) for named in names):
             output.complain(f"no entry is of {text} yet; `kcl ls` lists the entries")
+    return Reply(lambda: held, lambda: click.echo("".join(f"{one}\n" for one in held), nl=False))
 
 
 @click.command()
@@ -40,19 +41,21 @@ def unpin(kernel: tuple[str, ...]) -> None:
     Exits with 1 where one was not pinned.
     """
     before = pins.read()
-    wanted = [_pinned(text) for text in kernel]
-    pins.write([one for one in before if one not in wanted])
-    for text, one in zip(kernel, wanted, strict=True):
+    wanted = {text: _pinned(text) for text in kernel}
+    pins.write([one for one in before if one not in wanted.values()])
+    for text, one in wanted.items():
         if one in before:
             click.echo(f"{text} is not pinned any more")
         else:
             output.complain(f"{text} is not pinned; `kcl pin` lists the pins")
-    raise SystemExit(output.FINE if set(wanted) <= set(before) else output.FOUND)
+    raise SystemExit(output.FINE if set(wanted.values()) <= set(before) else output.FOUND)
 
 
 def _pinned(text: str) -> str:
     """Return the pin for a text: the whole digest where the text is the start of one, else the text itself."""
     if len(text) < 6 or not frozenset(text) <= frozenset("0123456789abcdef"):
         return text
-    digests = {found.digest for found in inventory.named(text, inventory.rows([])) if found.digest.startswith(text)}
+    digests = {
+        one.digest for one in inventory.rows([]) if one.digest.startswith(text) and one.kind not in inventory.HIDDEN
+    }
     return digests.pop() if len(digests) == 1 else text

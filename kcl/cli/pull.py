@@ -43,7 +43,7 @@ def push(file: str | None, name: str | None) -> None:
 
 def _do(work: str, name: str | None, file: str) -> None:
     """Do the work for the named driver or the last one, and say what became of it."""
-    driver = name or settings.from_file().get("remote_name", "") or notes.last()
+    driver = name or settings.read().remote_name or notes.last()
     if not driver:
         raise click.UsageError("no driver has missed here with this remote: name one with --name")
     try:

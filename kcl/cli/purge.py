@@ -9,16 +9,15 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.cli import completion, output
+from kcl.cli import output
 from kcl.inspect import purge as removing
-from kcl.inspect.purge import Removal
-from kcl.inspect.purge_items import RemovalItem
+from kcl.inspect.purge import Refusal, Removal, RemovalItem
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 
 
 @click.command()
-@click.argument("layer", nargs=-1, shell_complete=completion.layers)
+@click.argument("layer", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="kcl, loopy, pyopencl and the OpenCL drivers' caches.")
 @click.option(
     "--older",
@@ -26,12 +25,7 @@ _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "m
     metavar="AGE",
     help="Only what was not made or used for so long: 12h, 30d, 4w.",
 )
-@click.option(
-    "--kernel",
-    metavar="NAME",
-    shell_complete=completion.kernels,
-    help="Only kcl's entries of that kernel; a shell pattern will do.",
-)
+@click.option("--kernel", metavar="NAME", help="Only kcl's entries of that kernel; a shell pattern will do.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def purge(
@@ -51,17 +45,17 @@ def purge(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     _show(found)
-    for refusal in found.refusals:
-        output.complain(f"{refusal.cache}: {refusal.place} is left alone: {refusal.reason}")
-    if found.items or found.rows.addresses:
-        if dry_run:
-            click.echo("nothing is removed: this is a dry run")
-        elif yes or click.confirm("Remove this?", abort=True):
-            shown = len(found.refusals)
-            found = removing.carry_out(found, lambda: removing.planned(layer, everything, older, kernel))
-            _complain(found, shown)
-            rest = len(found.refusals) > shown
-            click.echo("the rest is removed" if rest else f"{output.size(found.bytes)} are removed")
+    _complain(found.refusals, "is left alone")
+    if found.items and dry_run:
+        click.echo("nothing is removed: this is a dry run")
+    elif found.items and (yes or click.confirm("Remove this?", abort=True)):
+        shown = set(found.refusals)
+        found = removing.purge(*layer, everything=everything, older=older, kernel=kernel)
+        for remark in found.remarks:
+            output.complain(remark)
+        left = [refusal for refusal in found.refusals if refusal not in shown]
+        _complain(left, "could not be removed")
+        click.echo("the rest is removed" if left else f"{output.size(found.bytes)} are removed")
     raise SystemExit(output.FOUND if found.refusals else output.FINE)
 
 
@@ -69,24 +63,20 @@ def _show(found: Removal) -> None:
     """Print a line for each directory, or for the item where it is the only one in its directory."""
     groups: dict[tuple[str, str], list[RemovalItem]] = {}
     for item in found.items:
-        groups.setdefault((item.cache, item.folder), []).append(item)
+        groups.setdefault((item.cache, item.path if item.is_database else os.path.dirname(item.path)), []).append(item)
     cells = []
     for (cache, folder), group in groups.items():
         place = group[0].path if len(group) == 1 else os.path.join(folder, f"({len(group)} of its items)")
+        if group[0].is_database:
+            place = f"{counted(len(group[0].addresses), 'row', 'rows')} of {place}"
         files, size = sum(item.files for item in group), sum(item.size for item in group)
-        cells.append(("kcl" if cache == "kept" else cache, str(files), output.size(size), place))
-    if found.rows.addresses:
-        rows = counted(len(found.rows.addresses), "row", "rows")
-        cells.append((settings.GENERATOR, "", output.size(found.rows.size), rows))
+        cells.append(("kcl" if cache == removing.KEPT else cache, str(files or ""), output.size(size), place))
     if not cells:
         click.echo("there is nothing to remove")
         return
     output.table(_HEAD, [*cells, ("all", str(found.files), output.size(found.bytes), "")])
 
 
-def _complain(found: Removal, shown: int) -> None:
-    """Report the items that could not be removed, and those that may come back; `shown` refusals were shown before."""
-    for remark in found.remarks:
-        output.complain(remark)
-    for refusal in found.refusals[shown:]:
-        output.complain(f"{refusal.cache}: {refusal.place} could not be removed: {refusal.reason}")
+def _complain(refusals: list[Refusal], words: str) -> None:
+    for refusal in refusals:
+        output.complain(f"{refusal.cache}: {refusal.place} {words}: {refusal.reason}")

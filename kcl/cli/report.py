@@ -6,6 +6,7 @@ import click
 
 from kcl.base.text.layout import counted
 from kcl.cli import output
+from kcl.cli.output import Reply
 from kcl.inspect import kernels
 from kcl.inspect import summary as tables
 from kcl.inspect.explain import misses
@@ -16,8 +17,8 @@ from kcl.inspect.kernels import Run, last_run
 @click.command()
 @click.argument("driver", required=False)
 @click.option("--html", type=click.Path(dir_okay=False, allow_dash=True), help="Write one page of HTML there.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: the run, its layers and its kernels.")
-def report(driver: str | None, html: str | None, as_json: bool) -> None:
+@output.replies("the run, its layers and its kernels")
+def report(driver: str | None, html: str | None) -> Reply:
     """Show the last run: layers, kernels with their look-ups, what missed and why, and what is in the cache.
 
     DRIVER is the name of the file that ran; without one the run that ended last is shown, of any. Nothing is run again:
@@ -34,19 +35,14 @@ def report(driver: str | None, html: str | None, as_json: bool) -> None:
     if run is None:
         fault = journal.fault()
         of = f" of {driver!r}" if driver else ""
-        output.complain(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
-        raise SystemExit(output.FOUND)
+        output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
     if html:
         from kcl.cli.page import page
 
         with click.open_file(html, "w", encoding="utf-8") as stream:
-            stream.write(page(run))
-    if as_json:
-        output.dump(run.described())
-    elif not html:
-        output.say("\n".join(lines(run)))
-    elif html != "-":
-        click.echo(f"written: {html}")
+            stream.write(page(run, in_the_cache(run)))
+    said = "\n".join(lines(run)) if not html else f"written: {html}" if html != "-" else ""
+    return Reply(run.described, lambda: output.say(said) if said else None)
 
 
 def lines(run: Run) -> list[str]:
@@ -58,6 +54,11 @@ def lines(run: Run) -> list[str]:
         said += ["", *misses.lines(run.told)]
     if run.untold:
         said.append(f"{run.untold} earlier ones are left out: kcl explain --limit 0")
-    held = [f"{one.layer} {counted(one.entries, 'entry', 'entries')}, {output.size(one.size)}" for one in run.held]
     remarks = [line for remark in run.remarks for line in tables.wrapped(remark)]
-    return [*said, "", *remarks, f"in the cache: {'; '.join(held)}"]
+    return [*said, "", *remarks, f"in the cache: {in_the_cache(run)}"]
+
+
+def in_the_cache(run: Run) -> str:
+    """Write what lies in the layers now."""
+    held = [f"{one.layer} {counted(one.entries, 'entry', 'entries')}, {output.size(one.size)}" for one in run.held]
+    return "; ".join(held)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-from kcl.cli import completion
-
 
 @click.command(
     context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS]", short_help="Run a program warm."
@@ -14,7 +12,6 @@ from kcl.cli import completion
     "--off",
     multiple=True,
     metavar="LAYER",
-    shell_complete=completion.layers,
     help="Switch this off, as kcl env does; may be given often, or be a list a,b.",
 )
 @click.option("--strict", multiple=True, metavar="hit|fault", help="Raise at what is no hit, or at a fault of a cache.")

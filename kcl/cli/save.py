@@ -11,10 +11,9 @@ from kcl import bundle
 from kcl.base import settings
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
-from kcl.cache.verified import entry_at
-from kcl.cli import completion, output
+from kcl.cli import output
 from kcl.cli.ls import complain
-from kcl.errors import DamagedEntry, meant
+from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory, report
 from kcl.inspect.inventory import Fault, ListedEntry
 from kcl.inspect.kernels import last_run as find_last_run
@@ -22,7 +21,7 @@ from kcl.inspect.kernels import last_run as find_last_run
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.argument("kernel", nargs=-1, shell_complete=completion.kernels)
+@click.argument("kernel", nargs=-1)
 @click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
 @click.option("--last-run", is_flag=True, help="Only what the last run of a program used.")
 def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_run: bool) -> None:
@@ -37,15 +36,13 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     complete = report.flush()
     faults: list[Fault] = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
-    chosen = {(one.layer, one.address) for one in (_chosen(rows, kernel, last_run) if kernel or last_run else rows)}
     found, info = contents.Contents(), CacheInfo()
-    for layer in layer_names or settings.LAYERS:
-        for place, address, blob in inventory.blobs(layer, faults):
-            if (layer, address) in chosen:
-                try:
-                    contents.add(found, layer, address, entry_at(address, blob), info)
-                except DamagedEntry as error:
-                    faults.append(Fault(layer, place, str(error)))
+    for one in _chosen(rows, kernel, last_run) if kernel or last_run else rows:
+        if one.layer in (layer_names or settings.LAYERS):
+            try:
+                contents.add(found, one.layer, one.address, one.read(), info)
+            except (KeyError, CacheFault, OSError, ValueError) as error:
+                faults.append(Fault(one.layer, one.place, str(error)))
     if found:
         bundle.write(file, found, info)
         output.say(f"{file}:\n{info}")

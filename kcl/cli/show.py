@@ -6,21 +6,20 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import click
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_parameters
 from kcl.cache.entry import Entry
-from kcl.cli import completion, output
 from kcl.cli import ls as listing
+from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
-from kcl.cli.ls import complain
-from kcl.drivers.pocl import poclbin
+from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
-from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault, ListedEntry
 
@@ -42,7 +41,7 @@ class ShownEntry(NamedTuple):
 
 @click.command()
 @from_bundle
-@click.argument("key", shell_complete=completion.kernels)
+@click.argument("key")
 @click.option("--source", is_flag=True, help="The OpenCL C.")
 @click.option("--log", is_flag=True, help="What the compiler said.")
 @click.option("--options", is_flag=True, help="The build options, one a line.")
@@ -51,60 +50,66 @@ class ShownEntry(NamedTuple):
 @click.option("--binary", type=click.Path(dir_okay=False, allow_dash=True), help="Write the program binary there.")
 @click.option("--file", "path", is_flag=True, help="The path of its file, of generated code of its database.")
 @click.option("--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON: a list of entries, with the texts that are asked for."
-)
-def show(key: str, binary: str | None, as_json: bool, **asked: bool) -> None:
+@output.replies("a list of entries, with the texts that are asked for")
+def show(key: str, binary: str | None, **asked: bool) -> Reply:
     """Show all about one entry.
 
     KEY is the start of its digest or the name of a kernel. A kernel that has one entry in each layer is shown with
     both. What is asked for by an option is printed as it is, and nothing else.
 
-    Exits with 0; with 1 where there is no such entry, it is damaged, or has not what is asked for; with 2 where
-    several entries are meant, which are listed.
+    Exits with 0; with 1 where there is no such entry, several are meant, which are listed, it is damaged, or has not
+    what is asked for.
     """
     wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm") if asked[name]]
     faults: list[Fault] = []
     catalogue = Catalogue(faults)
-    summaries = chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
+    summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
     described = zip(summaries, catalogue.described(summaries), strict=True)
     found = [ShownEntry(summary, line, _read(summary)) for summary, line in described]
     if binary:
-        _write(binary, found[0])
-    if as_json:
-        output.dump([in_full(one, wanted) for one in found])
-        return
-    if wanted:
-        click.echo("\n".join(_piece(found[0], name) for name in wanted))
-    elif not binary:
-        for number, one in enumerate(found):
-            output.say("\n" * (number > 0) + about(one), _INDENT)
+        try:
+            with click.open_file(binary, "wb") as stream:
+                stream.write(_part(found[0], "binary"))
+        except OSError as error:
+            output.fail(f"cannot write {binary}: {error}")
+
+    def shown() -> None:
+        if wanted:
+            click.echo("\n".join(_piece(found[0], name) for name in wanted))
+        elif not binary:
+            output.say("\n\n".join(map(_about, found)), _INDENT)
+
+    return Reply(lambda: [_in_full(one, wanted) for one in found], shown)
 
 
-def chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[ListedEntry]:
+def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
     found = catalogue.named(key)
     if not found:
-        complain(faults)
+        listing.complain(faults)
         near = meant(key, catalogue.kernels())
-        _fail(f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all")
+        output.fail(f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all")
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
     fitting = [one for one in found if not layers or one.layer in layers]
+    fitting = list({(one.layer, one.digest): one for one in fitting}.values())  # an entry may have a copy
     if not fitting:
-        _fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
-    by_layer = {layer: [one for one in fitting if one.layer == layer] for layer in settings.LAYERS}
-    if any(len(entries) > 1 for entries in by_layer.values()):
-        if len(by_layer[settings.GENERATOR]) == 1 and wanted and set(wanted) <= _OF_CODE:
-            return by_layer[settings.GENERATOR]  # the programs of several devices were made of it
-        _ambiguous(key, fitting, catalogue)
-    pair = [one for entries in by_layer.values() for one in entries]
-    return pair[-1:] if wanted else pair
+        output.fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
+    code, programs = ([one for one in fitting if one.layer == layer] for layer in settings.LAYERS)
+    if len(code) == 1 and wanted and set(wanted) <= _OF_CODE and len(programs) > 1:
+        return code  # the programs of several devices were made of it
+    if len(code) > 1 or len(programs) > 1:
+        output.complain(f"{key!r} is the beginning or the kernel of {len(fitting)} entries; give more digits of one:")
+        output.table(listing.HEAD, [listing.cells(line) for line in catalogue.described(fitting)], err=True)
+        raise SystemExit(output.FOUND)
+    return [*code, *programs][-1:] if wanted else [*code, *programs]
 
 
-def about(shown: ShownEntry) -> str:
+def _about(shown: ShownEntry) -> str:
     """Describe an entry in lines of a name and a value."""
-    summary, line, metadata = shown.summary, shown.line, shown.entry.metadata
+    line, metadata = shown.line, shown.entry.metadata
     sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items())
+    numbered = len(line.partners) > 1
+    room = output.width()
     facts = {
         "kernel": line.kernel,
         "layer": line.layer,
@@ -116,29 +121,26 @@ def about(shown: ShownEntry) -> str:
         "front end": str(metadata.get("front_end", "")),
         "options": " ".join(_options(shown.entry)) or "none",
         "functions": ", ".join(metadata.get("kernels", ())),
-        "arguments": ", ".join(_argument(fields) for fields in metadata.get("arguments", ())),
-        "dtypes": listing.dtypes(line.dtypes) if line.layer == settings.BINARY else "",
-        "read": ", ".join(
-            f"{base} {path}".strip() for base, path, _digest in metadata.get("base", {}).get("reads", ())
+        "arguments": ", ".join(
+            f"{name} ({dtype or 'any'} {kind})" for name, kind, dtype, _required in metadata.get("arguments", ())
         ),
+        "dtypes": listing.dtypes(line.dtypes) if line.layer == settings.BINARY else "",
         "built": f"{output.date(line.built)}, in {output.seconds(line.build_seconds)}",
         "uses": f"{line.uses}, last {output.ago(line.last_used or 0.0)}" if line.uses else "none",
         "complete": _completeness(metadata),
         "size": f"{output.size(line.bytes)} on disk; {sizes}",
-        "file": _shortened(inventory.file_of(summary.layer, summary.address)),
-        **{f"partner {number}": digest for number, digest in enumerate(line.partners, 1)},
+        "file": shortened(shown.summary.file, room - _INDENT) if room else shown.summary.file,
+        **{f"partner {number}" if numbered else "partner": key for number, key in enumerate(line.partners, 1)},
     }
-    if len(line.partners) == 1:
-        facts["partner"] = facts.pop("partner 1")
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
 
 
-def in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
+def _in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
     """Write an entry as JSON."""
-    summary, entry = shown.summary, shown.entry
+    entry = shown.entry
     return {
         **shown.line._asdict(),
-        "file": inventory.file_of(summary.layer, summary.address),
+        "file": shown.summary.file,
         "parts": [list(part) for part in entry.key.parts],
         "metadata": entry.metadata,
         "sizes": {name: len(part) for name, part in entry.parts.items()},
@@ -153,51 +155,33 @@ def _piece(shown: ShownEntry, name: str) -> str:
     if name == "options":
         return "\n".join(_options(entry))
     if name == "path":
-        return inventory.file_of(shown.summary.layer, shown.summary.address)
+        return shown.summary.file
     if name == "asm":
         try:
             return assembly(_part(shown, "binary"))
         except NoAssembly as error:
-            _fail(str(error))
+            output.fail(str(error))
     return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
 
 
 def _part(shown: ShownEntry, name: str) -> bytes:
     part = shown.entry.parts.get(name)
     if part is None:
-        _fail(f"{shown.summary.address} has no {name}; it has {', '.join(shown.entry.parts) or 'no parts'}")
+        output.fail(f"{shown.summary.address} has no {name}; it has {', '.join(shown.entry.parts) or 'no parts'}")
     return part
-
-
-def _write(path: str, shown: ShownEntry) -> None:
-    try:
-        with click.open_file(path, "wb") as stream:
-            stream.write(_part(shown, "binary"))
-    except OSError as error:
-        _fail(f"cannot write {path}: {error}")
-
-
-def _shortened(path: str) -> str:
-    room = output.width()
-    return shortened(path, room - _INDENT) if room else path
 
 
 def _read(summary: ListedEntry) -> Entry:
     try:
-        return inventory.read(summary.layer, summary.address)
+        return summary.read()
     except (KeyError, CacheFault, OSError, ValueError) as error:
-        _fail(f"{summary.layer}: {summary.address} cannot be read: {error}")
+        output.fail(f"{summary.layer}: {summary.address} cannot be read: {error}")
 
 
 def _options(entry: Entry) -> list[str]:
     """Return the build options; an include directory that is described by its place is written in angles."""
     found = entry.metadata.get("options", ())
     return [option if isinstance(option, str) else f"{option[0]}<{option[1]} {option[2]}>" for option in found]
-
-
-def _argument(fields: Sequence[Any]) -> str:
-    name, kind, dtype, _required = fields
-    return f"{name} ({dtype or 'any'} {kind})"
 
 
 def _completeness(metadata: dict[str, Any]) -> str:
@@ -211,21 +195,6 @@ def _joined(described: Any, *names: str) -> str:
     return ", ".join(str(described[name]) for name in names if described.get(name)) if described else ""
 
 
-def _ambiguous(key: str, found: Sequence[ListedEntry], catalogue: Catalogue) -> NoReturn:
-    copies = {one.address for one in found if [other.digest for other in found].count(one.digest) > 1}
-    cure = "give more digits of one" + (", or the address of a copy" if copies else "")
-    output.complain(f"{key!r} is the beginning or the kernel of {len(found)} entries; {cure}:")
-    output.table(listing.HEAD, [listing.cells(line) for line in catalogue.described(found)])
-    for address in sorted(copies):
-        click.echo(f"address: {address}")
-    raise SystemExit(output.WRONG_USE)
-
-
-def _fail(message: str) -> NoReturn:
-    output.complain(message)
-    raise SystemExit(output.FOUND)
-
-
 class NoAssembly(Exception):
     """The binary cannot be shown as assembly; the message gives the reason."""
 
@@ -235,15 +204,13 @@ def assembly(binary: bytes) -> str:
 
     Raises `NoAssembly` for an unknown binary, or if objdump is missing.
     """
-    files: dict[str, bytes] = {}
-    if binary.startswith(poclbin.MAGIC):
-        try:
-            files = poclbin.read(binary).files()
-        except ValueError as error:
-            raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
-    elif binary.startswith(_ELF):
+    try:
+        files = drivers.own_files(binary)
+    except ValueError as error:
+        raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
+    if not files and binary.startswith(_ELF):
         files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}  # Intel's container looks like it
-    else:
+    if not files:
         text = binary.rstrip(b"\0").decode("utf-8", "replace")
         if ".version" in text and ".target" in text:
             return text

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import click
 
 from kcl.base import settings
+from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
+from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
+from kcl.inspect import purge
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import DayRow
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
@@ -31,8 +35,8 @@ _COUNTED = (
 @click.command()
 @click.option("--by", default="layer", show_default=True, help="What to add up by: layer, kernel, day, or several.")
 @click.option("--reset", is_flag=True, help="Forget all statistics, the uses of entries and the last misses.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows with their counters.")
-def stats(by: str, reset: bool, as_json: bool) -> None:
+@output.replies("a list of rows with their counters")
+def stats(by: str, reset: bool) -> Reply:
     """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over all runs.
 
     Saved is what making an entry took, as it has recorded that, less what loading it took, added up over all hits.
@@ -46,19 +50,25 @@ def stats(by: str, reset: bool, as_json: bool) -> None:
         near = meant(unknown[0], BY) if unknown else ""
         raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}{near}", param_hint="--by")
     if reset:
-        _reset()
-        return
+        try:
+            journal.reset()
+        except (OSError, CacheFault) as error:
+            output.fail(f"the statistics cannot be removed: {error}")
+        return Reply(list, lambda: click.echo("statistics, uses and last misses are forgotten"))
     found = added(journal.rows(), names)
-    if as_json:
-        output.dump([{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()])
-    elif found:
-        head = [Column(name, 0, "end", 20) for name in names]
-        output.table([*head, *_COUNTED], [(*place, *cells(row)) for place, row in found.items()])
-    elif not (fault := journal.fault()):
-        output.say("no look-ups are recorded")
-    else:
-        output.complain(f"the statistics cannot be read: {fault}")
-        raise SystemExit(output.FOUND)
+
+    def show() -> None:
+        if found:
+            head = [Column(name, 0, "end", 20) for name in names]
+            output.table([*head, *_COUNTED], [(*place, *cells(row)) for place, row in found.items()])
+        elif fault := journal.fault():
+            output.fail(f"the statistics cannot be read: {fault}")
+        else:
+            output.say("no look-ups are recorded")
+        for reason, count in Counter([reason for _digest, reason, _time in purge.removed()]).items():
+            output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
+
+    return Reply(lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()], show)
 
 
 def added(rows: Iterable[DayRow], names: list[str]) -> dict[tuple[str, ...], Counters]:
@@ -91,12 +101,3 @@ def percent(share: float | None) -> str:
 def saved(seconds: float) -> str:
     """Write seconds saved, or lost."""
     return output.seconds(seconds) if seconds >= 0 else f"-{output.seconds(-seconds)}"
-
-
-def _reset() -> None:
-    try:
-        journal.reset()
-    except (OSError, CacheFault) as error:
-        output.complain(f"the statistics cannot be removed: {error}")
-        raise SystemExit(output.FOUND) from None
-    click.echo("statistics, uses and last misses are forgotten")

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import os
+from contextlib import ExitStack
 from typing import Any
 
 import click
 
-from kcl import caches
+from kcl import caches, drivers
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.cache import layers, places
+from kcl.build.driver import OpenJobs
+from kcl.cache import layers
 from kcl.caches import contents, presence
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
-from kcl.drivers.pocl.jobs import OpenJobs, open_jobs
+from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import pins, tally
+from kcl.inspect import pins, purge, tally
 from kcl.inspect.history import journal
 
 _HEAD = (
@@ -37,8 +39,9 @@ KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Every cache, also of drivers that are not on this machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: an object with all layers, pending, late and notes.")
-def status(everything: bool, as_json: bool) -> None:
+@click.option("--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR.")
+@output.replies("an object with all layers, pending, late and notes")
+def status(everything: bool, directory: str | None) -> Reply:
     """Show every layer and every foreign cache.
 
     For each: on or off and why, entries, size, what was saved, where it lies and why there. The entries are those that
@@ -48,31 +51,33 @@ def status(everything: bool, as_json: bool) -> None:
 
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
-    totals = journal.totals()
-    rows = [*(_layer(name, totals) for name in settings.LAYERS), *(_adapter(name) for name in ROWS)]
-    pending, late, left = _pending(), journal.late(), _leftovers()
-    faults = any(row["fault"] for row in rows if row["kind"] == KCL)
-    if as_json:
-        said = [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in late]
-        chosen = settings.read()
-        found = {"layers": rows, "max_size": chosen.max_size, "leftovers": left, "pins": pins.read()}
-        output.dump({**found, "pending": pending, "late": said, "notes": list(chosen.rejected)})
-    else:
-        output.table(_HEAD, [_cells(row) for row in rows if row["directory"] and (everything or _is_shown(row))])
-        for line in _remarks(rows, pending):
-            output.say(line)
-        if left:
-            output.say(f"stores of an earlier kcl take {output.size(left)}: `kcl gc` removes them after a week")
-        for note in late:
-            output.say(f"{note.driver} ({output.ago(note.time)}): {note.late.words}")
-    raise SystemExit(output.FOUND if faults else output.FINE)
+    with ExitStack() as stack:
+        if directory is not None:
+            stack.enter_context(option.cache_dir(os.path.abspath(directory)))
+        rows = [*map(_layer, settings.LAYERS), *map(_adapter, ROWS)]
+        found = {
+            "layers": rows,
+            "max_size": settings.read().max_size,
+            "leftovers": sum(item.size for item in purge.leftovers(0.0)),
+            "pins": pins.read(),
+            "pending": _pending(),
+            "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],
+            "notes": list(settings.read().rejected),
+        }
+    is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
+    return Reply(lambda: found, lambda: _show(found, everything), is_faulty)
 
 
-def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
-    layer = layers.unopened(name)
-    on = not layer.state.startswith("off: ")
-    counted = totals.get(name)
-    row = {
+def _layer(name: str) -> dict[str, Any]:
+    layer, counters = layers.unopened(name), journal.totals().get(name)
+    on, fault = not layer.state.startswith("off: "), ""
+    try:
+        trust.check(layer.place)
+    except (OSError, CacheFault) as error:
+        fault = str(error)
+    is_remote = name == settings.GENERATOR and trust.is_network(layer.place)
+    held = tally.of_layer(name) if on and not fault else contents.total([])  # a layer that is off opens no file
+    return {
         "layer": name,
         "kind": KCL,
         "title": f"kcl's {name} layer",
@@ -80,27 +85,19 @@ def _layer(name: str, totals: dict[str, dict[str, float]]) -> dict[str, Any]:
         "reason": layer.off(),
         "directory": layer.place,
         "why": option.reason(),
-        "entries": 0,
-        "bytes": 0,
-        "oldest": 0.0,
-        "newest": 0.0,
         "version": "",
-        "hit_rate": stats.hit_rate(counted) if counted else None,
-        "saved": counted["saved"] if counted else 0.0,
-        "fault": _fault(layer.place),
-        "remark": "",
+        "hit_rate": stats.hit_rate(counters) if counters else None,
+        "saved": counters["saved"] if counters else 0.0,
+        "remark": "a file for each entry: SQLite is not safe on a network file system" if is_remote else "",
         "here": True,
+        **held._asdict(),
+        "fault": fault or held.fault,
     }
-    if trust.is_network(layer.place) and name == settings.GENERATOR:
-        row["remark"] = "a file for each entry: SQLite is not safe on a network file system"
-    if on and not row["fault"]:  # a layer that is off opens no file
-        row |= tally.of_layer(name)._asdict()
-    return row
 
 
 def _adapter(name: str) -> dict[str, Any]:
     facts, state, place = ROWS[name], caches.state(name), caches.place(name)
-    row = {
+    return {
         "layer": name,
         "kind": NEIGHBOUR if facts.neighbour else BELOW,
         "title": facts.title,
@@ -111,78 +108,62 @@ def _adapter(name: str) -> dict[str, Any]:
         "version": contents.version(name),
         "hit_rate": None,
         "saved": None,
-        "remark": facts.remark,
+        "remark": "",
         "here": presence.is_here(name),
+        **contents.measure(name)._asdict(),
     }
-    return row | contents.measure(name)._asdict()
-
-
-def _fault(directory: str) -> str:
-    try:
-        trust.check(directory)
-    except (OSError, CacheFault) as error:
-        return str(error)
-    return ""
 
 
 def _pending() -> dict[str, Any]:
     """Count the programs that wait for a helper to complete their entry, since when, and say whether a helper runs."""
     try:
-        found = open_jobs(places.own())
+        found = drivers.pending()
     except (OSError, CacheFault):
-        found = OpenJobs(0, {}, 0, 0.0, False)
-    about = {"programs": found.here, "since": found.since, "helper": found.helper, "elsewhere": found.elsewhere}
+        found = OpenJobs()
+    about = {"programs": len(found.here), "since": found.since, "helper": found.helper, "elsewhere": found.devices()}
     return {**about, "words": found.described()}
 
 
-def _leftovers() -> int:
-    """Return the bytes of the stores that an earlier kcl wrote."""
-    from kcl.inspect import purge
-
-    return sum(item.size for item in purge.leftovers([], now=math.inf))
+def _show(found: dict[str, Any], everything: bool) -> None:
+    rows, pending = found["layers"], found["pending"]
+    output.table(_HEAD, [_cells(row) for row in rows if row["directory"] and (everything or _is_shown(row))])
+    lines = list(found["notes"])
+    used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
+    if used and found["max_size"]:
+        lines.append(f"kcl's entries take {output.size(used)} of at most {output.size(found['max_size'])}")
+    if held := len(found["pins"]):
+        lines.append(f"kernels held by {counted(held, 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them")
+    lines += [f"{row['layer']}: {row[of]}" for row in rows for of in ("remark", "fault") if row[of]]
+    since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
+    lines += [f"{words}{since}" for words in pending["words"]]
+    if found["leftovers"]:
+        size = output.size(found["leftovers"])
+        lines.append(f"stores of an earlier kcl take {size}: `kcl gc` removes them after a week")
+    lines += [f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]]
+    for line in lines:
+        output.say(line)
 
 
 def _is_shown(row: dict[str, Any]) -> bool:
-    """Tell whether a row is shown by default: it is here, or holds entries, or the user switched it off."""
+    """Return True for a row that is shown by default: it is here, or holds entries, or the user switched it off."""
     return bool(row["bytes"]) or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    counted = row["on"] or row["kind"] != KCL
+    is_counted = row["on"] or row["kind"] != KCL
+    state = f"partly off: {row['reason']}" if row["reason"] else "on"
+    if not row["on"]:
+        state = f"off: {row['reason']}"
+    elif row["kind"] == KCL and not row["bytes"] and row["fault"]:
+        state = "memory only"
     return (
         row["layer"],
-        _state(row),
-        str(row["entries"]) if counted else "",
-        output.size(row["bytes"]) if counted else "",
+        state,
+        str(row["entries"]) if is_counted else "",
+        output.size(row["bytes"]) if is_counted else "",
         output.ago(row["newest"]),
         stats.percent(row["hit_rate"]),
         stats.saved(row["saved"]) if row["saved"] else "",
         row["directory"],
         row["why"],
     )
-
-
-def _state(row: dict[str, Any]) -> str:
-    if not row["on"]:
-        return f"off: {row['reason']}"
-    if row["kind"] == KCL and row["fault"]:
-        return "memory only"
-    return f"partly off: {row['reason']}" if row["reason"] else "on"
-
-
-def _remarks(rows: list[dict[str, Any]], pending: dict[str, Any]) -> list[str]:
-    chosen = settings.read()
-    remarks = list(chosen.rejected)
-    used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
-    if used and chosen.max_size:
-        remarks.append(f"kcl's entries take {output.size(used)} of at most {output.size(chosen.max_size)}")
-    if held := len(pins.read()):
-        remarks.append(
-            f"kernels held by {counted(held, 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
-        )
-    for row in rows:
-        said = ("remark", "fault") if row["kind"] == KCL else ("fault",)
-        remarks += [f"{row['layer']}: {row[of]}" for of in said if row[of]]
-    since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
-    remarks += [f"{words}{since}" for words in pending["words"]]
-    return remarks

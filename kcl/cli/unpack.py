@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterable, Mapping
 
 import click
 
 from kcl.base import settings
 from kcl.cache.entry import Entry
-from kcl.cli import completion, output
+from kcl.cache.stores.base import safe
+from kcl.cli import output
 from kcl.cli.ls import complain
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
@@ -19,7 +18,6 @@ from kcl.inspect.inventory import Fault, ListedEntry
 
 _ANY = "any-device"  # the folder of generated code without a program
 _FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 
 REBUILD = '''\
 #!/usr/bin/env python3
@@ -62,7 +60,7 @@ print(f"{program.kernel_names}: built for {device.name} in {seconds:.2f} s; {len
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False))
-@click.option("--kernel", shell_complete=completion.kernels, help="Only the kernel of this name.")
+@click.option("--kernel", help="Only the kernel of this name.")
 def unpack(directory: str, kernel: str | None) -> None:
     """Write every entry to files below DIRECTORY, as device/kernel/key.
 
@@ -71,30 +69,33 @@ def unpack(directory: str, kernel: str | None) -> None:
 
     Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
     """
-    try:
-        os.makedirs(directory, exist_ok=True)
-    except OSError as error:
-        raise click.ClickException(f"{directory!r} cannot be made: {error}") from None
+    os.makedirs(directory, exist_ok=True)
     faults: list[Fault] = []
-    listed = [one for one in inventory.entries(faults=faults) if kernel in (None, one.kernel)]
-    found = list(_read(listed, faults))
+    found: list[tuple[ListedEntry, Entry]] = []
+    for one in inventory.entries(faults=faults):
+        if kernel in (None, one.kernel):
+            try:
+                found.append((one, one.read()))
+            except (KeyError, CacheFault, OSError, ValueError) as error:
+                faults.append(Fault(one.layer, one.address, str(error)))
     invokers = {inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
     programs = {inventory.launched(entry) for one, entry in found if one.layer == settings.BINARY}
     written = there = 0
-    taken: set[tuple[str, ...]] = set()
     for one, entry in found:
-        if one.layer == settings.GENERATOR and inventory.launched(entry) in programs:
+        is_program, launched = one.layer == settings.BINARY, inventory.launched(entry)
+        if not is_program and launched in programs:
             continue  # its invoker lies beside the program
-        beside = invokers.get(inventory.launched(entry), entry)
-        path = folders(one)
-        if path in taken:  # a copy of the entry under another address
-            path = (*path[:2], one.address.rpartition("/")[2])
-        taken.add(path)
+        device = one.address.partition("/")[0] if is_program else _ANY
+        folder = os.path.join(directory, device, safe(one.kernel, 80) or "_", one.digest)
+        if os.path.lexists(folder):
+            there += 1
+            continue
         try:
-            if _write(os.path.join(directory, *path), files(one, entry, beside)):
-                written += 1
-            else:
-                there += 1
+            os.makedirs(folder)
+            for name, content in _files(one, entry, invokers.get(launched, entry)).items():
+                with open(os.path.join(folder, name), "xb") as stream:
+                    stream.write(content)
+            written += 1
         except OSError as error:
             faults.append(Fault(one.layer, one.address, f"cannot be written: {error}"))
     output.say(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
@@ -102,45 +103,14 @@ def unpack(directory: str, kernel: str | None) -> None:
     raise SystemExit(output.FOUND if faults else output.FINE)
 
 
-def folders(one: ListedEntry) -> tuple[str, str, str]:
-    """Return the folders of an entry: device, kernel, key."""
-    device = one.address.partition("/")[0] if one.layer == settings.BINARY else _ANY
-    return device, _safe(one.kernel), one.digest
-
-
-def files(one: ListedEntry, entry: Entry, beside: Entry) -> dict[str, bytes]:
+def _files(one: ListedEntry, entry: Entry, beside: Entry) -> dict[str, bytes]:
     """Return the files of an entry by name; `beside` is the generated code that launches it."""
     key = {"digest": one.digest, "key": entry.key.parts, "metadata": entry.metadata}
     options = [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
-    parts: Mapping[str, bytes] = {**beside.parts, **entry.parts}
+    parts = {**beside.parts, **entry.parts}
     found = {name: parts[part] for part, name in _FILES.items() if part in parts}
     found["key.json"] = json.dumps(key, indent=2).encode()
     found["options.txt"] = "".join(f"{option}\n" for option in options).encode("utf-8", "surrogateescape")
     if one.layer == settings.BINARY:
         found["rebuild.py"] = REBUILD.encode()
     return found
-
-
-def _read(listed: Iterable[ListedEntry], faults: list[Fault]) -> Iterable[tuple[ListedEntry, Entry]]:
-    for one in listed:
-        try:
-            yield one, inventory.read(one.layer, one.address)
-        except (KeyError, CacheFault, OSError, ValueError) as error:
-            faults.append(Fault(one.layer, one.address, str(error)))
-
-
-def _safe(name: str) -> str:
-    return _UNSAFE.sub("_", name)[:80].strip(".") or "_"
-
-
-def _write(folder: str, contents: Mapping[str, bytes]) -> bool:
-    """Write files to a new folder; False where it is there already."""
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    try:
-        os.mkdir(folder)
-    except FileExistsError:
-        return False
-    for name, content in contents.items():
-        with open(os.path.join(folder, name), "xb") as stream:
-            stream.write(content)
-    return True

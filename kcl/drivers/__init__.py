@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from kcl.base import process
-from kcl.build.driver import Driver
+from kcl.build.driver import Driver, OpenJobs, Progress
 from kcl.cache import layers
 
 if TYPE_CHECKING:
@@ -51,3 +51,28 @@ def named(platform: str) -> Driver:
             found = Driver()
         driver = known.setdefault(platform, found)
     return driver
+
+
+def every() -> list[Driver]:
+    """Return the drivers that differ from a plain one: a tool asks each of them."""
+    return [named(platform) for platform in TABLE]
+
+
+def pending() -> OpenJobs:
+    """Return the entries that wait for a helper; raises a store's errors. One driver has a helper."""
+    return next(filter(None, [driver.pending() for driver in every()]), OpenJobs())
+
+
+def flush(seconds: float = 600.0, progress: Progress | None = None, starts: bool = True) -> bool:
+    """Complete the entries that wait for it, and wait for that; unless this `starts` a helper, wait only."""
+    return all(driver.flush(seconds, progress, starts) for driver in every())
+
+
+def quiet(folder: str, seconds: float = 60.0) -> bool:
+    """Drop what waits below a kcl folder, and end the helper; return False if it still runs: entries may reappear."""
+    return all(driver.quiet(folder, seconds) for driver in every())
+
+
+def own_files(binary: bytes) -> dict[str, bytes]:
+    """Return the files in a binary of any driver; raises ValueError for a damaged one."""
+    return next(filter(None, [driver.files(binary) for driver in every()]), {})

@@ -14,15 +14,13 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Product, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, made_ready
-from kcl.errors import UnknownInput, WrongEntry
+from kcl.errors import UnknownInput
 from kcl.generate import frontends, rows
 from kcl.generate.rows import Dtypes
 from kcl.launch import MissingArguments, unpack
 from kcl.record import proofs
 
 if TYPE_CHECKING:
-    from types import CodeType
-
     import numpy as np
 
     from kcl.cache.layer import Answer, Layer
@@ -60,17 +58,6 @@ class RowSlot(NamedTuple):
         return self.key.digest
 
 
-class NewRow(NamedTuple):
-    """A row that was stored now. A later explanation of a miss of the same recipe needs it."""
-
-    recipe: str
-    kernel: str
-    parameters: list[tuple[str, str]]
-    places: list[str]
-    texts: Mapping[str, str]
-    record: Mapping[str, Any]
-
-
 class Generate(Stage[CallValues]):
     """The stage of one Kernel, with the facts known so far. Thread-safe.
 
@@ -82,7 +69,6 @@ class Generate(Stage[CallValues]):
 
     def __init__(self, origin: Origin) -> None:
         self.base: OpenArguments | None = None
-        self.stored: NewRow | None = None  # by the last look-up, until a caller takes it
         self._origin = origin
         self._lock = threading.RLock()
         self._unknown = ""
@@ -215,9 +201,13 @@ class Generate(Stage[CallValues]):
         self._origin.remark = ""  # it belongs to this look-up
         if not self._is_chosen() or self.base is None:
             return look
+        from kcl.generate import check
+
         (entry,) = look.entries
         dtypes = dtypes_of(given.values, self.base.packed)
-        wrong = self._wrong(look.value.code, {name: dtypes[name] for name in entry.metadata["chosen"]}, entry)
+        chosen = {name: dtypes[name] for name in entry.metadata["chosen"]}
+        stored = rows.from_entry(entry)[1]
+        wrong = check.check(self._origin.name, self._origin.anew, look.value.code, chosen, stored)
         if wrong is None:
             return look._replace(reason=_VERIFIED, spared=0.0)  # a verified hit generates, so it spares nothing
         self.base = None
@@ -228,19 +218,12 @@ class Generate(Stage[CallValues]):
         started = time.perf_counter()
         self._origin.remark = ""
         made, used = self._made(given)
-        off = look.reason if look.reason.startswith("off: ") else self._off(made)
-        code, refused, unit, reused, fault = self._code(made, used, lone=bool(off))
+        why = self.layer.off(frozenset({made.front_end}))
+        off = look.reason if look.reason.startswith("off: ") else why and f"off: {why}"
+        code, refused, unit, reused, fault = self._code(made, used, lone=bool(off) or self._is_chosen())
         if fault:
             look = look._replace(outcome="error", reason=fault)
         refused = refused or off
-        check = self._is_chosen() and not off and not isinstance(look.beside, WrongEntry)
-        if check and (reused or not (refused or look.outcome == "bypass")):
-            wrong = self._wrong(code, used)
-            if wrong is not None:
-                self.layer.fault("verify", wrong)
-                look = look._replace(outcome="error", reason=str(wrong))
-                refused = "" if reused else str(wrong)
-                code, _refused, unit, reused, _fault = self._code(made, used, lone=True)
         if refused and look.outcome == "miss":
             look = look._replace(outcome="bypass", reason=refused)
         if reused:
@@ -263,11 +246,11 @@ class Generate(Stage[CallValues]):
     # the steps of making
 
     def _is_chosen(self) -> bool:
-        if not self.layer.verify:
+        if not self.layer.chosen.verify:
             return False
         from kcl.generate import check
 
-        return check.chosen(self.layer.verify, self._key.digest if self._key else "")
+        return check.chosen(self.layer.chosen.verify, self._key.digest if self._key else "")
 
     def _made(self, given: CallValues) -> tuple[frontends.Result, Dtypes]:
         """Make the result, once a Kernel, and find the dtypes that decide the code: (result, given dtypes)."""
@@ -284,16 +267,6 @@ class Generate(Stage[CallValues]):
         if made.follows(used, self.base.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.needed}
         return made, used
-
-    def _wrong(self, stored: Code, used: Dtypes, entry: Entry | None = None) -> WrongEntry | None:
-        from kcl.generate import check
-
-        code: CodeType | None = rows.from_entry(entry)[1] if entry is not None else None
-        return check.check(self._origin.name, self._origin.anew, stored, used, code)
-
-    def _off(self, made: frontends.Result) -> str:
-        off = self.layer.off(frozenset({made.front_end}))
-        return f"off: {off}" if off else ""
 
     def _code(self, made: frontends.Result, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
         """Generate code, or take the code generated from an equal result; with `lone`, only generate.
@@ -332,19 +305,7 @@ class Generate(Stage[CallValues]):
         if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
             proofs.write()
-            evidence = self._origin.place()
-            key, entries = rows.entries(self._key, evidence, self.base, code, used, unit, seconds)
-            if self._origin.recipe and evidence.record is not None:
-                places = [self._key.digest, key.digest, *([unit.digest] if unit else [])]
-                self.stored = NewRow(
-                    self._origin.recipe,
-                    self._origin.name,
-                    evidence.parameters,
-                    list(dict.fromkeys(places)),
-                    evidence.texts,
-                    evidence.record,
-                )
-            return key, entries
+            return rows.entries(self._key, self._origin.place(), self.base, code, used, unit, seconds)
         if reused or unit is None:
             return None, []
         return None, [rows.unit_entry(unit, code, seconds)]

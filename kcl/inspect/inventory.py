@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache import layers
-from kcl.cache.entry import Entry, header_end, key_from, peek
+from kcl.cache.entry import Entry, entry_at, header_end, key_from, peek
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import Stat
 from kcl.cache.stores.directory import Directory
-from kcl.cache.verified import entry_at
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 _HEAD = 4096  # holds most headers; a longer header is read again
@@ -54,10 +53,17 @@ class ListedEntry:
     """
 
     def __init__(
-        self, layer: str, address: str, stat: Stat, key: bytes | Key, metadata: dict[str, Any], sizes: dict[str, int]
+        self,
+        layer: str,
+        address: str,
+        stat: Stat,
+        key: bytes | Key,
+        metadata: dict[str, Any],
+        sizes: dict[str, int],
+        store: layers.Files | None = None,
     ) -> None:
         self._key, self.metadata, self.sizes = key, metadata, sizes
-        self.layer, self.address, self.size = layer, address, stat.size
+        self.layer, self.address, self.size, self._store = layer, address, stat.size, store
         created, seconds = (_number(self.metadata.get(name)) for name in ("created", "seconds"))
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
@@ -70,6 +76,26 @@ class ListedEntry:
     def key(self) -> Key:
         """The full key; raises DamagedEntry for a header without one."""
         return key_from(self._key) if isinstance(self._key, bytes) else self._key
+
+    @property
+    def file(self) -> str:
+        """The path of its file, for a row that of the database."""
+        return _file(self._store, self.address) if self._store is not None else ""
+
+    @property
+    def place(self) -> str:
+        """The path, for a row with its address."""
+        return _where(self.file, self.address)
+
+    def read(self) -> Entry:
+        """Return the verified entry; raises KeyError where it is gone, CacheFault, or OSError."""
+        try:
+            blob = self._store.get(self.address) if self._store is not None else None
+        except sqlite3.Error as error:
+            raise UnusableDirectory(f"{self.file}: {error}") from error
+        if blob is None:
+            raise KeyError(self.address)
+        return entry_at(self.address, blob)
 
     @property
     def digest(self) -> str:
@@ -103,8 +129,7 @@ def led_by(key: Key) -> list[str]:
 
 def launched(one: ListedEntry | Entry) -> tuple[str, str]:
     """Return the digest of the OpenCL C, and the launched kernels in it: an invoker is for these."""
-    program = one.metadata.get("program")  # an earlier kcl said so in the key of a program alone
-    return program or dict(one.key.parts).get("source", ""), repr(one.metadata.get("kernels"))
+    return one.metadata.get("program", ""), repr(one.metadata.get("kernels"))
 
 
 class Fault(NamedTuple):
@@ -164,32 +189,6 @@ def read(layer: str, address: str) -> Entry:
     raise UnusableDirectory(faults[0].reason) if faults else KeyError(address)
 
 
-def blobs(layer: str, faults: list[Fault]) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the place, the address and the bytes of each entry of a layer; add unreadable ones to `faults`."""
-    for store in stores(layer, faults):
-        try:
-            for address in store.scan():
-                try:
-                    blob = store.get(address)
-                except _FAULTS as error:
-                    faults.append(Fault(layer, _where(store, address), str(error)))
-                    continue
-                if blob is not None:  # not removed in between
-                    yield _where(store, address), address, blob
-        except _FAULTS as error:
-            faults.append(Fault(layer, store.location, str(error)))
-
-
-def file_of(layer: str, address: str) -> str:
-    """Return the path of the file that holds an entry, for a row the database; empty where the entry is missing."""
-    for store in stores(layer, []):
-        with suppress(sqlite3.Error):
-            if store.stat(address) is not None:
-                path = os.path.join(store.location, address)
-                return path if os.path.isfile(path) else store.location
-    return ""
-
-
 def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
     """Return the existing stores of a layer; empty where its directory cannot be used."""
     row = layers.TABLE[layer]
@@ -241,13 +240,17 @@ def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> Iterator[L
                 if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
                     found = store.head(address, header_end(found[1]))
                 if found is not None:  # not removed in between
-                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size))
+                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size), store)
             except (OSError, DamagedEntry) as error:
-                faults.append(Fault(layer, _where(store, address), str(error)))
+                faults.append(Fault(layer, _where(_file(store, address), address), str(error)))
     except _FAULTS as error:
         if "no such table" not in str(error):  # a database that another process makes at this moment
             faults.append(Fault(layer, store.location, str(error)))
 
 
-def _where(store: layers.Files, address: str) -> str:
-    return os.path.join(store.location, address) if isinstance(store, Directory) else f"{store.location}: {address}"
+def _file(store: layers.Files, address: str) -> str:
+    return os.path.join(store.location, address) if isinstance(store, Directory) else store.location
+
+
+def _where(file: str, address: str) -> str:
+    return file if file.endswith(address) else f"{file}: {address}"

@@ -6,7 +6,6 @@ it to a file.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -14,10 +13,10 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kcl.base import events, settings
-from kcl.base.events import Consumer, Kept
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
@@ -32,13 +31,11 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss, RunRecord
 from kcl.inspect.history.records import COUNTERS, DIGITS
 from kcl.inspect.inventory import ListedEntry
-from kcl.record.evidence import PARAMETER
 
 HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _MACRO = re.compile(r"-D *(\S+)")
 EXPLAINED = 40  # misses of a run
 _KEY = 12  # digits of a key in a label
-_FAULTS = (KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error)
 
 
 class LookSummary(NamedTuple):
@@ -61,7 +58,7 @@ class LookSummary(NamedTuple):
 
 
 class KernelEntry(NamedTuple):
-    """The cached entry of a look-up, with a digest of its OpenCL C and macros."""
+    """The cached entry of a look-up, with a name for its OpenCL C and macros."""
 
     summary: ListedEntry
     entry: Entry
@@ -153,62 +150,27 @@ class Entries:
     """The entries of all layers by the first digits of their digests; an entry is read on request."""
 
     def __init__(self) -> None:
-        self._listed: dict[str, list[ListedEntry]] = {}
-        for one in inventory.rows([]):
-            self._listed.setdefault(one.digest[:DIGITS], []).append(one)
+        self._listed = {one.digest[:DIGITS]: one for one in inventory.rows([])}
         self._known: dict[str, KernelEntry | None] = {}
 
     def get(self, digest: str) -> KernelEntry | None:
-        """Return the entry under a digest; None where it is missing or unreadable."""
+        """Return the entry under a digest; None if it is missing or unreadable."""
         start = digest[:DIGITS]
         if start not in self._known:
-            self._known[start] = self._read(self._listed.get(start, ()))
+            self._known[start] = None
+            with suppress(KeyError, OSError, CacheFault, ValueError, TypeError, sqlite3.Error):
+                listed = self._listed[start]
+                recipe, entry = listed.recipe, inventory.read(listed.layer, listed.address)
+                parameters = {name: of_value(text) for name, text in recipe.parameters.items()}
+                dtypes = {name: dtype(text) for name, text in recipe.dtypes.items()}
+                self._known[start] = KernelEntry(listed, entry, _source(entry), parameters, dtypes)
         return self._known[start]
-
-    def _read(self, listed: Sequence[ListedEntry]) -> KernelEntry | None:
-        for summary in listed:
-            try:
-                entry = inventory.read(summary.layer, summary.address)
-                return KernelEntry(summary, entry, _source(entry), self._parameters(entry), _dtypes(entry))
-            except _FAULTS:
-                continue
-        return None
-
-    def _parameters(self, entry: Entry) -> dict[str, str]:
-        """Return the parameters of a recipe, from the row of its code or from the base row before it."""
-        named: Iterable[Sequence[str]] = entry.key.parts
-        if "record.json" in entry.parts:
-            named = json.loads(entry.parts["record.json"].decode("utf-8", "surrogatepass"))["beside"]
-        elif bases := inventory.led_by(entry.key)[1:]:
-            base = self.get(bases[0])
-            if base is not None:
-                return dict(base.parameters)
-        return {name.removeprefix(PARAMETER): of_value(text) for name, text in named if name.startswith(PARAMETER)}
 
 
 def _source(entry: Entry) -> str:
-    """Return a digest of the OpenCL C and of the macros in the build options: the two tell programs apart."""
-    source = entry.parts.get("source.cl")
-    if source is None:
-        return ""
+    """Name the OpenCL C with the macros in the build options: the two tell programs apart."""
     options = " ".join([option for option in entry.metadata.get("options", ()) if isinstance(option, str)])
-    return hashlib.sha256(source + repr(sorted(_MACRO.findall(options))).encode()).hexdigest()
-
-
-def _dtypes(entry: Entry) -> dict[str, str]:
-    known = {**(entry.metadata.get("inferred") or {}), **(entry.metadata.get("chosen") or {})}
-    listed = [(name, text) for name, _kind, text, _required in entry.metadata.get("arguments", ())]
-    return {name: dtype(known.get(name) or text) for name, text in listed}
-
-
-def of_process(kept: Iterable[Kept]) -> list[LookSummary]:
-    """Return the look-ups of this process."""
-    return _added(
-        LookSummary(
-            *one[:2], one.outcome, one.reason, digest, 1, moment, one.seconds, max(0.0, one.saved), _texts(parameters)
-        )
-        for moment, one, digest, parameters in kept
-    )
+    return f"{entry.metadata.get('program', '')} {sorted(_MACRO.findall(options))}"
 
 
 def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
@@ -217,7 +179,12 @@ def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] 
 
 def of_this_process() -> list[KernelRow]:
     """Return the look-ups of this process, kernel by kernel, if it keeps them (`kcl.base.events.keep`)."""
-    return rows(of_process(events.kept()), Entries())
+    looks = []
+    for moment, one, digest, parameters in events.kept():
+        seconds = one.seconds, max(0.0, one.saved)
+        head = one.layer, one.kernel, one.outcome, one.reason
+        looks.append(LookSummary(*head, digest, 1, moment, *seconds, _texts(parameters)))
+    return rows(_added(looks), Entries())
 
 
 def add_to(path: str, layers: list[dict[str, Any]], remarks: list[str]) -> None:
@@ -236,11 +203,10 @@ def last_run(driver: str | None = None) -> Run | None:
     run = journal.last_run(driver)
     if not run:
         return None
-    history, names = journal.last_misses(), {one.name for one in run}
+    history, names, entries = journal.last_misses(), {one.name for one in run}, Entries()
     missed = [one for one in history if one.process in names]
-    entries = Entries()
     looks = of_run(run, missed, entries)
-    held = tuple(_held(layer) for layer in settings.LAYERS)
+    held = tuple(map(_held, settings.LAYERS))
     late = [note.late.words for note in journal.late() if note.driver == run[0].driver]
     moments = [moment for look in looks if look.moment for moment in (look.moment - look.seconds, look.moment)]
     return Run(
@@ -267,76 +233,40 @@ def _counted(run: Iterable[RunRecord], held: LayerContents) -> dict[str, Any]:
 
 def _held(layer: str) -> LayerContents:
     found = list(inventory.entries(layer))
-    built = [one.built for one in found]
+    built, kernels = [one.built for one in found], {one.kernel for one in found}
     places = tuple(store.location for store in inventory.stores(layer, []))
     times = min(built, default=0.0), max(built, default=0.0)
-    return LayerContents(
-        layer, places, len(found), len({one.kernel for one in found}), tally.of_layer(layer).bytes, *times
-    )
+    return LayerContents(layer, places, len(found), len(kernels), tally.of_layer(layer).bytes, *times)
 
 
 def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries) -> list[LookSummary]:
-    """Return the look-ups of the processes of a run; the hits of removed entries have no digest."""
-    run = list(run)
-    names = {one.name for one in run}
+    """Return the look-ups of the processes of a run, without the hits of entries that are gone."""
     looks = [
         LookSummary(*one[2:6], one.key.digest if one.key else "", 1, one.time, one.seconds, 0.0, _texts(one.parameters))
         for one in missed
-        if one.process in names
     ]
     for one in run:
         for digest, used in one.uses.items():
             stored = entries.get(digest)
             if stored is not None:
-                kernel, parameters = _asked(one.asked.get(digest), stored)
-                looks.append(
-                    LookSummary(stored.summary.layer, kernel, "hit", "", stored.entry.key.digest, *used, parameters)
-                )
-    return _added(looks) + _untold(run, looks)
-
-
-def _asked(by: Consumer | None, stored: KernelEntry) -> tuple[str, tuple[tuple[str, str], ...] | None]:
-    """Return the kernel that used an entry, and the stored parameters if the kernel is the stored one.
-
-    None stands for unknown parameters: those of a program, and those of another recipe.
-    """
-    held = tuple(stored.parameters.items())
-    if by is None:  # not recorded by an earlier kcl
-        return stored.summary.kernel, held or None
-    if not by.parameters:
-        return by.kernel, ()
-    is_stored = by.kernel == stored.summary.kernel and stored.parameters.keys() <= set(by.parameters)
-    return by.kernel, held if held and is_stored else None
-
-
-def _untold(run: Iterable[RunRecord], looks: Iterable[LookSummary]) -> list[LookSummary]:
-    """Return the hits in the counters of a run that the uses of its entries do not account for."""
-    left: dict[tuple[str, str], list[float]] = {}
-    for one in run:
-        for place, row in one.tallies.items():
-            sums = left.setdefault(place, [0, 0.0, 0.0])
-            sums[:] = sums[0] + row["hits"], sums[1] + row["seconds"], sums[2] + row["saved"]
-    for look in looks:
-        sums = left.get((look.layer, look.kernel), [0, 0.0, 0.0])
-        hits = look.times if look.outcome == "hit" else 0
-        sums[:] = sums[0] - hits, sums[1] - look.seconds, sums[2] - look.saved
-    return [
-        LookSummary(*place, "hit", "", "", int(count), 0.0, max(0.0, seconds), max(0.0, saved))
-        for place, (count, seconds, saved) in left.items()
-        if count > 0
-    ]
+                held, own = stored.parameters, stored.summary.kernel
+                kernel, names = one.asked.get(digest, (own, tuple(held)))
+                # Of another recipe, and of a program, the values are not known.
+                is_known = not names or (kernel == own and held and held.keys() <= set(names))
+                parameters = (tuple(held.items()) if names else ()) if is_known else None
+                key = stored.entry.key.digest
+                looks.append(LookSummary(stored.summary.layer, kernel, "hit", "", key, *used, parameters))
+    return _added(looks)
 
 
 def _added(looks: Iterable[LookSummary]) -> list[LookSummary]:
     """Add up look-ups of the same entry with the same end."""
     found: dict[tuple[Any, ...], LookSummary] = {}
-    for look in looks:
-        same = *look[:5], look.parameters
-        before = found.setdefault(same, look)
-        if before is not look:
-            times, moment = before.times + look.times, max(before.moment, look.moment)
-            seconds, saved = before.seconds + look.seconds, before.saved + look.saved
-            found[same] = look._replace(times=times, moment=moment, seconds=seconds, saved=saved)
+    for one in looks:
+        same = *one[:5], one.parameters
+        before = found.get(same, one._replace(times=0, seconds=0.0, saved=0.0))
+        sums = before.times + one.times, max(before.moment, one.moment), before.seconds + one.seconds
+        found[same] = LookSummary(*one[:5], *sums, before.saved + one.saved, one.parameters)
     return list(found.values())
 
 
@@ -359,32 +289,27 @@ def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
 def _is_akin(
     row: tuple[str, list[LookSummary], list[KernelEntry]], look: LookSummary, stored: KernelEntry | None
 ) -> bool:
-    """Tell whether a look-up belongs to the look-ups of a row."""
+    """Return True if a look-up belongs to the look-ups of a row."""
     kernel, looks, held = row
     same = look.layer, look.kernel, look.digest, look.parameters
     if any((one.layer, one.kernel, one.digest, one.parameters) == same for one in looks):
         return True
     if look.layer == settings.GENERATOR:
         return False
-    code = [one for one in looks if one.layer == settings.GENERATOR]
-    known = [one for one in held if one.summary.layer == settings.GENERATOR] if code else held
-    if stored is not None and known:
-        return any(one.source == stored.source for one in known)
-    if code and None not in (code[0].parameters, look.parameters):
-        return (kernel, code[0].parameters) == (look.kernel, look.parameters)
+    code = [one for one in held if one.summary.layer == settings.GENERATOR]
+    if stored is not None and code:
+        return any(one.source == stored.source for one in code)
+    if None not in (looks[0].parameters, look.parameters):
+        return (kernel, looks[0].parameters) == (look.kernel, look.parameters)
     return kernel == look.kernel and not (held and look.layer in {one.layer for one in looks})
 
 
 def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
+    named = zip(found, labels(found), strict=True)
     cells = [
-        (
-            label,
-            *(outcome(row.of(layer)) for layer in settings.LAYERS),
-            f"{row.seconds:.3f}",
-            f"{row.saved:.3f}",
-        )
-        for row, label in zip(found, labels(found), strict=True)
+        (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), f"{row.seconds:.3f}", f"{row.saved:.3f}")
+        for row, label in named
     ]
     return tables.lines(HEAD, cells, WIDTH)
 
@@ -405,40 +330,30 @@ def labels(found: Sequence[KernelRow]) -> list[str]:
 
 def _by_dtype(dtypes: Mapping[str, str]) -> str:
     """Write "u, v: float32, n: int64"."""
-    names: dict[str, list[str]] = {}
-    for name, text in dtypes.items():
-        names.setdefault(text, []).append(name)
-    return ", ".join(f"{', '.join(listed)}: {text}" for text, listed in names.items())
+    return ", ".join(
+        f"{', '.join(n for n in dtypes if dtypes[n] == kind)}: {kind}" for kind in dict.fromkeys(dtypes.values())
+    )
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:
     """Write how look-ups ended: "hit", "miss, hit x2"; "-" for no look-up."""
-    counted: dict[str, int] = {}
+    counted = Counter[str]()
     for look in looks:
-        counted[look.outcome] = counted.get(look.outcome, 0) + look.times
+        counted[look.outcome] += look.times
     return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items()) or "-"
 
 
 def described(row: KernelRow) -> dict[str, Any]:
     """Write a row as JSON."""
-    return {
-        "kernel": row.kernel,
-        "parameters": dict(row.parameters),
-        "dtypes": dict(row.dtypes),
-        "seconds": row.seconds,
-        "saved": row.saved,
-        "lookups": [_described(look) for look in row.looks],
-    }
-
-
-def _described(look: LookSummary) -> dict[str, Any]:
-    return {
-        "layer": look.layer,
-        "outcome": look.outcome,
-        "reason": look.reason,
-        "times": look.times,
-        "time": look.moment or None,
-        "seconds": look.seconds,
-        "saved": look.saved,
-        "key": look.digest or None,
-    }
+    lookups = [
+        {
+            **{name: getattr(look, name) for name in ("layer", "outcome", "reason", "times")},
+            "time": look.moment or None,
+            "seconds": look.seconds,
+            "saved": look.saved,
+            "key": look.digest or None,
+        }
+        for look in row.looks
+    ]
+    known = {"kernel": row.kernel, "parameters": dict(row.parameters), "dtypes": dict(row.dtypes)}
+    return {**known, "seconds": row.seconds, "saved": row.saved, "lookups": lookups}

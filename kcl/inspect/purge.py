@@ -1,34 +1,77 @@
-"""Purging: choose the files and rows for a request, and remove them, for `kcl purge` and `kcl.purge`.
+"""Removal: what `kcl purge`, `kcl gc` and the bound on space remove, and how.
 
-`kcl gc` asks for the stores of an earlier kcl.
+An item is a file or a directory in a recognised cache directory, or rows of a database. No link is followed. Entries
+that were chosen one by one leave a line in the file of removed entries, from which a later miss is explained.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import json
+import os
 import re
+import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from kcl import caches, drivers
 from kcl.base import process, settings
+from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
-from kcl.cache import places
+from kcl.cache import layers, places
+from kcl.cache.stores.directory import publish
+from kcl.cache.stores.sqlite import Database
+from kcl.caches import contents
 from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
-from kcl.inspect import purge_items
-from kcl.inspect.purge_items import Refusal, RemovalItem, RemovalRows
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
+from kcl.inspect.inventory import ListedEntry
 
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
-_WEEK = 7 * 86400.0
+KEPT = "kept"  # the files that kcl keeps beside its entries
+_LINK = "it is a symbolic link, and none is followed"
+_AT_ONCE = 100  # rows or pages of a database
+_INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
+_HOUR, _WEEK = 3600.0, 7 * 86400.0
 _VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
 _CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
+_REMEMBERED = 10_000  # removed entries
+
+
+class RemovalItem(NamedTuple):
+    """A file or a directory to remove, or rows of a database: the number of files, and the bytes.
+
+    `addresses` are those of the entries in it that were chosen one by one; of a database only these rows are removed.
+    """
+
+    cache: str
+    path: str
+    files: int
+    size: int
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def is_database(self) -> bool:
+        """True if rows are removed, and not the file."""
+        return bool(self.addresses) and self.path.endswith(places.DATABASE)
+
+
+class Refusal(NamedTuple):
+    """A place that is left alone, and why."""
+
+    cache: str
+    place: str
+    reason: str
 
 
 class Removal(NamedTuple):
     """What `kcl.purge` removed, or would remove.
 
-    `items` are files and directories, `rows` rows of the generator layer's database. `refusals` names the places that
+    `items` are files and directories, and rows of the generator layer's database. `refusals` names the places that
     were left alone, each with the reason. `remarks` says what may come back, and why.
 
     >>> event, outputs = doubled()(queue, x=x)
@@ -38,7 +81,6 @@ class Removal(NamedTuple):
     """
 
     items: list[RemovalItem]
-    rows: RemovalRows
     refusals: list[Refusal]
     remarks: list[str]
 
@@ -48,14 +90,19 @@ class Removal(NamedTuple):
         return sum(item.files for item in self.items)
 
     @property
+    def rows(self) -> int:
+        """The number of rows of the generator layer's database."""
+        return sum(len(item.addresses) for item in self.items if item.is_database)
+
+    @property
     def bytes(self) -> int:
         """The bytes of files and rows."""
-        return sum(item.size for item in self.items) + self.rows.size
+        return sum(item.size for item in self.items)
 
     def __repr__(self) -> str:
         found = [
             counted(self.files, "file", "files"),
-            counted(len(self.rows.addresses), "row", "rows"),
+            counted(self.rows, "row", "rows"),
             counted(self.bytes, "byte", "bytes"),
             *([counted(len(self.refusals), "place left alone", "places left alone")] if self.refusals else []),
         ]
@@ -85,78 +132,180 @@ def purge(
     Thread-safe.
     """
     age = settings.age(older) if isinstance(older, str) else older
-    found = planned(layers, everything, age, kernel)
-    if dry_run:
-        return found
-    found = carry_out(found, lambda: planned(layers, everything, age, kernel))
-    process.changed()  # the contents of memory are gone too
+    own, remarks = {*settings.LAYERS, KEPT}, []
+    if not (dry_run or own.isdisjoint(_names(layers, everything, kernel)) or drivers.quiet(places.own())):
+        remarks.append("kcl's helper process still works: what it makes may reappear")
+    found = planned(layers, everything, age, kernel)._replace(remarks=remarks)
+    if not dry_run:
+        remove(found, "kcl purge")
+        with suppress(OSError):  # it may hold something else, or be a link
+            os.rmdir(places.own())
+        process.changed()  # the contents of memory are gone too
     return found
 
 
-def planned(layers: tuple[str, ...], everything: bool, older: float | None, kernel: str | None) -> Removal:
-    """Return the items and rows that a request would remove, and remove none; parameters and errors as for `purge`."""
-    names = _names(layers, everything, kernel)
+def planned(names: tuple[str, ...], everything: bool, older: float | None, kernel: str | None) -> Removal:
+    """Return what a request would remove, and remove none; parameters and errors as for `purge`."""
+    wanted = _names(names, everything, kernel)
     before = None if older is None else time.time() - older
-    own = [name for name in names if name in settings.LAYERS]
-    found = Removal([], RemovalRows((), 0), [], [])
+    own = [name for name in wanted if name in settings.LAYERS]
+    found = Removal([], [], [])
     if own and (kernel is not None or before is not None):
-        items, rows = purge_items.entries(own, kernel, before, found.refusals)
-        found = found._replace(items=items, rows=rows)
-        names = [name for name in names if name not in own]
-    for name in names:
-        found.items.extend(purge_items.items(name, found.refusals, before))
+        found.items.extend(_entries(own, kernel, before, found.refusals))
+        wanted = [name for name in wanted if name not in own]
+    for name in wanted:
+        found.items.extend(items(name, found.refusals, before))
     return found
 
 
-def carry_out(found: Removal, plan: Callable[[], Removal]) -> Removal:
-    """End kcl's work in the background, then remove the planned items; returns the removed ones.
-
-    `plan` is called again when the work has ended, since a helper may have stored more until then. An item that could
-    not be removed becomes a refusal.
-    """
-    if found.rows.addresses or any(item.cache in purge_items.own() for item in found.items):
-        if not purge_items.quiet(places.own()):
-            found.remarks.append("kcl's helper process still works: what it makes may reappear")
-        found = plan()._replace(remarks=found.remarks)
-    take_away(found)
-    purge_items.sweep()
-    return found
-
-
-def take_away(found: Removal) -> None:
-    """Remove items and rows; add those that could not be removed to the refusals."""
+def remove(found: Removal, reason: str) -> None:
+    """Remove items, and note the entries among them; add what could not be removed to the refusals."""
+    gone = []
     for item in found.items:
         try:
-            purge_items.remove(item)
-        except OSError as error:
-            found.refusals.append(Refusal(item.cache, item.path, str(error)))
-    if found.rows.addresses:
-        try:
-            purge_items.remove_rows(found.rows)
+            _remove_rows(item) if item.is_database else remove_path(item.path)
+            gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
-            found.refusals.append(Refusal(settings.GENERATOR, "rows", str(error)))
+            found.refusals.append(Refusal(item.cache, item.path, str(error)))
+    _note([address[-64:] for item in gone for address in item.addresses], reason)
 
 
-def leftovers(refusals: list[Refusal], now: float | None = None) -> Iterator[RemovalItem]:
-    """Yield the stores of both layers that an earlier kcl wrote and that no process has changed for a week.
+def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
+    """Yield the removable items of a cache, with `before` only the older ones; add refused places to `refusals`.
+
+    The age of a directory is that of its newest file.
+    """
+    shared, pattern = places.KEPT if name == KEPT else layers.TABLE[name].own if name in layers.TABLE else ("", "")
+    folder = option.folder(shared) if shared else caches.directory(name)
+    fault, names = _LINK if os.path.islink(folder) else "", []
+    try:
+        names = sorted(os.listdir(folder)) if shared else list(map(os.path.basename, contents.files(name)))
+    except OSError as error:
+        fault = error.strerror or str(error)
+    if names and not shared and contents.is_too_wide(folder):
+        fault = f"it does not look like {ROWS[name].title}"
+    if fault and os.path.lexists(folder):
+        refusals.append(Refusal(name, folder, fault))
+    for path in [] if fault else [os.path.join(folder, each) for each in names if re.fullmatch(pattern or ".*", each)]:
+        if os.path.islink(path):
+            refusals.append(Refusal(name, path, _LINK))
+            continue
+        held = contents.of([path], ".*")
+        if before is None or 0.0 < held.newest < before:
+            yield RemovalItem(name, path, held.entries, held.bytes)
+
+
+def of_entries(listed: Iterable[ListedEntry]) -> list[RemovalItem]:
+    """Return the items to remove for entries: files for entries that are files, rows for the others."""
+    held: dict[tuple[str, str], list[ListedEntry]] = {}
+    for one in listed:
+        held.setdefault((one.layer, one.file), []).append(one)
+    return [
+        RemovalItem(layer, file, file.endswith(places.DATABASE) < 1, sum(one.size for one in some), addresses)
+        for (layer, file), some in held.items()
+        for addresses in [tuple(one.address for one in some)]
+    ]
+
+
+def with_rows(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> list[ListedEntry]:
+    """Return entries that go, with the rows that lead to no other code, and those that have led nowhere for an hour."""
+    going, now = set(map(id, gone)), time.time()
+    code = [one for one in listed if gone and one.kind == inventory.CODE]
+    living = {digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)}
+    dead = {digest for one in code if id(one) in going for digest in inventory.led_by(one.key)} - living
+    rows = [one for one in listed if gone and one.kind in inventory.LEADING and one.leads_to not in living]
+    return [*gone, *(one for one in rows if one.leads_to in dead or now - one.modified > _HOUR)]
+
+
+def leftovers(older: float = _WEEK) -> list[RemovalItem]:
+    """Return the stores of both layers that an earlier kcl wrote and that no process has changed for a week.
 
     This kcl reads no store of an earlier one. The stores of a later kcl stay.
     """
-    old = (time.time() if now is None else now) - _WEEK
-    for layer in settings.LAYERS:
-        for item in purge_items.items(layer, refusals, before=old):
-            if any(int(number) < int(_CURRENT[of]) for of, number in _VERSION.findall(item.name)):
-                yield item
+    found = [item for layer in settings.LAYERS for item in items(layer, [], time.time() - older)]
+    versions = {item: _VERSION.findall(os.path.basename(item.path)) for item in found}
+    return [item for item in found if any(int(number) < int(_CURRENT[of]) for of, number in versions[item])]
 
 
-def _names(layers: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
+def removed() -> list[tuple[str, str, float]]:
+    """Return the last removed entries, the latest last: digest, reason, and the time in seconds since the epoch."""
+    with suppress(OSError, ValueError):
+        with open(places.own(places.REMOVED), encoding="utf-8") as stream:
+            return [(digest, reason, moment) for digest, reason, moment in map(json.loads, stream)]
+    return []
+
+
+def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
     known = (OWN, *settings.LAYERS, *ROWS)
-    for name in layers:
+    for name in names:
         if name not in known:
             raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
     if kernel is not None:
-        if everything or not set(layers) <= set(settings.LAYERS):
+        if everything or not set(names) <= set(settings.LAYERS):
             raise ValueError("a kernel is known to the layers generator and binary only: other caches know no kernel")
-        return list(layers or settings.LAYERS)
-    wanted = [*(purge_items.everything() if everything else ()), *(layers or (() if everything else (OWN,)))]
-    return list(dict.fromkeys(own for name in wanted for own in (purge_items.own() if name == OWN else (name,))))
+        return list(names or settings.LAYERS)
+    below = [name for name, row in ROWS.items() if not row.neighbour] if everything else []
+    wanted = [*([OWN] if everything or not names else []), *below, *names]
+    return list(dict.fromkeys(own for name in wanted for own in ((*settings.LAYERS, KEPT) if name == OWN else (name,))))
+
+
+def _entries(names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]) -> list[RemovalItem]:
+    """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
+
+    Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
+    """
+    faults: list[inventory.Fault] = []
+    listed, uses = list(inventory.entries(*names, all_rows=True, faults=faults)), journal.uses()
+    refusals += [Refusal(*fault) for fault in faults]
+    gone = [
+        one
+        for one in listed
+        if one.kind not in inventory.LEADING
+        and (before is None or max(one.modified, journal.use(uses, one.digest).last) < before)
+        and (kernel is None or fnmatch.fnmatchcase(one.kernel, kernel))
+    ]
+    return of_entries(with_rows(gone, listed))
+
+
+def remove_path(path: str) -> None:
+    """Remove a file, or a directory with its contents, in which others may write meanwhile; raises OSError."""
+    for attempt in range(3):
+        try:
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+            return
+        except FileNotFoundError:
+            if not os.path.lexists(path):
+                return
+        except OSError:
+            if attempt == 2:
+                raise
+
+
+def _remove_rows(item: RemovalItem) -> None:
+    """Remove rows of a database; raises `sqlite3.Error`, `OSError`.
+
+    A file gives its space back in small steps, so that other processes wait only briefly for it.
+    """
+    if special := trust.special_file(item.path):
+        raise OSError(special)
+    database = Database(item.path, "rw")
+    database.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+    for start in range(0, len(item.addresses), _AT_ONCE):  # one statement each: no process waits long
+        some = item.addresses[start : start + _AT_ONCE]
+        database.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", *some)
+    with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
+        if database.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:  # a file of an earlier kcl
+            database.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+            database.ask("VACUUM")
+        while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
+            database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
+
+
+def _note(digests: list[str], reason: str) -> None:
+    """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
+    if digests:
+        now = round(time.time(), 3)
+        lines = [json.dumps(one) for one in [*removed(), *((digest, reason, now) for digest in digests)]]
+        with suppress(OSError, CacheFault):
+            trust.make_trusted(places.own())
+            publish(places.own(places.REMOVED), "".join(f"{line}\n" for line in lines[-_REMEMBERED:]).encode())

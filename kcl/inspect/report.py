@@ -73,17 +73,8 @@ _journal = process.own(Journal)
 _explanation = process.own(ExitExplanation)
 
 
-def at_exit() -> None:
-    """Keep a journal, and print the output that `KCL_REPORT` asks for on stderr at exit.
-
-    The variable is read at the first call.
-    """
-    events.on_first(_keep_journal)
-    _print_table()
-    spans.begin()
-
-
-def _print_table() -> None:
+def print_table() -> None:
+    """Print the tables that `KCL_REPORT` asks for on stderr at exit. The variable is read at the first call."""
     asked = _asked()
     if asked.file or "kernels" in asked.report:
         events.keep()
@@ -91,13 +82,13 @@ def _print_table() -> None:
         _table()
 
 
-def _keep_journal() -> None:
+def keep_journal() -> None:
     """Register the writers, so that the collected statistics are written when this process ends.
 
     States with `at_exit` end in the opposite order. The misses are explained before the journal is written, which takes
     them away. The table is printed last.
     """
-    _print_table()  # in a forked child, too
+    print_table()  # in a forked child, too
     journal = _journal()
     if "explain" in _asked().report:
         _explanation()
@@ -155,9 +146,9 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     [('binary', 'doubled')]
     """
     _write_journal()
-    from kcl.drivers.pocl import completion
+    from kcl import drivers
 
-    return completion.flush(seconds, progress)
+    return drivers.flush(seconds, progress)
 
 
 def _write_journal() -> None:
@@ -166,9 +157,6 @@ def _write_journal() -> None:
         from kcl.inspect.history import journal
 
         journal.fold()
-    orders = sys.modules.get("kcl.drivers.pocl.program_order")
-    if orders is not None:  # otherwise nothing is left to write
-        orders.write()
     if _is_on() and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
         from kcl.inspect import space
 

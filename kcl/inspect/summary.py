@@ -118,17 +118,4 @@ def _remarks() -> list[str]:
     if not pocl.on and "pocl" not in [found.cache for found in late]:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
     remarks += [found.words for found in late]
-    if _no_platform():
-        remarks.append("no OpenCL platform was found: pip install pocl-binary-distribution (Linux x86-64)")
     return remarks
-
-
-def _no_platform() -> bool:
-    """Tell whether pyopencl was asked for platforms in vain; never ask for the first time."""
-    opencl = sys.modules.get("pyopencl")
-    if opencl is None or layers.opened():
-        return False
-    try:
-        return not opencl.get_platforms()
-    except Exception:
-        return True

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from kcl.base import settings
 from kcl.cache import layers, places
-from kcl.cache.stores.database import Database
+from kcl.cache.stores.sqlite import Database
 from kcl.caches import contents
 from kcl.caches.contents import Contents
 from kcl.errors import CacheFault

@@ -4,7 +4,7 @@
     kcl.uninstall()     as before
 
 A row of the table names a package and the module that knows the replacements of its functions. A package is changed in
-place: at once where the program has imported it, else on its import. kcl imports no package for this.
+place: at once if the program has imported it, else on its import. kcl imports no package for this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PackageRow(NamedTuple):
     """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
 
     The module has `NEEDED`, the dotted names that must exist, and `replacements(package)`, which returns triples
-    (holder, name, value). An `early` module's `installed(row)` and `uninstalled()` are called even where the package
+    (holder, name, value). An `early` module's `installed(row)` and `uninstalled()` are called even if the package
     is not imported.
     """
 
@@ -31,7 +31,7 @@ class PackageRow(NamedTuple):
     early: bool = False
 
     def knows(self, version: str) -> bool:
-        """Tell whether kcl knows a version."""
+        """Return True if kcl knows a version."""
         numbers = tuple([int(number) for number in re.findall(r"\d+", version)])
         return self.versions[0] <= numbers < self.versions[1]
 
@@ -74,9 +74,8 @@ def install() -> None:
         state.depth += 1
         if state.depth > 1:
             return
-        from kcl.base import attended, spans
+        from kcl.base import attended
 
-        spans.begin()
         state.done.clear()
         rows = {row.package: row for row in TABLE}
         state.finder = attended.Finder(
@@ -119,7 +118,7 @@ def uninstall() -> None:
 
 
 def is_installed() -> bool:
-    """Tell whether the integrations are installed."""
+    """Return True if the integrations are installed."""
     return _state().depth > 0
 
 

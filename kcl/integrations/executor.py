@@ -7,14 +7,14 @@ import warnings
 from typing import Any
 
 from kcl import caches
+from kcl.base import events
 from kcl.errors import UnknownInput
 from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.handle import kernel_of, serves
-from kcl.inspect import report
 from kcl.record import beside, conditions, recorder, unmade
 from kcl.record.record import Record
 
-report.at_exit()  # a program without recipes keeps a journal, too
+events.listen()  # a program without recipes keeps a journal, too
 
 _DIRECT = (
     "TranslationUnit.__call__ is uncached as of 2025, meaning it will incur possibly substantial compilation cost with "
@@ -36,7 +36,7 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 
 
 def warn_of_direct_call(stacklevel: int) -> None:
-    """Warn as loopy does where a unit is called; `stacklevel` counts frames from here to the caller."""
+    """Warn as loopy does if a unit is called; `stacklevel` counts frames from here to the caller."""
     category = getattr(sys.modules.get("loopy.diagnostic"), "DirectCallUncachedWarning", None)
     warnings.warn(_DIRECT, category or conditions.DirectCallUncachedWarning, stacklevel=stacklevel)
 
@@ -58,9 +58,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
     found = record.kernels.get(chosen)
-    if found is None:  # the first of several threads wins; none locks the record, since loopy's lock comes before it
-        found = record.kernels.setdefault(chosen, _kernel(unit, context, entrypoint))
-    if not serves(found, context):
+    if found is None or not serves(found, context):  # no thread locks the record, since loopy's lock comes before it
         found = record.kernels[chosen] = _kernel(unit, context, entrypoint)
     return found
 

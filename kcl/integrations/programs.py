@@ -16,6 +16,7 @@ from typing import Any
 import pyopencl as cl
 
 from kcl import caches, drivers
+from kcl.base import events
 from kcl.build.program_key import first_kernel
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
@@ -24,7 +25,6 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.code import ProgramText
 from kcl.errors import CacheFault, CacheMiss, SettingError
-from kcl.inspect import report
 
 NEEDED = (
     "Program.build",
@@ -57,7 +57,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
 
     pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
     """
-    report.at_exit()
+    events.listen()
     said = caches.provide_pocl()
     if said:
         warn_once(said, said)
@@ -119,7 +119,7 @@ def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_new(program: Any, devices: Any) -> bool:
-    """Tell whether a program was made of a source, is unchanged since, and is to be built for all its devices."""
+    """Return True if a program was made of a source, is unchanged since, and is to be built for all its devices."""
     names = vars(program)
     if names.get("_prg", program) is not None or "_source" not in names or layers.binary().off(_OPENCL):
         return False
@@ -136,7 +136,7 @@ def _source(program: Any) -> Any:
 
 
 def _text(program: Any, options: Any) -> ProgramText | None:
-    """Return the text of a program and its options, None where pyopencl has to judge their form."""
+    """Return the text of a program and its options, None if pyopencl has to judge their form."""
     try:
         source = _source(program)
         source.encode("utf-8")
@@ -150,7 +150,7 @@ def _text(program: Any, options: Any) -> ProgramText | None:
 
 
 def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
-    """Build a program of the user through the binary layer; return what it got, None where that did not work.
+    """Build a program of the user through the binary layer; return what it got, None if that did not work.
 
     Raises pyopencl's own error where the source does not compile, and the errors of `KCL_STRICT`.
     """

@@ -41,8 +41,8 @@ class PrivateCache:
 def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateCache]:
     """Give the test a private, empty cache directory, for its child processes too, and count its look-ups."""
     import kcl
+    from kcl import drivers
     from kcl.cache import places
-    from kcl.inspect import purge_items
 
     found = PrivateCache(tmp_path / "kcl-cache")
     monkeypatch.setenv("KCL_CACHE_DIR", str(found.path))
@@ -53,7 +53,7 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
         finally:
             remove()
             folder = places.own()
-    purge_items.quiet(folder)
+    drivers.quiet(folder)
 
 
 def pytest_addoption(parser: Any) -> None:

@@ -89,7 +89,7 @@ def _with(wanted: RunRequest, kind: str, rest: list[str]) -> RunRequest | None:
 
 
 def main(arguments: list[str]) -> bool:
-    """Run the program that a command line names, to its own end; False where the command line needs an answer."""
+    """Run the program that a command line names, to its own end; False if the command line needs an answer."""
     wanted = parsed(arguments)
     if wanted is None:
         return False
@@ -103,11 +103,10 @@ def main(arguments: list[str]) -> bool:
 
     children.inherit()
     integrations.install()
-    asked = settings.read()
-    if asked.report or asked.report_file:
-        from kcl.inspect import report
+    if settings.variable("KCL_REPORT"):
+        from kcl.base import events
 
-        report.at_exit()  # a program that asks for no kernel gets a report, too
+        events.listen()  # a program that asks for no kernel gets a report, too
     _as_main(wanted.program)
     return True
 
@@ -192,7 +191,7 @@ def _is_importable(path: str) -> bool:
 
 
 def _code(path: str) -> Any:
-    """Return the code of a script, compiled already or not; ends as Python does where it cannot be read."""
+    """Return the code of a script, compiled already or not; ends as Python does if it cannot be read."""
     import io
     import pkgutil
 

@@ -5,7 +5,7 @@ records their calls at its functions. Libraries have loopy itself, and their uni
 its content as it is launched, through `unit(queue, ...)` or an executor of loopy's own.
 
 With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
-are launched in the same way, also where the integrations are not installed: the binary layer goes on.
+are launched in the same way, also if the integrations are not installed: the binary layer goes on.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def _is_known_version(row: Any) -> bool:
 
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     """Return the replacements of loopy's functions: (holder, name, value)."""
-    from kcl.inspect import report
+    from kcl.base import events
     from kcl.record import recorder
 
-    report.at_exit()
+    events.listen()
     imports.watch()
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
     direct = _direct(package.TranslationUnit.__call__)
@@ -88,10 +88,10 @@ def _watch_launches() -> None:
     """Put kcl's launch in the place of the executor's, once; units that were not taken stay loopy's."""
     unit = sys.modules["loopy"].TranslationUnit
     if not hasattr(unit.with_entrypoints, _OURS):
-        from kcl.inspect import report
+        from kcl.base import events
         from kcl.record import recorder
 
-        report.at_exit()  # a program without recipes gets a report of its layers, too
+        events.listen()  # a program without recipes gets a report of its layers, too
         unit.with_entrypoints = _taken_along(unit.with_entrypoints)
         recorder.place("TranslationUnit.with_entrypoints", unit.with_entrypoints)
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor

@@ -80,7 +80,7 @@ def with_version(keywords: dict[str, Any], names: Mapping[str, Any]) -> dict[str
 
 
 def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Call loopy's own function with loopy's own objects."""
+    """Call loopy's own function with loopy's own objects; a call that makes a unit does without loopy's disk caches."""
 
     def own(value: Any) -> Any:
         if type(value) is texts.IteratorItems:
@@ -91,7 +91,11 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
 
     arguments, keywords = _each(own, arguments, keywords)
     recorder.loopy(name)
-    return recorder.own(name)(*arguments, **keywords)
+    function = recorder.own(name)
+    if name not in table.DEFERRED or not recorder.is_on():
+        return function(*arguments, **keywords)
+    with recorder.alone():
+        return function(*arguments, **keywords)
 
 
 def _constructed(kind: Any, *arguments: Any, **keywords: Any) -> Any:

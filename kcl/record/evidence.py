@@ -15,7 +15,7 @@ class Evidence(NamedTuple):
     Made of the record of a recipe; ends in the row, or in the journal. The texts may name other places.
 
     `origins` has module and line of the code in the key. `record` has the recipe's questions to its front end, as JSON
-    holds them (see `kcl.inspect.explain.record`); None if the recipe is not recorded.
+    holds them (see `kcl.inspect.explain.listing`); None if the recipe is not recorded.
     """
 
     texts: Mapping[str, str]

@@ -45,12 +45,14 @@ def watched(value: Any) -> list[Any]:
 class ReferenceCount:
     """The objects in arguments to which more references lead after a block, by their ids.
 
+    What `made` holds does not count: results of kcl's own records, which no program has.
     Nothing that only waits for Python's collector goes in the block: that could hide a reference.
     """
 
-    def __init__(self, arguments: Any) -> None:
+    def __init__(self, arguments: Any, made: Any = ()) -> None:
         self.grown: set[int] = set()
-        self._things = watched(arguments)
+        others = {*map(id, watched(made))}
+        self._things = [one for one in watched(arguments) if id(one) not in others]
 
     def __enter__(self) -> None:
         self._collects = gc.isenabled()
@@ -101,13 +103,19 @@ class CallContent:
             if type(own) is defaultdict:
                 own.default_factory, *items = items
             own.update(zip(items[::2], items[1::2], strict=True))
-        else:
+        elif type(own) is sys.modules["numpy"].ndarray:
             for place, item in zip(sys.modules["numpy"].ndindex(own.shape), items, strict=True):
                 own[place] = item
+        else:
+            for name in set(self._saved[::2]).difference(items[::2]):
+                object.__delattr__(own, name)
+            for name, item in zip(items[::2], items[1::2], strict=True):
+                object.__setattr__(own, name, item)
 
 
 def _is_of_numbers(own: Any) -> bool:
-    return not getattr(getattr(own, "dtype", None), "hasobject", True)
+    is_array = type(own) is getattr(sys.modules.get("numpy"), "ndarray", None)
+    return is_array and not own.dtype.hasobject
 
 
 def hold(given: Any) -> list[CallContent]:

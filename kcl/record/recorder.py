@@ -147,7 +147,7 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
     from kcl.record import warned
 
     try:
-        with _alone():
+        with alone():
             found = proofs.known(record.digest)
             if found is None:
                 record.made(_carry_out)
@@ -163,18 +163,17 @@ def make(record: Record) -> Any:
     """Return the result of a record, carried out if it was not; raise the errors of loopy."""
     if record.is_made:
         return record.real()
-    with _alone():
+    with alone():
         return record.made(_carry_out)
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     """Let one thread at a time call loopy, without loopy's own caches; this lock comes before those of records."""
     from kcl import caches
-    from kcl.cache.patience import Turn
 
     loopy()
-    with Turn("loopy"), caches.loopy_disk_caches_off():
+    with caches.loopy_disk_caches_off():
         yield
 
 

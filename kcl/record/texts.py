@@ -37,6 +37,20 @@ PLAIN: set[type] = {str, *SIMPLE}
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
 
 
+# Modules of loopy with classes of arguments, instructions and their parts: objects with attributes that may change.
+_OPEN = frozenset(
+    [
+        "loopy.kernel.array",
+        "loopy.kernel.data",
+        "loopy.kernel.instruction",
+        "loopy.target.c",
+        "loopy.target.opencl",
+        "loopy.target.pyopencl",
+        "loopy.types",
+    ]
+)
+
+
 class StandIn:
     """An object that stands for an object of loopy: it has a text, and `real` gives loopy's object."""
 
@@ -240,6 +254,26 @@ def _array(like: Any, items: list[Any]) -> Any:
     return copied
 
 
+def _attributes(value: Any) -> list[Any]:
+    """List names and values of an object of loopy, without what it remembers of results."""
+    from kcl.record.callables.classes import attributes
+
+    return [*chain.from_iterable(attributes(value, theirs=True))]
+
+
+def _object(like: Any, items: list[Any]) -> Any:
+    """Copy an object of loopy, with other values of its attributes; what it remembers stays."""
+    copied = object.__new__(type(like))
+    for name, item in chain(getattr(like, "__dict__", {}).items(), _pairs(items)):
+        object.__setattr__(copied, name, item)
+    return copied
+
+
+_OBJECT = ContainerKind(
+    _attributes,
+    _object,
+    lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(like, texts),
+)
 _ARRAY = ContainerKind(
     lambda value: value.ravel().tolist() if value.dtype.hasobject else [],
     _array,
@@ -258,7 +292,13 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
         return _PROXY if type(gc.get_referents(value)[0]) is dict else None
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
         return _ARRAY if value.dtype.names is None or not value.dtype.hasobject else None
-    return None
+    is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
+    return _OBJECT if is_known and _is_open(value, kind) else None
+
+
+def _is_open(value: Any, kind: type) -> bool:
+    """Return True if a value is no member of an enumeration, and loopy's module holds its class."""
+    return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind and not hasattr(value, "_value_")
 
 
 _WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}

@@ -98,7 +98,7 @@ def _came(strict: bool) -> bool:
 def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
     """Return the outcome of a pull now, None if there is none to wait for."""
     digest, started = driver.digest(name), time.monotonic()
-    seconds = child.SECONDS["pull"] + 5.0 if strict else driver.seconds("remote_timeout", 2.0)
+    seconds = child.SECONDS["pull"] + 5.0 if strict else settings.read().remote_timeout
     if not strict and notes.recent(digest, address) is not None:
         return None
     lock = os.open(notes.path(f"{digest}.lock"), trust.LOCK, 0o600)
@@ -140,12 +140,12 @@ def _lock(descriptor: int, end: float) -> tuple[bool, bool]:
 
 def _leave() -> None:
     """Leave what this run used for the next push, and start that: after the end of this process, or now."""
-    address, wish = settings.read().remote, settings.from_file().get("remote_write", "").lower()
+    chosen = settings.read()
     used = {name: list(layer.used) for name, layer in layers.opened().items()}
-    if not address or not any(used.values()):
+    if not chosen.remote or not any(used.values()):
         return
     name = driver.name()
     notes.leave(driver.digest(name), name, used)
-    if wish in ("1", "true", "exit") and not settings.batch():
-        ended = child.start({"work": "push", "driver": name, "address": address})
-        child.wait(ended, _EXIT_SECONDS if wish == "exit" else 0.0)
+    if chosen.remote_write and not settings.batch():
+        ended = child.start({"work": "push", "driver": name, "address": chosen.remote})
+        child.wait(ended, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0)

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
 
 import kcl
 from kcl.base import settings
@@ -25,7 +24,7 @@ _DISTRIBUTIONS = ("islpy", "loopy", "numpy", "pymbolic", "pyopencl", "pytools")
 
 def name() -> str:
     """Return the name of the driver that runs: `remote_name`, its folder and file, or its package (`-m`)."""
-    chosen = settings.from_file().get("remote_name", "")
+    chosen = settings.read().remote_name
     package = str(getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", ""))
     if chosen or package:
         return chosen or package.removesuffix(".__main__")
@@ -68,19 +67,10 @@ def believed(address: str) -> list[PublicKey | None]:
 
 def is_unsigned(address: str) -> bool:
     """Return True if the settings files list this very address as one whose packs need no signature."""
-    return address in [one.strip() for one in settings.from_file().get("remote_unsigned", "").split(",")]
+    return address in settings.read().remote_unsigned
 
 
 def terms(address: str) -> str:
     """Return a digest of what decides which packs are believed: a note on a pull under other terms says nothing."""
-    listed = [settings.from_file().get(one, "") for one in ("trusted_keys", "remote_unsigned")]
-    return hashlib.sha256(json.dumps([address, *listed]).encode()).hexdigest()[:16]
-
-
-def seconds(setting: str, default: float, parse: Callable[[str], float] = settings.age) -> float:
-    """Return a time from the settings files; raises RemoteFault for a text that is none."""
-    text = settings.from_file().get(setting, "")
-    try:
-        return parse(text) if text else default
-    except ValueError as error:
-        raise RemoteFault(f"{setting} in the settings file: {error}") from None
+    listed = [address, is_unsigned(address), *(key.line for key in trusted())]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16]

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.directory import publish
@@ -65,7 +66,7 @@ def recent(digest: str, address: str) -> Outcome | None:
     noted = read(digest)
     if noted is None or noted[0].terms != driver.terms(address):
         return None
-    return noted[0] if noted[1] < noted[0].lasts(driver.seconds("remote_fresh", 3600.0)) else None
+    return noted[0] if noted[1] < noted[0].lasts(settings.read().remote_fresh) else None
 
 
 def path(name: str) -> str:

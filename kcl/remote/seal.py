@@ -22,10 +22,12 @@ from typing import Any, NamedTuple
 
 from kcl.base import settings
 from kcl.base.settings import trust
+from kcl.cache.stores.directory import publish
 from kcl.errors import DamagedEntry
 from kcl.remote.stores import RemoteFault, client
 
 UNSIGNED = "unsigned"
+TRUSTED = "trusted"  # a folder beside the settings file: the keys that `kcl key trust` wrote
 _MAGIC = b"kclpack1"
 _START = struct.Struct("<8s64s")
 _SIZE = struct.Struct("<I")
@@ -69,36 +71,43 @@ def key_of(line: str) -> PublicKey:
 
 
 def trusted() -> list[PublicKey]:
-    """Return the trusted keys of the settings files, in their order; raises RemoteFault for a line that is no key."""
-    lines = settings.from_file().get("trusted_keys", "").split(",")
-    return [key_of(line) for line in lines if line.strip()]
+    """Return the trusted keys: those of the settings files, then those of `kcl key trust` by name.
+
+    Raises RemoteFault for a line that is no key, OSError, and UnusableDirectory if others can write the keys.
+    """
+    folder = os.path.dirname(path_of("x", TRUSTED))
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return [key_of(line) for line in (*settings.read().trusted_keys, *(_text(path_of(one, TRUSTED)) for one in names))]
 
 
-def path_of(name: str) -> str:
-    """Return the file of a secret half; raises RemoteFault for a name that cannot be one."""
+def trust_key(key: PublicKey) -> None:
+    """Trust a key from now on; raises OSError, and RemoteFault if another key has its name."""
+    if any(one.name == key.name and one != key for one in trusted()):
+        raise RemoteFault(f"another key is trusted as {key.name}: kcl key forget {key.name}")
+    _write(path_of(key.name, TRUSTED), key.line.encode())
+
+
+def path_of(name: str, folder: str = "keys") -> str:
+    """Return the file of a secret half, or of a trusted key; raises RemoteFault for a name that cannot be one."""
     if not _NAME.fullmatch(name):
         raise RemoteFault(f"{name[:80]!r} cannot name a key: use letters, digits and . _ @ -")
-    return os.path.join(_folder(), name)
+    return os.path.join(os.path.dirname(settings.settings_file()), folder, name)
 
 
 def new(name: str) -> PublicKey:
     """Make a key and keep its secret half; raises RemoteFault if there is one of that name."""
     private = _ed25519().Ed25519PrivateKey.generate()
     path = path_of(name)
-    trust.make_directory(os.path.dirname(path))
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN, 0o600)
-    except FileExistsError:
-        raise RemoteFault(f"there is a key {name} in {path}: choose another name") from None
-    with open(descriptor, "wb") as stream:
-        stream.write(base64.b64encode(private.private_bytes_raw()) + b"\n")
+    if os.path.lexists(path):
+        raise RemoteFault(f"there is a key {name} in {path}: choose another name")
+    _write(path, base64.b64encode(private.private_bytes_raw()))
     return PublicKey(name, private.public_key().public_bytes_raw())
 
 
 def signing() -> tuple[PublicKey, Any] | None:
     """Return both halves of the key that signs: the only one, or that which `signing_key` names; None without one."""
-    name = settings.from_file().get("signing_key", "")
-    listed = os.listdir(_folder()) if os.path.isdir(_folder()) else []
+    name, folder = settings.read().signing_key, os.path.dirname(path_of("x"))
+    listed = os.listdir(folder) if os.path.isdir(folder) else []
     names = [name] if name else sorted(filter(_NAME.fullmatch, listed))
     if len(names) > 1:
         raise RemoteFault(f"there are several keys, {', '.join(names)}: name one as signing_key in the settings file")
@@ -144,20 +153,31 @@ def halves(name: str) -> tuple[PublicKey, Any]:
     """Return both halves of the key of a name; raises RemoteFault without a file that is this user's alone."""
     path = path_of(name)
     try:
-        with open(os.open(path, trust.READ), "rb") as stream:
-            status = os.fstat(stream.fileno())
-            fault = trust.file_fault(status) or ("others can read it" if status.st_mode & 0o077 else "")
-            secret = b"" if fault else base64.b64decode(stream.read(100))
+        if os.stat(path).st_mode & 0o077:
+            raise PermissionError(f"others can read it: chmod 600 {path}")
+        secret = base64.b64decode(_text(path))
     except (OSError, ValueError) as error:
         raise RemoteFault(f"the key {name} cannot be read: {error}; make one with `kcl key new`") from error
-    if fault or len(secret) != 32:
-        raise RemoteFault(f"{path} is no key: {fault or 'its content is another'}; chmod 600, or make a new one")
+    if len(secret) != 32:
+        raise RemoteFault(f"{path} is no key: make a new one")
     private = _ed25519().Ed25519PrivateKey.from_private_bytes(secret)
     return PublicKey(name, private.public_key().public_bytes_raw()), private
 
 
-def _folder() -> str:
-    return os.path.join(os.path.dirname(settings.settings_file()), "keys")
+def _text(path: str) -> str:
+    """Return the content of a file that only this user, or root, can write; raises OSError, UnusableDirectory."""
+    trust.check_folder(os.path.dirname(path))
+    with open(os.open(path, trust.READ), "rb") as stream:
+        fault = trust.file_fault(os.fstat(stream.fileno()), roots=True)
+        if fault is not None:
+            raise PermissionError(f"{path}: {fault}")
+        return stream.read(1000).decode("ascii", "replace")
+
+
+def _write(path: str, text: bytes) -> None:
+    trust.make_directory(os.path.dirname(path))
+    trust.check_folder(os.path.dirname(path))
+    publish(path, text + b"\n")
 
 
 def _ed25519() -> Any:

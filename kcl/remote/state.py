@@ -24,7 +24,7 @@ def facts() -> dict[str, Any]:
         found = [noted[0] for name in names if (noted := notes.read(name)) is not None]
     return {
         "address": shown(chosen.remote),
-        "writes": settings.from_file().get("remote_write", "").lower() in ("1", "true", "exit"),
+        "writes": bool(chosen.remote_write),
         "reason": _unused(chosen) if chosen.remote else "",
         "packs": sum(one.state == PULLED for one in found),
         "entries": sum(one.entries for one in found),

@@ -1,97 +1,54 @@
-"""Crew: worker processes of one call. Each gets one kernel at a time over its own socket, and answers with the result.
+"""Crew: the worker processes of one call of `kcl.prepare`, those of an executor of `concurrent.futures`.
 
-    parent -> worker    Setup, once; then for each kernel the bytes of (kernel, arguments)
-    worker -> parent    "" where the kernel is prepared, else the reason why not
-
-`multiprocessing` pickles the messages, between this process and its own children only. A worker ends when its socket
-is closed, so no worker outlives this process.
+Each task is the bytes of a kernel and its arguments, so that a recipe which a worker cannot find fails alone. A worker
+that dies ends the crew: this process prepares what is left.
 """
 
 from __future__ import annotations
 
+import functools
 import os
-import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from multiprocessing import connection, reduction, spawn
+from concurrent import futures
+from multiprocessing import get_context, reduction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import events, settings
+from kcl.base import events, process
 from kcl.base.settings import option
-from kcl.drivers.pocl import completion
-from kcl.workers.item import PreparationItem
+from kcl.cache import layers
+from kcl.handle import Kernel, described, prepare_only
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-# No user reads the output of a worker, and each program is asked of it once. Its entries are to be completed, whatever
-# the user wants of launches, so it leaves a job for each program at once: the worker may be killed.
-_VARIABLES = {"KCL_AHEAD": "0", "KCL_PROGRESS": "0", "KCL_PROMOTE": "background", "KCL_REPORT": ""}
+DevicePlaces = tuple[tuple[int, int, str], ...]  # of each device the place of its platform, its place in that, its name
 
 
-class WorkerTask(NamedTuple):
-    """The task of a worker: an item to prepare, and the bytes that are sent for it."""
+class PreparationItem(NamedTuple):
+    """A kernel, and the values that a call would give: dtypes, types, arrays or scalars by name.
 
-    item: PreparationItem
-    blob: bytes
-
-
-class Setup(NamedTuple):
-    """The data that a worker needs before its first kernel.
-
-    `start` is what `multiprocessing` tells a process that it spawns: the main module, `sys.path` and `sys.argv`.
-    `devices` are those of the context, each as the place of its platform, its place in that, and its name.
+    `fault` is the reason why a worker could not prepare it; it is empty where no worker tried.
     """
 
-    start: dict[str, Any]
-    cache_dir: str
-    devices: list[tuple[int, int, str]]
+    kernel: Kernel
+    values: dict[str, Any]
+    fault: str = ""
+
+    @property
+    def label(self) -> str:
+        """The kernel with its parameters."""
+        return described(self.kernel)
 
 
-class Worker:
-    """One worker process, its socket, and the task that it works on."""
+class State:
+    """Whether this process is a worker: modules that it imports may ask for kernels to be prepared."""
 
-    def __init__(self, setup: Setup) -> None:
-        self.socket, theirs = connection.Pipe()
-        with theirs:
-            code = f"import sys; sys.path.insert(0, {os.path.dirname(settings.PACKAGE)!r}); "
-            code += f"from kcl.workers.worker import main; main({theirs.fileno()})"
-            null = subprocess.DEVNULL
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=null,
-                stdout=null,
-                stderr=null,
-                pass_fds=[theirs.fileno()],
-                env={**settings.environment(), **_VARIABLES},
-            )
-        self.task: WorkerTask | None = None
-        self.is_dead = False
-        with suppress(OSError):
-            self.socket.send(tuple(setup))
+    def __init__(self) -> None:
+        self.is_worker = False
 
-    def give(self, task: WorkerTask | None) -> None:
-        """Give the worker its next task; None ends it."""
-        self.task = task
-        with suppress(OSError):  # the worker has died: no answer will come
-            self.socket.send_bytes(task.blob if task is not None else b"")
 
-    def answer(self) -> tuple[WorkerTask, str]:
-        """Return the task that was given, and the reason why it was not done, empty where it was."""
-        assert self.task is not None
-        try:
-            return self.task, str(self.socket.recv())
-        except (EOFError, OSError):
-            self.is_dead = True
-            return self.task, "the worker has died"
-
-    def end(self) -> None:
-        """End the process, if it has not ended by itself."""
-        self.socket.close()
-        self.process.kill()
-        self.process.wait()
+_state = process.shared(State)
 
 
 def work(
@@ -101,62 +58,35 @@ def work(
 
     All items are returned where no worker can be started for this context. The reason is logged.
     """
-    devices = _devices(getattr(context, "context", context))
-    tasks = [task for task in map(_task, items) if task is not None] if devices and _is_python() else []
-    if not devices or not tasks:
+    places = _places(getattr(context, "context", context))
+    tasks = [(item, blob) for item in items if (blob := _bytes(item))] if places and _is_python() else []
+    if not places or not tasks:
         return items
-    workers: list[Worker] = []
+    chosen = option.get_cache_dir() if option.is_chosen() else ""
+    faults: dict[int, str] = {}
     try:
-        setup = _setup(devices)
-        workers += [Worker(setup) for _ in range(min(count, len(tasks)))]
-        faults = _hand_out(deque(tasks), workers, said)
-        for worker in workers:
-            worker.process.wait()
-    except OSError as error:  # no more processes, or no memory
+        crew = futures.ProcessPoolExecutor(min(count, len(tasks)), get_context("spawn"), begin, (chosen,))
+        try:
+            given = {crew.submit(work_on, places, blob): item for item, blob in tasks}
+            for done in futures.as_completed(given):
+                error, item = done.exception(), given[done]
+                faults[id(item)] = f"{type(error).__name__}: {error}" if error else ""
+                said(len(faults), item.label)
+        finally:
+            crew.shutdown(cancel_futures=True)
+    except Exception as error:  # no more processes, no memory, or a daemon that may have no children
         events.logger().warning("kernels are prepared in this process: %s", error)
-        return items
-    finally:
-        for worker in workers:
-            worker.end()
-        completion.start()  # now, since it would have shared the processors with the workers
     return [item._replace(fault=faults.get(id(item), "")) for item in items if faults.get(id(item), "not sent")]
 
 
-def _setup(devices: list[tuple[int, int, str]]) -> Setup:
-    start = spawn.get_preparation_data("kcl worker")
-    start.pop("authkey", None)  # for connections, and only `multiprocessing` itself may send it
-    return Setup(start, option.get_cache_dir() if option.is_chosen() else "", devices)
-
-
-def _hand_out(tasks: deque[WorkerTask], workers: list[Worker], said: Callable[[int, str], object]) -> dict[int, str]:
-    """Give a task to each free worker at once, until all are done; return the fault of each item, if any."""
-    faults: dict[int, str] = {}
-    for worker in workers:
-        worker.give(tasks.popleft())
-    busy: dict[Any, Worker] = {worker.socket: worker for worker in workers}
-    while busy:
-        for socket in connection.wait(list(busy)):
-            worker = busy.pop(socket)
-            task, fault = worker.answer()
-            faults[id(task.item)] = fault
-            said(len(faults), task.item.label)
-            if fault:
-                events.logger().info("kernel %s is prepared in this process: %s", task.item.label, fault)
-            if not worker.is_dead:
-                worker.give(tasks.popleft() if tasks else None)
-                if worker.task is not None:
-                    busy[socket] = worker
-    return faults
-
-
-def _task(item: PreparationItem) -> WorkerTask | None:
-    """Return the task of an item, None where its kernel cannot be sent."""
-    dtypes = {name: _dtypes(value) for name, value in item.values.items()}
+def _bytes(item: PreparationItem) -> bytes:
+    """Return the bytes of an item, empty if its kernel cannot be sent."""
     try:
-        return WorkerTask(item, bytes(reduction.ForkingPickler.dumps((item.kernel, dtypes))))
+        dtypes = {name: _dtypes(value) for name, value in item.values.items()}
+        return bytes(reduction.ForkingPickler.dumps((item.kernel, dtypes)))
     except Exception as error:
         events.logger().info("kernel %s is prepared in this process: %s", item.label, error)
-        return None
+        return b""
 
 
 def _dtypes(value: Any) -> Any:
@@ -176,8 +106,8 @@ def _dtypes(value: Any) -> Any:
     return dtype
 
 
-def _devices(context: cl.Context) -> list[tuple[int, int, str]] | None:
-    """Return the places of a context's devices; None where one has no place, for example a part of a device."""
+def _places(context: cl.Context) -> DevicePlaces:
+    """Return the places of a context's devices; none if one has no place, for example a part of a device."""
     import pyopencl as cl
 
     places = {
@@ -185,11 +115,49 @@ def _devices(context: cl.Context) -> list[tuple[int, int, str]] | None:
         for number, platform in enumerate(cl.get_platforms())
         for place, device in enumerate(platform.get_devices())
     }
-    found = [places.get(device) for device in context.devices]
-    return [one for one in found if one is not None] if None not in found else None
+    found = tuple([places[device] for device in context.devices if device in places])
+    return found if len(found) == len(context.devices) else ()
 
 
 def _is_python() -> bool:
-    """Tell whether this interpreter can be started again; an application with Python inside cannot."""
+    """Return True if this interpreter can be started again; an application with Python inside cannot."""
     name = os.path.basename(sys.executable or "").lower()
     return os.name == "posix" and name.startswith(("python", "pypy"))
+
+
+# in the worker
+
+
+def is_worker() -> bool:
+    """Return True in a worker: it leaves kernels that modules ask for during their import to its parent."""
+    return _state().is_worker
+
+
+def begin(cache_dir: str) -> None:
+    """Begin a worker: its output is nobody's, and its parent starts the helper, as soon as the processors are free."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        os.dup2(null, stream)
+    _state().is_worker = True
+    if cache_dir:
+        option.cache_dir(cache_dir)
+    binary = layers.binary()
+    binary.chosen = binary.chosen._replace(promote="off")
+
+
+def work_on(places: DevicePlaces, blob: bytes) -> None:
+    """Prepare the kernel of a task."""
+    kernel, values = reduction.ForkingPickler.loads(blob)
+    prepare_only(kernel, _context(places), values)
+
+
+@functools.cache
+def _context(places: DevicePlaces) -> cl.Context:
+    import pyopencl as cl
+
+    platforms = cl.get_platforms()
+    found = [(platforms[number].get_devices()[place], name) for number, place, name in places]
+    other = [name for device, name in found if device.name != name]
+    if other:
+        raise LookupError(f"device {other[0]} is not found in this process")
+    return cl.Context([device for device, _name in found])

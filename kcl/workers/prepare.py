@@ -8,18 +8,17 @@ prepares the kernels that no worker could prepare.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.base import process, settings
+from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cache import layer, layers, progress
 from kcl.errors import PrepareError
 from kcl.handle import Kernel, is_stored_for, prepare_only
 from kcl.inspect import report
-from kcl.workers.item import PreparationItem, item
+from kcl.workers import crew
+from kcl.workers.crew import PreparationItem
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -27,31 +26,6 @@ if TYPE_CHECKING:
 _MOST_WORKERS = 8  # the default: each worker needs the memory of loopy and of an OpenCL driver
 _GUARD = 'if __name__ == "__main__":'
 _FEWEST_TASKS = 2  # of a worker: its start, with the import of loopy, costs about as much as a kernel
-
-
-class State:
-    """Whether this process is a worker: modules that it imports may ask for kernels to be prepared."""
-
-    def __init__(self) -> None:
-        self.is_worker = self.is_beginning = False
-
-
-_state = process.shared(State)
-
-
-def be_worker() -> None:
-    """Leave kernels that modules ask for during their import to the parent."""
-    _state().is_worker = True
-
-
-@contextmanager
-def beginning() -> Iterator[None]:
-    """Import the main module of the parent meanwhile: a script that asks for kernels then has no guard."""
-    _state().is_beginning = True
-    try:
-        yield
-    finally:
-        _state().is_beginning = False
 
 
 def prepare(
@@ -78,31 +52,34 @@ def prepare(
     """
     if not isinstance(kernels, Iterable):
         raise TypeError(f"kcl.prepare takes a list of kernels: write kcl.prepare([...], context), not {kernels!r}")
-    items = [item(one) for one in kernels]
+    items = [_item(one) for one in kernels]
     if processes is not None and processes < 1:
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
-    if _state().is_worker:
-        if _state().is_beginning and _is_script(sys._getframe(1)):
-            raise RuntimeError(f"a worker ran the call of kcl.prepare of a script: put {_GUARD} above it")
+    known = sys.modules.get("multiprocessing.process")
+    if known is not None and getattr(known.current_process(), "_inheriting", False):
+        raise RuntimeError(f"a worker that begins came to a call of kcl.prepare: put {_GUARD} above it")
+    if crew.is_worker():
         return
     with progress.ProgressLine() as line:
         missing = _missing(items, context)
         said = _said(line, len(missing))
         left = _in_workers(missing, context, processes, said)
         failed = _here(left, context, len(missing) - len(left), said)
+    if missing:
+        report.flush(0, lambda _done, _total: None)  # hands the entries to the helper
     broken = {kernel for kernel, _error in failed}
     _warn([one.fault for one in left if one.fault and one.label not in broken])
     if failed:
         raise PrepareError(len(items), failed) from failed[0][1]
 
 
-def _is_script(frame: FrameType | None) -> bool:
-    """Return True if a call comes from the text of the script itself, and not from a module that it imports."""
-    while frame is not None and "importlib" not in frame.f_code.co_filename:
-        if frame.f_globals.get("__name__") == "__mp_main__" and frame.f_code.co_name == "<module>":
-            return True
-        frame = frame.f_back
-    return False
+def _item(one: Any) -> PreparationItem:
+    if isinstance(one, Kernel):
+        return PreparationItem(one, {})
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):
+        return PreparationItem(one[0], dict(one[1]))
+    cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
+    raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}")
 
 
 def _warn(faults: list[str]) -> None:
@@ -131,8 +108,6 @@ def _here(
             prepare_only(one.kernel, context, one.values)
         except Exception as error:
             failed.append((one.label, error))
-    if items:
-        report.flush(0, lambda _done, _total: None)  # hands the entries to the helper, as workers do
     return failed
 
 
@@ -147,8 +122,6 @@ def _in_workers(
     count = min(most, len(items) // _FEWEST_TASKS)
     if count < 2 or not _is_shared():
         return items
-    from kcl.workers import crew
-
     return crew.work(items, context, count, said)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-import subprocess
-import sys
 
 import executor_cases
 import pytest
+from cases import ran
 from harness import PLATFORMS, Child
 
 pytestmark = pytest.mark.slow_platforms
@@ -43,20 +41,7 @@ NEVER_PLAYED = {
 def runs(platform_name, tmp_path_factory):
     """Run every case in two processes on one cache directory; return (cold, warm) by the name of the case."""
     child = Child(tmp_path_factory.mktemp(platform_name))
-    return tuple(_run(child, platform_name, mode) for mode in ("cold", "warm"))
-
-
-def _run(child, platform_name, mode):
-    done = subprocess.run(
-        [sys.executable, SCRIPT, PLATFORMS[platform_name], mode],
-        env=child.environment(),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return tuple(ran(child, SCRIPT, PLATFORMS[platform_name], ("cold", "warm")).values())
 
 
 def differences(expected, found, place=""):
@@ -84,7 +69,7 @@ def _some(events):
     return [number > 0, among]
 
 
-def ran(outcome):
+def seen(outcome):
     """Return the outcome of a case; fail with its traceback where it raised."""
     assert not (isinstance(outcome, dict) and "failed" in outcome), outcome["traceback"]
     return outcome
@@ -95,19 +80,19 @@ class TestEveryCase:
     def test_cold(self, runs, name):
         """On an empty cache the same comes back, container, types, dtypes, values, identities and events included."""
         cold, _warm = runs
-        assert differences(ran(cold[name]["loopy"]), ran(cold[name]["kcl"])) == []
+        assert differences(seen(cold[name]["loopy"]), seen(cold[name]["kcl"])) == []
 
     def test_warm(self, runs, name):
         """A new process without loopy, source builds, compile and link answers the same from hits alone."""
         cold, warm = runs
-        assert differences(ran(cold[name]["loopy"]), ran(warm[name]["kcl"])) == []
+        assert differences(seen(cold[name]["loopy"]), seen(warm[name]["kcl"])) == []
         if name not in executor_cases.LOOPYS_OWN:
-            assert {outcome for _layer, outcome, _reason in warm[name]["looks"]} == {"hit"}
+            assert {outcome for _layer, _kernel, outcome, _reason in warm[name]["looks"]} == {"hit"}
 
     def test_hot(self, runs, name):
         """Called again and again the same comes back; of several events of one queue in order the last one is left."""
         cold, warm = runs
-        assert differences(one_event(ran(cold[name]["loopy"])), one_event(ran(warm[name]["hot"]))) == []
+        assert differences(one_event(seen(cold[name]["loopy"])), one_event(seen(warm[name]["hot"]))) == []
         assert (warm[name]["played"] > 0) == (name not in NEVER_PLAYED), warm[name]["played"]
 
 
@@ -115,7 +100,7 @@ class TestEveryCase:
 def test_entries_of_open_dtypes(runs, name):
     """Each choice of open dtypes is its own entry; what follows from the others makes none."""
     cold, _warm = runs
-    looks = [outcome for layer, outcome, _reason in cold[name]["looks"] if layer == "generator"]
+    looks = [outcome for layer, _kernel, outcome, _reason in cold[name]["looks"] if layer == "generator"]
     assert looks.count("miss") == ENTRIES[name], looks
 
 

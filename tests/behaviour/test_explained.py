@@ -73,15 +73,17 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = {
-    "a statement": Mutation("+ {OFFSET}", "+ 3 + {OFFSET}", ("call 1",)),
-    "a domain": Mutation("0<=j<4}", "0<=j<5}", ("call 1",)),
+    "a statement": Mutation("+ {OFFSET}", "+ 3 + {OFFSET}", ("call 1", "code first")),
+    "a domain": Mutation("0<=j<4}", "0<=j<5}", ("call 1", "code first")),
     "a constant": Mutation("OFFSET = 1", "OFFSET = 2", ("call 1",)),
-    "a name": Mutation('"shared"', '"common"', ("call 1",)),
-    "an assumption": Mutation('"n >= 4"', '"n >= 8"', ("call 2",)),
-    "a tag": Mutation('inner_tag="l.0"', 'inner_tag="unr"', ("call 3",)),
-    "a call more": Mutation("    return knl", '    return lp.prioritize_loops(knl, "i_outer,j")', ("call 4",)),
+    "a name": Mutation('"shared"', '"common"', ("call 1", "code first")),
+    "an assumption": Mutation('"n >= 4"', '"n >= 8"', ("call 2", "code first")),
+    "a tag": Mutation('inner_tag="l.0"', 'inner_tag="unr"', ("call 3", "code first")),
+    "a call more": Mutation(
+        "    return knl", '    return lp.prioritize_loops(knl, "i_outer,j")', ("call 4", "code first")
+    ),
     "a call less": Mutation('    knl = lp.assume(knl, "n >= 4")\n', "", ("call 2", "code first")),
-    "the first recipe": Mutation("+ {OFFSET}", "+ 3 + {OFFSET}", ("call 1",), recipes=("first",)),
+    "the first recipe": Mutation("+ {OFFSET}", "+ 3 + {OFFSET}", ("call 1", "code first"), recipes=("first",)),
     "the second recipe": Mutation("+ {OFFSET}", "+ 3 + {OFFSET}", ("call 1",), recipes=("second",)),
     "a parameter": Mutation("(8, 1), (16, 1)", "(8, 1), (32, 1)", ("call 3", "parameter size"), 2),
     "a dtype": Mutation("np.float64)", "np.int32)", ("argument x",), 3),

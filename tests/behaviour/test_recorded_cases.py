@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
-import subprocess
-import sys
 
 import pytest
+from cases import MODES, ran
 from harness import PLATFORMS, SUPPORT, Child
 
 pytestmark = pytest.mark.one_platform
@@ -28,28 +26,13 @@ MADE = {
     "tags_of_the_user": {"default_entrypoint", *AT_ONCE["make_kernel"]},
     "with_kernel": {"with_kernel"},
 }
-OFF = {"KCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1"}
 
 
 @pytest.fixture(scope="module")
 def runs(platform_name, tmp_path_factory):
     """Run every case in three processes; return what they said by mode and the name of the case."""
     child = Child(tmp_path_factory.mktemp(platform_name))
-    modes = {"cold": {}, "warm": {}, "without": OFF}
-    return {mode: _run(child, platform_name, mode, variables) for mode, variables in modes.items()}
-
-
-def _run(child, platform_name, mode, variables):
-    done = subprocess.run(
-        [sys.executable, SCRIPT, PLATFORMS[platform_name], mode, str(child.directory)],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return ran(child, SCRIPT, PLATFORMS[platform_name], tuple(MODES), str(child.directory))
 
 
 @pytest.fixture

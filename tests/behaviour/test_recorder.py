@@ -90,11 +90,6 @@ def launch(context):
     return Launch(cl.CommandQueue(context))
 
 
-def looked(values):
-    """A table that a kernel reads; loopy keeps the array that it is given."""
-    return lp.TemporaryVariable("t", initializer=values, read_only=True, address_space=lp.AddressSpace.GLOBAL)
-
-
 def generated(_info):
     """A preamble that a global decides."""
     yield "20_global", f"#define GLOBAL {GLOBAL}"
@@ -102,51 +97,6 @@ def generated(_info):
 
 class TestByReference:
     """What loopy keeps by reference counts at the call and again where code is needed."""
-
-    def test_array_changed_before_each_launch(self, launch):
-        """A table is what it is at each executor's first launch, as it is for loopy."""
-
-        def run():
-            values = np.arange(16, dtype=np.float32)
-            made = unit("y[i] = t[i]*x[i]", [looked(values)])
-            found = [launch(made)]
-            values[:] = 1
-            found += [launch(made), launch(made)]
-            return found
-
-        first, second, _carried = twice(run)
-        assert first == second == [1240.0, 120.0, 120.0]
-
-    def test_array_changed_between_two_calls(self, launch):
-        """Units made of a unit whose table changed have the table of the end."""
-
-        def run():
-            values = np.arange(16, dtype=np.float32)
-            table = looked(values)
-            values[:] = 3
-            made = unit("y[i] = t[i]*x[i]", [table])
-            split = lp.split_iname(made, "i", 4)
-            values[:] = 4
-            return launch(made), launch(split)
-
-        first, second, _carried = twice(run)
-        assert first == second == (480.0, 480.0)
-
-    def test_array_changed_in_the_recipe(self, launch):
-        """A recipe may go on with an array after it gave it away."""
-
-        def run():
-            @kcl.kernel
-            def recipe():
-                values = np.arange(16, dtype=np.float32)
-                made = unit("y[i] = t[i]*x[i]", [looked(values)])
-                values[:] = 5
-                return made
-
-            return launch(recipe())
-
-        first, second, _carried = twice(run)
-        assert first == second == 600.0
 
     def test_options_changed(self, launch, real):
         """An object of options is loopy's own, and read when code is made."""
@@ -210,28 +160,6 @@ class TestByReference:
         monkeypatch.setattr(sys.modules[__name__], "GLOBAL", 2)
         kernel = recipe()
         assert "GLOBAL 2" in kernel.source(launch.queue.context, x=np.float64)
-
-    def test_containers(self, launch):
-        """Containers are copied at the call: what is done to them afterwards does not matter."""
-
-        def run():
-            arguments, texts, tags = [lp.GlobalArg("x,y", np.float32, shape=(16,))], ["y[i] = 2*x[i]"], {"i": "unr"}
-            made = lp.make_kernel("{[i]: 0<=i<16}", texts, arguments, name="contained", lang_version=(2018, 2))
-            texts[0] = "y[i] = 7*x[i]"
-            arguments.clear()
-            tagged = lp.tag_inames(made, tags)
-            tags["i"] = "g.0"
-            return launch(tagged)
-
-        first, second, carried = twice(run)
-        assert (first, second, carried) == (240.0, 240.0, 0)
-
-    def test_container_of_another_class(self, launch):
-        """An ordered dictionary is kept as it is, and makes the unit when it changes."""
-        tags = collections.OrderedDict(i="unr")
-        tagged = lp.tag_inames(unit(), tags)
-        tags["i"] = "l.0"
-        assert launch(tagged) == 240.0
 
     def test_generators(self, real):
         """A generator is consumed once, loopy gets an iterator, and the error of one is its own."""

@@ -177,7 +177,7 @@ def shown(warm):
     warm.edit("driver.py", "parameter(9)", "parameter(10)")
     warm.run("inputs")
     option.cache_dir(warm.child.cache)
-    return page(last_run())
+    return page(last_run(), "")
 
 
 @pytest.mark.browser

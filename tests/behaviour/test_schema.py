@@ -60,7 +60,7 @@ class TestSchema:
             assert differs("stats", found := printed("stats", "--by", by)) == []
             assert set(by.split(",")) < found[0].keys()
         warm.binaries.put(address, entry.pack()[:-1])
-        for options in ([], ["--all"]):
+        for options in ([], ["--headers"]):
             assert differs("verify", said := printed("verify", *options, codes=(1,))) == []
             assert said["damaged"]
 

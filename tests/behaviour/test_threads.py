@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pyopencl as cl
 import pytest
 from at_once import at_once
 
 import kcl
-from kcl.cache import patience
 
 KERNELS = 12
 THREADS = 8
-STATEMENTS = 700  # of a program that PoCL builds for longer than the test waits for an idle maker
 
 
 @kcl.kernel
@@ -22,14 +18,6 @@ def numbered(number):
     """A program for each number."""
     text = f"kernel void numbered(global int *out) {{ out[get_global_id(0)] = {number}; }}"
     return kcl.Source(text, entry="numbered", arguments=[kcl.Array("out", np.int32, 4, "out")], global_size=4)
-
-
-@kcl.kernel
-def long(number):
-    """A program that takes long to build."""
-    lines = "".join(f"v = v*{i % 7}.5f + sin(v + {number}*{i}.25f)*x[{i % 4}];\n" for i in range(STATEMENTS))
-    text = f"kernel void many(global float *x) {{ float v = x[get_global_id(0)];\n{lines} x[get_global_id(0)] = v; }}"
-    return kcl.Source(text, entry="many", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4)
 
 
 @kcl.kernel
@@ -58,19 +46,6 @@ def test_same_kernels(context, share):
 
     at_once(work, THREADS)
     assert misses() == [KERNELS, KERNELS]
-
-
-@pytest.mark.slow
-def test_long_builds(context, monkeypatch):
-    """A program is waited for as long as the compiler works, also where the compiler serves another thread first."""
-    monkeypatch.setattr(patience, "IDLE_SECONDS", 0.4)
-
-    def work(number):
-        long(number)(cl.CommandQueue(context), x=np.ones(4, np.float32))
-
-    with ThreadPoolExecutor(6) as threads:
-        list(threads.map(work, [0, 1, 2] * 2))
-    assert misses() == [3, 3]
 
 
 @pytest.mark.one_platform

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import program_cases
 import pytest
@@ -38,16 +36,7 @@ print(json.dumps([found, looks]))
 
 def run(child, platform_name, mode):
     """Run every case in a process."""
-    done = subprocess.run(
-        [sys.executable, SCRIPT, PLATFORMS[platform_name], mode],
-        env=child.environment(),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return child.script(SCRIPT, PLATFORMS[platform_name], mode)
 
 
 @pytest.fixture(scope="module")

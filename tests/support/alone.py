@@ -12,7 +12,6 @@ import io
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import textwrap
 import traceback
@@ -24,10 +23,7 @@ from harness import PLATFORMS, Child
 
 from kcl.drivers.pocl import client
 
-WAYS = {
-    "run": [sys.executable, "-m", "kcl", "run"],
-    "install": [sys.executable],
-}
+WAYS = {"run": [sys.executable, "-m", "kcl", "run"], "install": [sys.executable]}
 RUNS = 3
 COUNT = """
 int counter = 5;
@@ -54,18 +50,9 @@ class Answer(NamedTuple):
 def answers(child: Child, platform: str, way: str, texts: Mapping[str, str], **variables: str) -> dict[str, Answer]:
     """Run programs in one process; returns the answer of each by its title."""
     (child.directory / "programs.json").write_text(json.dumps({"way": way, "platform": platform, "texts": dict(texts)}))
-    command = WAYS.get(way, [sys.executable])
-    done = subprocess.run(
-        [*command, __file__, "programs.json"],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    said = child.script(*WAYS.get(way, [""])[1:], __file__, "programs.json", **variables)
     assert client.idle(str(child.cache / "kcl"), 120)
-    return {title: Answer(*found) for title, found in json.loads(done.stdout.splitlines()[-1]).items()}
+    return {title: Answer(*found) for title, found in said.items()}
 
 
 def runs(directory: pathlib.Path, platform_name: str, texts: Mapping[str, str], **variables: str) -> dict[str, Any]:

@@ -19,18 +19,18 @@ ROOMS = {
     "cache": 3909,
     "record": 6387,
     "generate": 2629,
-    "build": 1909,
-    "drivers": 2784,
+    "build": 1850,
+    "drivers": 2250,
     "bundle": 516,
     "remote": 400,
     "inspect": 4535,
-    "workers": 480,
+    "workers": 308,
     "integrations": 1046,
     "cli": 2387,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
-WARM_MODULES = 84
-WARM_LINES = 14783
+WARM_MODULES = 80
+WARM_LINES = 14400
 
 
 def lines():

@@ -1,5 +1,7 @@
 """A driver whose bundle travels: `bundled.py PLATFORM save FILE`, then `bundled.py PLATFORM hit FILE` elsewhere.
 
+With the mode `run` it loads nothing.
+
 Variables make the process another one before kcl is imported: BUNDLED_NAME is the device's marketing name, BUNDLED_CPU
 takes the place of LLVM's name of the CPU, BUNDLED_PATCH is the patch release of Python.
 """
@@ -47,7 +49,7 @@ def main(platform: str, mode: str, file: str) -> None:
 
     looks = []
     kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)))
-    info = kcl.load_artifacts(file) if mode == "hit" else None
+    info = kcl.load_artifacts(file if mode == "hit" else b"") if mode != "save" else None
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
     context = cl.Context(found.get_devices()[:1])
     queue = cl.CommandQueue(context)

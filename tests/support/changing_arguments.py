@@ -485,6 +485,42 @@ def options_that_an_object_holds(run):
     return isinstance(split(run.queue, x=X)[1], dict), isinstance(unit(run.queue, x=X)[1], dict)
 
 
+def own_array(name, dtype):
+    """Return an argument of loopy's own class: no face stands before a module that is imported by its name."""
+    own = importlib.import_module("loopy.kernel.data")
+    return own.ArrayArg(name, dtype, shape=(8,), address_space=own.AddressSpace.GLOBAL)
+
+
+def typed(dtype):
+    """Return a dtype as loopy's own arguments hold it."""
+    return importlib.import_module("loopy.types").NumpyType(dtype)
+
+
+@after
+def an_argument_of_loopy(run):
+    argument = own_array("z", np.int32)
+    one = times("z[i] = x[i]/4", [*data()[:1], argument])
+    argument.dtype = typed(np.float64)
+    return run(one), run(times("z[i] = x[i]/4", [*data()[:1], argument]))
+
+
+@after
+def a_part_of_an_argument_of_loopy(run):
+    argument = own_array("z", np.int32)
+    one = lp.split_iname(times("z[i] = x[i]/4", [*data()[:1], argument]), "i", 4)
+    argument.dtype.dtype = np.dtype(np.float64)
+    return run(one), run(lp.tag_inames(one, {"i_inner": "unr"}))
+
+
+@kept
+def an_instruction_of_loopy(run):
+    own = importlib.import_module("loopy.kernel.instruction")
+    instruction = own.Assignment("z[i]", "2*x[i]", id="a", within_inames=frozenset({"i"}))
+    one = times([instruction])
+    instruction.expression = own.Assignment("z[i]", "3*x[i]").expression
+    return run(one), run(lp.split_iname(one, "i", 4)), run(times([instruction]))
+
+
 # }}}
 
 # {{{ loopy keeps it

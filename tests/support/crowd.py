@@ -1,4 +1,4 @@
-"""A process of a crowd, run by test_process_leads.py and tools/soak.py: threads ask for the same new kernels at once.
+"""A process of a crowd, run by test_lead.py and tools/soak.py: threads ask for the same new kernels at once.
 
 python crowd.py PLATFORM [WAY [THREADS [KERNELS [FIRST]]]]
 

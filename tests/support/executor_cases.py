@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
+from cases import begin
 
 import kcl
 
@@ -983,15 +984,7 @@ def main(arguments) -> None:
     Warm, each is run three times more on one Kernel and one queue, where every call is a hot one.
     """
     platform_name, mode = arguments
-    if mode == "warm":
-        import forbid
-
-        forbid.compilation()
-        allowed = forbid.loopy()
-    (platform,) = [one for one in cl.get_platforms() if one.name == platform_name]
-    context = cl.Context(platform.get_devices()[:1])
-    looks = []
-    kcl.add_hook(lambda event: looks.append([event.layer, event.outcome, event.reason]))
+    context, looks, allowed = begin(platform_name, mode)
     found = {}
     # Cases whose errors are loopy's own come last: to raise them kcl may import loopy.
     for name in sorted(CASES, key=lambda name: name in LOOPYS_OWN):

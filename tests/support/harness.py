@@ -20,7 +20,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 SCRUBBED = (
     *(
-        "KCL_AHEAD",
         "KCL_CACHE_DIR",
         "KCL_MAX_SIZE",
         "KCL_NO_CACHE",
@@ -31,7 +30,7 @@ SCRUBBED = (
         "KCL_RUN",
         "KCL_STRICT",
     ),
-    *("KCL_TRACE", "KCL_VERIFY", "KCL_MAX_AGE"),
+    *("KCL_TRACE", "KCL_VERIFY"),
     *("COLUMNS", "LINES"),  # pytest-xdist sets them in its workers
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
     *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
@@ -88,13 +87,20 @@ class Child:
 
     def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the finished process, whatever its end."""
-        command = [sys.executable, *options, "-c", textwrap.dedent(code), *arguments]
-        return subprocess.run(
-            command, env=self.environment(**variables), cwd=self.directory, text=True, capture_output=True, timeout=300
-        )
+        return self._run([*options, "-c", textwrap.dedent(code), *arguments], variables)
 
     def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the JSON that it prints in its last line; the child must end well."""
-        done = self.run(code, *arguments, options=options, **variables)
+        return self._said(self.run(code, *arguments, options=options, **variables))
+
+    def script(self, path: pathlib.Path | str, *arguments: str, **variables: str):
+        """Run a file and return the JSON that it prints in its last line; the child must end well."""
+        return self._said(self._run([str(path), *arguments], variables))
+
+    def _run(self, words: list[str], variables: dict[str, str]):
+        command, environment = [sys.executable, *words], self.environment(**variables)
+        return subprocess.run(command, env=environment, cwd=self.directory, text=True, capture_output=True, timeout=300)
+
+    def _said(self, done: subprocess.CompletedProcess[str]):
         assert done.returncode == 0, f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""A process whose signal handler launches the kernels that are being made as it comes. Run by test_thread_leads.py."""
+"""A process whose signal handler launches the kernels that are being made as it comes. Run by test_lead.py."""
 
 from __future__ import annotations
 

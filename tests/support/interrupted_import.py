@@ -1,4 +1,4 @@
-"""A process whose signal handler launches a loopy kernel while its main thread imports loopy, for test_thread_leads.py.
+"""A process whose signal handler launches a loopy kernel while its main thread imports loopy, for test_lead.py.
 
 The second argument says who imports: "kcl" imports loopy for a launch, and any other module is imported by the program.
 """

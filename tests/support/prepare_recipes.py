@@ -9,7 +9,7 @@ import numpy as np
 
 import kcl
 
-IN_WORKER = any("kcl.workers.worker" in word for word in sys.orig_argv)
+IN_WORKER = any("multiprocessing.spawn" in word for word in sys.orig_argv)
 
 
 def source(text: str) -> kcl.Source:

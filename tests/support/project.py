@@ -12,7 +12,7 @@ import time
 
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.persistentdict import Rows
+from kcl.cache.stores.sqlite import Rows
 from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import JobQueue
 

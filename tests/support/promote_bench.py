@@ -229,9 +229,4 @@ def works(bench: Bench) -> list[str]:
 
 def begun(bench: Bench) -> bool:
     """Return True if the worker of a helper has built something in its private directory."""
-    return any(any((pathlib.Path(bench.queue.folder) / name).iterdir()) for name in works(bench))
-
-
-def crashes(bench: Bench) -> list[bool]:
-    """Tell for each job whether a worker crashed at it."""
-    return [job.crashed for job in bench.queue.jobs()]
+    return any(item.is_dir() for name in works(bench) for item in (pathlib.Path(bench.queue.folder) / name).iterdir())

@@ -21,6 +21,7 @@ import warnings
 import forbid
 import numpy as np
 import pyopencl as cl
+from cases import begin
 
 import kcl
 import kcl.loopy as lp
@@ -481,15 +482,9 @@ def written_code(run):
 
 def main(platform, mode, folder):
     """Run every case and print what each computed, looked up, asked and raised."""
-    (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])
+    context, looks, allow = begin(platform, mode)
     run = Run(cl.CommandQueue(context), folder)
-    looks = []
-    kcl.add_hook(lambda event: looks.append([event.layer, event.kernel, event.outcome, event.reason]))
     quiet = sorted(CASES.keys() - ASKING)
-    if mode == "warm":
-        forbid.compilation()
-        allow = forbid.loopy()
     said = {name: _said(name, run, looks) for name in quiet}
     if mode == "warm":
         allow()

@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from kcl.base import process
-
-N = TypeVar("N", int, float)
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the directory of kcl itself
 CHECKOUT_FOLDER = ".kcl_cache"
@@ -37,177 +35,8 @@ _LAUNCHERS = (
 )
 
 
-class Setting(NamedTuple):
-    """One setting: its variable, the values it takes, its default, and its effect."""
-
-    variable: str
-    values: str
-    default: str
-    effect: str
-
-    @property
-    def key(self) -> str:
-        """The name in the settings file."""
-        return _key(self.variable)
-
-
-SETTINGS = (
-    Setting(
-        "KCL_AHEAD",
-        "`1` or `0`",
-        "1 where the process may use more than one processor, else 0",
-        "On PoCL, while its own cache is on, a second thread builds the programs that the last run of the same driver "
-        "asked for next, as the first one binds and launches; `0`: none is made before it is asked for.",
-    ),
-    Setting(
-        "KCL_CACHE_DIR",
-        "an absolute path",
-        "unset",
-        "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
-    ),
-    Setting(
-        "KCL_MAX_AGE",
-        "a number and a unit: `90d`, `12w`; `0`: no bound",
-        "365d",
-        "Entries that were not used for so long are removed when the entries are measured, a tenth of all at most at "
-        "a time.",
-    ),
-    Setting(
-        "KCL_MAX_SIZE",
-        "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
-        "2G",
-        "Bounds what the entries of both layers take on disk. Where they take more, kernels are removed until a tenth "
-        "of the bound is free: first those that were used longest ago.",
-    ),
-    Setting(
-        "KCL_NO_CACHE",
-        "`1`, or a comma-separated list of `generator`, `binary`",
-        "unset",
-        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file.",
-    ),
-    Setting(
-        "KCL_PROGRESS",
-        "`1` or `0`",
-        "1 where stderr is a terminal, else 0",
-        "After two seconds of work that was not in the cache, says on one line of stderr which kernel is being built; "
-        "the line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
-    ),
-    Setting(
-        "KCL_PROMOTE",
-        "`background`, `exit` or `off`",
-        "background",
-        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
-        "after the first launches, `exit` as the process ends; `off` leaves the jobs to later runs and to `kcl flush`.",
-    ),
-    Setting(
-        "KCL_REMOTE",
-        "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
-        "unset",
-        "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
-    ),
-    Setting(
-        "KCL_REPORT",
-        "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
-        "unset",
-        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, errors, seconds, saved, bytes, "
-        "files), `kernels` the same with a row for each kernel with its parameters, `explain` what missed in this "
-        "process and why. `json:PATH`, which comes last, adds a line of JSON to the file at this absolute path: one "
-        "for each process that ends, with the members that `kcl report --json` prints.",
-    ),
-    Setting(
-        "KCL_STRICT",
-        "`hit`, `fault` or `hit,fault`",
-        "unset",
-        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
-        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss. With "
-        "any other value each look-up raises `kcl.SettingError`.",
-    ),
-    Setting(
-        "KCL_TRACE",
-        "an absolute path",
-        "unset",
-        "Adds what took how long to this file as each process ends, as Chrome trace events, which Perfetto and "
-        "speedscope show: import, record, make, generate, build, load, complete, first launch, by kernel and layer.",
-    ),
-    Setting(
-        "KCL_VERIFY",
-        "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
-        "unset",
-        "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
-        "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
-        "compares, at the first launch, what the stored binary and a program built from source compute.",
-    ),
-)
-
-# Settings of the settings files alone: no variable widens what is trusted or sent.
-FILE_SETTINGS = (
-    Setting("remote_fresh", "an age: `10min`, `1h`", "1h", "The remote is asked for a pack again after this time."),
-    Setting("remote_name", "a text", "the driver's folder and file", "Names the pack of every driver of this user."),
-    Setting("remote_timeout", "an age: `2s`", "2s", "A process waits for its pack no longer."),
-    Setting("remote_unsigned", "a list of addresses", "none", "The remotes whose packs need no signature."),
-    Setting("remote_write", "`true`, `false` or `exit`", "false", "Pushes what a driver made: `true` after it ended."),
-    Setting("signing_key", "the name of a key", "the only key", "The key that signs what is pushed: `kcl key new`."),
-    Setting("trusted_keys", "a list of keys `NAME:base64`", "none", "Packs that these signed are loaded."),
-)
-
-
-class Settings(NamedTuple):
-    """The settings as read at one moment; `rejected` names the values that kcl did not understand."""
-
-    ahead: bool
-    cache_dir: str | None
-    cache_dir_reason: str
-    max_age: float
-    max_size: int
-    no_cache: frozenset[str]
-    no_cache_value: str
-    progress: bool
-    promote: str
-    remote: str
-    report: frozenset[str]
-    report_file: str | None
-    strict: frozenset[str]
-    strict_fault: str
-    trace: str | None
-    verify: float
-    verify_results: bool
-    rejected: tuple[str, ...]
-
-
-def read() -> Settings:
-    """Read every setting: the environment as it is now, and the settings file as it was at the first call.
-
-    A value that kcl does not understand counts as "off" for a cache. `Settings.rejected` names it.
-    """
-    rejected = list(_file()[2])
-    cache_dir, cache_dir_reason = _cache_dir(rejected)
-    verify, verify_results = _verification("KCL_VERIFY", rejected)
-    report, report_file = _report("KCL_REPORT", rejected)
-    strict, strict_fault = _strict("KCL_STRICT", rejected)
-    return Settings(
-        ahead=_switch("KCL_AHEAD", processors() > 1, rejected),
-        cache_dir=cache_dir,
-        cache_dir_reason=cache_dir_reason,
-        max_age=_bound("KCL_MAX_AGE", age, 365 * 86400.0, "an age such as 90d or 12w", rejected),
-        max_size=_bound("KCL_MAX_SIZE", size, 2_000_000_000, "bytes such as 500M or 2G", rejected),
-        no_cache=_layers("KCL_NO_CACHE", rejected),
-        no_cache_value=_given("KCL_NO_CACHE"),
-        progress=_switch("KCL_PROGRESS", is_terminal(), rejected),
-        promote=_promotion("KCL_PROMOTE", rejected),
-        remote=_remote("KCL_REMOTE", rejected),
-        report=report,
-        report_file=report_file,
-        strict=strict,
-        strict_fault=strict_fault,
-        trace=_absolute("KCL_TRACE", rejected),
-        verify=verify,
-        verify_results=verify_results,
-        rejected=tuple(rejected),
-    )
-
-
 def is_terminal() -> bool:
-    """Tell whether stderr is a terminal."""
+    """Return True if stderr is a terminal."""
     try:
         return sys.stderr is not None and sys.stderr.isatty()
     except ValueError:  # stderr is closed
@@ -220,6 +49,396 @@ def processors() -> int:
         return len(os.sched_getaffinity(0))
     except (AttributeError, OSError):  # some systems do not report it
         return os.cpu_count() or 1
+
+
+class _Refused(ValueError):
+    """The words for a value that is not understood, and what is used instead."""
+
+    def __init__(self, words: str, instead: object) -> None:
+        super().__init__(words)
+        self.instead = instead
+
+
+def _switch(default: Callable[[], bool]) -> Callable[[str], bool]:
+    def parse(text: str) -> bool:
+        if text.lower() not in _YES | _NO:
+            raise _Refused(f"{text!r} is not 1 or 0; it is taken as 0", False)
+        return text.lower() in _YES if text else default()
+
+    return parse
+
+
+def _absolute(text: str) -> str | None:
+    if text and not os.path.isabs(text):
+        raise _Refused(f"{text!r} is not an absolute path and is ignored", None)
+    return text or None
+
+
+def _promotion(text: str) -> str:
+    if text.lower() not in ("", "background", "exit", "off"):
+        raise _Refused(f"{text!r} is not one of background, exit, off; 'off' is used", "off")
+    return text.lower() or "background"
+
+
+def _report(text: str) -> tuple[frozenset[str], str | None]:
+    """Return the parts of the report at exit ("table", "kernels", "explain"), and the file that gets a report."""
+    words, _, path = text.partition("json:")
+    asked = {word.strip() for word in words.lower().split(",")} - _NO
+    known = frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"})
+    if asked - _YES - known:
+        said = ", ".join(sorted(asked - _YES - known))
+        raise _Refused(f"{said!r} is not understood; use 1, kernels, explain or json:PATH", (known, path or None))
+    if path and not os.path.isabs(path):
+        raise _Refused(f"{path!r} is not an absolute path and is ignored", (known, None))
+    return known, path or None
+
+
+def _remote(text: str) -> str:
+    if text.lower() in _NO:
+        return ""
+    if "://" not in text:  # a wrong address may hold a password
+        raise _Refused("this is no address and is ignored: write one such as redis://host/0, or off", "")
+    return text
+
+
+def _writing(text: str) -> str:
+    if text.lower() not in _YES | _NO | {"exit"}:
+        raise _Refused(f"{text!r} is not true, false or exit; nothing is pushed", "")
+    return "exit" if text.lower() == "exit" else "after" if text.lower() in _YES else ""
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
+def _strict(text: str) -> frozenset[str]:
+    """Return the outcomes that raise."""
+    words, known = _words(text), frozenset({"hit", "fault"})
+    if words - known:
+        unknown = ", ".join(map(repr, sorted(words - known)))
+        raise _Refused(f"{unknown} is not one of hit, fault; write hit, fault or hit,fault", words & known)
+    return words
+
+
+def _verification(text: str) -> tuple[float, bool]:
+    """Return the fraction of look-ups to verify, and whether to verify results; an unknown value means all."""
+    words = _words(text) - _NO
+    results = "results" in words
+    numbers = words - {"results"}
+    try:
+        (fraction,) = {1.0 if word in _YES else float(word) for word in numbers} or {float(results)}
+    except ValueError:
+        fraction = -1.0
+    if not 0.0 <= fraction <= 1.0:
+        raise _Refused(f"{text!r} is not 1, a fraction or results; every look-up is verified", (1.0, results))
+    return fraction, results
+
+
+def _layers(text: str) -> frozenset[str]:
+    if text.lower() in _YES | _NO:
+        return frozenset(LAYERS if text.lower() in _YES else ())
+    unknown = _words(text) - frozenset(LAYERS)
+    if unknown:
+        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(LAYERS)}); all layers are off"
+        raise _Refused(said, frozenset(LAYERS))
+    return _words(text)
+
+
+def _folders(text: str) -> tuple[str, ...]:
+    """Return the directories of a list, with `:` between them, or with the commas of the settings file."""
+    if text.lower() in _NO:
+        return ()
+    found = tuple(filter(None, text.replace(os.pathsep, ",").split(",")))
+    relative = [path for path in found if not os.path.isabs(path)]
+    if relative:
+        left = tuple(path for path in found if path not in relative)
+        raise _Refused(f"{relative[0]!r} is not an absolute path and is ignored", left)
+    return found
+
+
+def _users(text: str) -> frozenset[int]:
+    try:
+        return frozenset(map(int, _words(text)))
+    except ValueError:
+        raise _Refused(
+            f"{text!r} is no list of numbers of users; nobody's files are read for it", frozenset()
+        ) from None
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip().lower() for word in text.split(",")) - {""}
+
+
+def size(text: str) -> int:
+    """Return the bytes that a text like `500M` names; raises ValueError for another text.
+
+    A unit is a power of 1000, as commands print it. A unit with an `i`, as in `500MiB`, is a power of 1024.
+    """
+    import re
+
+    told = re.fullmatch(rf"(\d+(?:\.\d*)?)\s*(?:([{_UNITS}])(I?))?B?", text.strip().upper())
+    found = -1.0
+    if told:
+        found = float(told[1]) * (1024 if told[3] else 1000) ** (1 + _UNITS.index(told[2]) if told[2] else 0)
+    if not 0 <= found < 1 << 62:
+        raise ValueError(f"{text!r} is no number of bytes: write 500M or 2G")
+    return int(found)
+
+
+def age(text: str) -> float:
+    """Return the seconds that a text like `90min`, `12h`, `30d` or `4w` names; raises ValueError for another text."""
+    import re
+
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d|w)", text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no age: write 90min, 12h, 30d or 4w")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _bound(parse: Callable[[str], float], default: float, example: str) -> Callable[[str], float]:
+    def bound(text: str) -> float:
+        try:
+            return 0 if text == "0" else parse(text) if text else default
+        except ValueError:
+            raise _Refused(f"{text!r} is not understood; write {example}, or 0", default) from None
+
+    return bound
+
+
+class Setting(NamedTuple):
+    """One setting: its variable, the values it takes, its default, its effect, and the parser of its text."""
+
+    variable: str
+    values: str
+    default: str
+    effect: str
+    parse: Callable[[str], Any]
+    of_file: bool = False  # a variable of this name is not read: only the settings file widens trust
+
+    @property
+    def key(self) -> str:
+        """The name in the settings file."""
+        return _key(self.variable)
+
+
+SETTINGS = (
+    Setting(
+        "KCL_CACHE_DIR",
+        "an absolute path",
+        "unset",
+        "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
+        _absolute,
+    ),
+    Setting(
+        "KCL_MAX_SIZE",
+        "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
+        "2G",
+        "Bounds what the entries of both layers take on disk. Where they take more, kernels are removed until a tenth "
+        "of the bound is free: first those that were used longest ago.",
+        _bound(size, 2_000_000_000, "bytes such as 500M or 2G"),
+    ),
+    Setting(
+        "KCL_NO_CACHE",
+        "`1`, or a comma-separated list of `generator`, `binary`",
+        "unset",
+        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file.",
+        _layers,
+    ),
+    Setting(
+        "KCL_PROGRESS",
+        "`1` or `0`",
+        "1 where stderr is a terminal, else 0",
+        "After two seconds of work that was not in the cache, says on one line of stderr which kernel is being built; "
+        "the line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
+        _switch(is_terminal),
+    ),
+    Setting(
+        "KCL_PROMOTE",
+        "`background`, `exit` or `off`",
+        "background",
+        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
+        "after the first launches, `exit` as the process ends; `off` leaves the jobs to later runs and to `kcl flush`.",
+        _promotion,
+    ),
+    Setting(
+        "KCL_REMOTE",
+        "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
+        "unset",
+        "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
+        _remote,
+    ),
+    Setting(
+        "KCL_REMOTE_FRESH",
+        "an age: `10min`, `1h`",
+        "1h",
+        "The remote is asked again for a pack after this time.",
+        _bound(age, 3600.0, "an age such as 10min or 1h"),
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_NAME",
+        "a text",
+        "folder and file of the driver, or its package",
+        "Names the pack of every driver of this user.",
+        str,
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_TIMEOUT",
+        "an age: `2s`",
+        "2s",
+        "A process waits no longer for a pack.",
+        _bound(age, 2.0, "an age such as 2s"),
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_UNSIGNED",
+        "a list of addresses",
+        "unset",
+        "The remotes, each by its exact address, whose packs need no signature.",
+        _listed,
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_WRITE",
+        "`true`, `false` or `\"exit\"`",
+        "false",
+        "A process that made something pushes it: `true` after its end, `exit` before it, in a minute at most.",
+        _writing,
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REPORT",
+        "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
+        "unset",
+        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, errors, seconds, saved, bytes, "
+        "files), `kernels` the same with a row for each kernel with its parameters, `explain` what missed in this "
+        "process and why. `json:PATH`, which comes last, adds a line of JSON to the file at this absolute path: one "
+        "for each process that ends, with the members that `kcl report --json` prints.",
+        _report,
+    ),
+    Setting(
+        "KCL_SIGNING_KEY",
+        "the name of a key",
+        "the only key",
+        "The key of `kcl key new` that signs what is pushed.",
+        str,
+        of_file=True,
+    ),
+    Setting(
+        "KCL_SITE",
+        "absolute paths with `:` between, or `off`",
+        "unset",
+        "Directories of root, which `kcl load --into` fills. A layer asks them for what the own cache lacks, and "
+        "writes none of them.",
+        _folders,
+    ),
+    Setting(
+        "KCL_SITE_OWNERS",
+        "numbers of users: `[1001]`",
+        "unset",
+        "Further users, beside root and you, whose site directories are read.",
+        _users,
+        of_file=True,
+    ),
+    Setting(
+        "KCL_STRICT",
+        "`hit`, `fault` or `hit,fault`",
+        "unset",
+        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
+        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss. With "
+        "any other value each look-up raises `kcl.SettingError`.",
+        _strict,
+    ),
+    Setting(
+        "KCL_TRACE",
+        "an absolute path",
+        "unset",
+        "Adds what took how long to this file as each process ends, as Chrome trace events, which Perfetto and "
+        "speedscope show: import, record, make, generate, build, load, complete, first launch, by kernel and layer.",
+        _absolute,
+    ),
+    Setting(
+        "KCL_TRUSTED_KEYS",
+        "a list of keys, each `NAME:base64`",
+        "unset",
+        "Packs that one of these keys has signed are loaded, beside those of the keys of `kcl key trust`.",
+        _listed,
+        of_file=True,
+    ),
+    Setting(
+        "KCL_VERIFY",
+        "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
+        "unset",
+        "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
+        "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
+        "compares, at the first launch, what the stored binary and a program built from source compute.",
+        _verification,
+    ),
+)
+
+
+class Settings(NamedTuple):
+    """The settings as read at one moment; `rejected` names the values that kcl did not understand."""
+
+    cache_dir: str | None
+    cache_dir_reason: str
+    max_size: int
+    no_cache: frozenset[str]
+    no_cache_value: str
+    progress: bool
+    promote: str
+    remote: str
+    remote_fresh: float
+    remote_name: str
+    remote_timeout: float
+    remote_unsigned: tuple[str, ...]
+    remote_write: str
+    report: frozenset[str]
+    report_file: str | None
+    signing_key: str
+    site: tuple[str, ...]
+    site_owners: frozenset[int]
+    strict: frozenset[str]
+    strict_fault: str
+    trace: str | None
+    trusted_keys: tuple[str, ...]
+    verify: float
+    verify_results: bool
+    rejected: tuple[str, ...]
+
+
+def read() -> Settings:
+    """Read every setting: the environment as it is now, and the settings file as it was at the first call.
+
+    A value that kcl does not understand counts as "off" for a cache. `Settings.rejected` names it.
+    """
+    found: dict[str, Any] = {}
+    faults: dict[str, str] = {}
+    for setting in SETTINGS:
+        text = (_file()[0].get(setting.key, "") if setting.of_file else _given(setting.variable)).strip()
+        try:
+            found[setting.key] = setting.parse(text)
+        except _Refused as refused:
+            found[setting.key] = refused.instead
+            faults[setting.variable] = f"{_named(setting.variable)}: {refused}"
+    cache_dir, reason, stranger = _cache_dir(found["cache_dir"])
+    report, report_file = found["report"]
+    verify, verify_results = found["verify"]
+    return Settings(
+        **{
+            **found,
+            "cache_dir": cache_dir,
+            "cache_dir_reason": reason,
+            "no_cache_value": _given("KCL_NO_CACHE"),
+            "report": report,
+            "report_file": report_file,
+            "verify": verify,
+            "verify_results": verify_results,
+            "strict_fault": faults.get("KCL_STRICT", ""),
+            "rejected": (*_file()[1], *faults.values(), *([stranger] if stranger else [])),
+        }
+    )
 
 
 def batch() -> str:
@@ -258,7 +477,7 @@ def home() -> str:
 
 
 def names_cache_home() -> bool:
-    """Tell whether the environment or the list of users names a place for caches, as `platformdirs` requires."""
+    """Return True if the environment or the list of users names a place for caches, as `platformdirs` requires."""
     return os.path.isabs(os.environ.get("XDG_CACHE_HOME", "").strip()) or os.path.isabs(os.path.expanduser("~"))
 
 
@@ -313,11 +532,10 @@ def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ
     return os.path.join(home(), ".cache", application)
 
 
-# The content of a settings file: the text of each setting, the token of each checkout, and the faults of the file.
-_Says = tuple[dict[str, str], dict[str, str], tuple[str, ...]]
+# The content of the settings files: the text of each setting, and the faults of the files.
+_Says = tuple[dict[str, str], tuple[str, ...]]
 
 SITE_FILE = "/etc/kcl/config.toml"  # root's settings for all users, read below the user's own
-_DEPTH = 64
 
 
 class State:
@@ -340,17 +558,15 @@ def _file() -> _Says:
     state = _state()
     if state.loaded is None:
         values: dict[str, str] = {}
-        checkouts: dict[str, str] = {}
         faults: tuple[str, ...] = ()
         for path in (SITE_FILE, settings_file()):
             if os.path.lexists(path):
                 from kcl.base.settings.file import load
 
-                known = [setting.key for setting in (*SETTINGS, *FILE_SETTINGS)]
-                found = load(path, known, of_root=path == SITE_FILE)
+                found = load(path, [setting.key for setting in SETTINGS], of_root=path == SITE_FILE)
                 values |= found.values
-                checkouts, faults = found.checkouts, faults + found.faults
-        state.loaded = values, checkouts, faults
+                faults += found.faults
+        state.loaded = values, faults
     return state.loaded
 
 
@@ -365,27 +581,12 @@ def _named(variable: str) -> str:
     return variable if variable in os.environ else f"{_key(variable)} of {settings_file()}"
 
 
-def _cache_dir(rejected: list[str]) -> tuple[str | None, str]:
-    """Return the root of kcl's files and its source: the variable, the checkout, or the settings file."""
-    if os.environ.get("KCL_CACHE_DIR"):
-        value = _absolute("KCL_CACHE_DIR", rejected)
-        if value:
-            return value, "KCL_CACHE_DIR"
-    place, fault = _checkout_cache()
-    if fault:
-        rejected.append(fault)
+def _cache_dir(given: str | None) -> tuple[str | None, str, str]:
+    """Return the root of kcl's files, its source (the variable, the checkout, or the settings file), and a fault."""
+    place, fault = (None, "") if given and "KCL_CACHE_DIR" in os.environ else _checkout_cache()
     if place:
-        return place, f"kcl init in {os.path.dirname(place)}"
-    value = None if "KCL_CACHE_DIR" in os.environ else _absolute("KCL_CACHE_DIR", rejected)
-    return value, _named("KCL_CACHE_DIR") if value else ""
-
-
-def _absolute(variable: str, rejected: list[str]) -> str | None:
-    value = _given(variable)
-    if value and not os.path.isabs(value):
-        rejected.append(f"{_named(variable)}={value!r} is not an absolute path and is ignored")
-        return None
-    return value or None
+        return place, f"kcl init in {os.path.dirname(place)}", fault
+    return given, _named("KCL_CACHE_DIR") if given else "", fault
 
 
 def _checkout_cache() -> tuple[str | None, str]:
@@ -395,168 +596,25 @@ def _checkout_cache() -> tuple[str | None, str]:
     """
     state = _state()
     if state.checkout is None:
-        state.checkout = _find_checkout(_file()[1])
+        state.checkout = _find_checkout()
     return state.checkout
 
 
-def _find_checkout(recorded: Mapping[str, str]) -> tuple[str | None, str]:
+def _find_checkout() -> tuple[str | None, str]:
     try:
-        place = os.getcwd()
+        place, above = os.getcwd(), ""
     except OSError:  # the working directory was removed
         return None, ""
     fault = ""
-    for _ in range(_DEPTH):
+    while place != above:
         folder = os.path.join(place, CHECKOUT_FOLDER)
         if os.path.lexists(folder):
-            stranger = _stranger(folder, recorded.get(place))
-            if not stranger:
+            from kcl.base.settings.file import stranger
+
+            reason = stranger(settings_file(), folder)
+            if not reason:
                 return folder, fault
-            fault = fault or stranger
-        above = os.path.dirname(place)
-        if above == place:
-            break
-        place = above
+            cure = "remove it, then run kcl init for one of yours"
+            fault = fault or f"{folder} is not used, it may have come with a clone: {reason}; {cure}"
+        above, place = place, os.path.dirname(place)
     return None, fault
-
-
-def _stranger(folder: str, token: str | None) -> str:
-    """Return the reason why a cache directory in a checkout is not used; empty if the directory was recorded."""
-    reason = "this user's settings do not record it"
-    if token is not None:
-        from kcl.base.settings.file import token_fault
-
-        reason = token_fault(folder, token)
-    if not reason:
-        return ""
-    return (
-        f"{folder} is not used, it may have come with a clone: {reason}; remove it, then run kcl init for one of yours"
-    )
-
-
-def _report(variable: str, rejected: list[str]) -> tuple[frozenset[str], str | None]:
-    """Return the parts of the report at exit ("table", "kernels", "explain"), and the file that gets a report."""
-    words, _, path = _given(variable).partition("json:")
-    asked = {word.strip() for word in words.lower().split(",")} - _NO
-    unknown = asked - _YES - {"explain", "kernels"}
-    if unknown:
-        said = ", ".join(sorted(unknown))
-        rejected.append(f"{_named(variable)}: {said!r} is not understood; use 1, kernels, explain or json:PATH")
-    if path and not os.path.isabs(path):
-        rejected.append(f"{_named(variable)}: {path!r} is not an absolute path and is ignored")
-        path = ""
-    last = path.rpartition(",")[2].strip().lower()
-    if "," in path and last in _YES | {"explain", "kernels"}:
-        rejected.append(f"{_named(variable)}: json:PATH comes last, and the file is {path!r}; write {last},json:PATH")
-    return frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"}), path or None
-
-
-def _promotion(variable: str, rejected: list[str]) -> str:
-    value = _given(variable).lower()
-    if value in ("background", "exit", "off"):
-        return value
-    if value:
-        rejected.append(f"{_named(variable)}={value!r} is not one of background, exit, off; 'off' is used")
-    return "off" if value else "background"
-
-
-def _remote(variable: str, rejected: list[str]) -> str:
-    value = _given(variable).strip()
-    if value.lower() in _NO:
-        return ""
-    if "://" not in value:  # a wrong address may hold a password
-        rejected.append(f"{_named(variable)} is no address and is ignored: write one such as redis://host/0, or off")
-        return ""
-    return value
-
-
-def _switch(variable: str, default: bool, rejected: list[str]) -> bool:
-    value = _given(variable).strip().lower()
-    if not value:
-        return default
-    if value not in _YES | _NO:
-        rejected.append(f"{_named(variable)}={value!r} is not 1 or 0; it is taken as 0")
-    return value in _YES
-
-
-def size(text: str) -> int:
-    """Return the bytes that a text like `500M` names; raises ValueError for another text.
-
-    A unit is a power of 1000, as commands print it. A unit with an `i`, as in `500MiB`, is a power of 1024.
-    """
-    import re
-
-    told = re.fullmatch(rf"(\d+(?:\.\d*)?)\s*(?:([{_UNITS}])(I?))?B?", text.strip().upper())
-    found = -1.0
-    if told:
-        found = float(told[1]) * (1024 if told[3] else 1000) ** (1 + _UNITS.index(told[2]) if told[2] else 0)
-    if not 0 <= found < 1 << 62:
-        raise ValueError(f"{text!r} is no number of bytes: write 500M or 2G")
-    return int(found)
-
-
-def age(text: str) -> float:
-    """Return the seconds that a text like `90min`, `12h`, `30d` or `4w` names; raises ValueError for another text."""
-    import re
-
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d|w)", text.strip())
-    if found is None:
-        raise ValueError(f"{text!r} is no age: write 90min, 12h, 30d or 4w")
-    return float(found[1]) * _SECONDS[found[2]]
-
-
-def _bound(variable: str, parse: Callable[[str], N], default: N, example: str, rejected: list[str]) -> N:
-    value = _given(variable).strip()
-    if value == "0":
-        return 0
-    try:
-        return parse(value) if value else default
-    except ValueError:
-        rejected.append(f"{_named(variable)}={value!r} is not understood; write {example}, or 0")
-        return default
-
-
-def _strict(variable: str, rejected: list[str]) -> tuple[frozenset[str], str]:
-    """Return the outcomes that raise, and the fault of the value: a typo must not switch a check off."""
-    words = frozenset(word.strip().lower() for word in _given(variable).split(",")) - {""}
-    known, fault = frozenset({"hit", "fault"}), ""
-    if words - known:
-        unknown = ", ".join(map(repr, sorted(words - known)))
-        fault = f"{_named(variable)}: {unknown} is not one of hit, fault; write hit, fault or hit,fault"
-        rejected.append(fault)
-    return words & known, fault
-
-
-def _verification(variable: str, rejected: list[str]) -> tuple[float, bool]:
-    """Return the fraction of look-ups to verify, and whether to verify results; an unknown value means all."""
-    words = [word.strip().lower() for word in _given(variable).split(",")]
-    results = "results" in words
-    words = [word for word in words if word not in ("results", *_NO)]
-    if not words:
-        return float(results), results
-    try:
-        fraction = 1.0 if words[0] in _YES else float(words[0])
-    except ValueError:
-        fraction = -1.0
-    if len(words) == 1 and 0.0 <= fraction <= 1.0:
-        return fraction, results
-    rejected.append(
-        f"{_named(variable)}={','.join(words)!r} is not 1, a fraction or results; every look-up is verified"
-    )
-    return 1.0, results
-
-
-def _layers(variable: str, rejected: list[str]) -> frozenset[str]:
-    value = _given(variable).strip().lower()
-    if value in _NO:
-        return frozenset()
-    if value in _YES:
-        return frozenset(LAYERS)
-    words = frozenset(word.strip() for word in value.split(",")) - {""}
-    unknown = words - frozenset(LAYERS)
-    if unknown:
-        rejected.append(
-            f"{_named(variable)}={value!r}: {', '.join(sorted(unknown))} is no layer ({', '.join(LAYERS)}); "
-            "all layers are off"
-        )
-        return frozenset(LAYERS)
-    return words

@@ -1,12 +1,12 @@
-"""The user's settings file: the settings of `kcl.base.settings` in TOML, and the checkouts that `kcl init` recorded.
+"""The user's settings file: the settings of `kcl.base.settings` in TOML; and the checkouts that `kcl init` recorded.
 
     no_cache = ["binary"]        # a setting, named as its variable without KCL_, in lower case
-    [[checkout]]                 # appended by `kcl init`
-    path = "/home/me/project"
-    token = "3f0c..."            # also in <path>/.kcl_cache/token, which a clone cannot know
 
-This module is imported only where the file exists. The file decides the place that code is loaded from, so kcl does not
-read a file that others can write.
+A recorded checkout is a file in the folder `checkouts` beside the settings file. Its name is a token, which is also in
+`.kcl_cache/token` of the checkout, since a clone cannot know it. Its content is the path of the checkout.
+
+This module is imported only if one of them exists. They decide the place that code is loaded from, so kcl does not read
+what others can write.
 """
 
 from __future__ import annotations
@@ -18,58 +18,71 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kcl.base.settings import trust
+from kcl.errors import UnusableDirectory
 
 SIZE_LIMIT = 1 << 20
-CHECKOUT = "checkout"
 
 
 class SettingsText(NamedTuple):
-    """The content of a settings file: the text of each variable, the token of each checkout, and the file's faults."""
+    """The content of a settings file: the text of each variable, and the file's faults."""
 
     values: dict[str, str]
-    checkouts: dict[str, str]
     faults: tuple[str, ...]
 
 
-NOTHING = SettingsText({}, {}, ())
-
-
 def load(path: str, keys: Iterable[str], of_root: bool = False) -> SettingsText:
-    """Read a settings file with settings named `keys`; an unusable file is a fault, and gives no setting.
-
-    A file `of_root` is for all users, and records no checkout.
-    """
+    """Read a settings file with settings named `keys`; an unusable file is a fault, and gives no setting."""
     try:
         text = _trusted_text(path, of_root)
-        if text is None:
-            return NOTHING
-        found = _understood(path, _parsed(text), frozenset(keys))
-        return found._replace(checkouts={}) if of_root else found
+        return SettingsText({}, ()) if text is None else _understood(path, _parsed(text), frozenset(keys))
     except (OSError, ValueError, ImportError, RecursionError) as error:
-        return SettingsText({}, {}, (f"the settings file {path} is ignored: {error}",))
+        return SettingsText({}, (f"the settings file {path} is ignored: {error}",))
+
+
+def checkouts(path: str) -> dict[str, str]:
+    """Return the token of each checkout that is recorded beside a settings file.
+
+    Raises `UnusableDirectory` if others can write the records, or `OSError`.
+    """
+    folder = _records(path)
+    try:
+        trust.check_folder(folder)
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for token in os.listdir(folder):
+        with open(os.open(os.path.join(folder, token), trust.READ), "rb") as stream:
+            found[os.fsdecode(stream.read(SIZE_LIMIT))] = token
+    return found
 
 
 def record(path: str, checkout: str, token: str) -> None:
-    """Record a checkout, in place of an earlier record of it; the rest of the file stays as it is.
-
-    Raises `OSError`, or ValueError for an unusable file.
-    """
-    text = _without(_trusted_text(path) or "", checkout)
-    if text and not text.endswith("\n\n"):
-        text += "\n" if text.endswith("\n") else "\n\n"
-    text += f"[[{CHECKOUT}]]\npath = {_quoted(checkout)}\ntoken = {_quoted(token)}\n"
-    _replace(path, text, {checkout: token})
+    """Record a checkout, in place of an earlier record of it; raises the errors of `checkouts`."""
+    forget(path, checkout)
+    trust.make_directory(_records(path))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | trust.PLAIN
+    with open(os.open(os.path.join(_records(path), token), flags, 0o600), "wb") as stream:
+        stream.write(os.fsencode(checkout))
 
 
-def forget(path: str, checkout: str) -> bool:
-    """Remove the record of a checkout; tell whether the file had one. Raises the errors of `record`."""
-    text = _trusted_text(path)
-    if text is None or checkout not in _checkouts(_parsed(text)):
-        return False
-    _replace(path, _without(text, checkout), {})
-    if checkout in load(path, ()).checkouts:
-        raise ValueError(f"the record of {checkout} in {path} was written otherwise by hand: remove it by hand")
-    return True
+def forget(path: str, checkout: str) -> None:
+    """Remove the record of a checkout, if there is one; raises the errors of `checkouts`."""
+    token = checkouts(path).get(checkout)
+    if token is not None:
+        os.unlink(os.path.join(_records(path), token))
+
+
+def stranger(path: str, folder: str) -> str:
+    """Return the reason why the cache directory of a checkout is not used; empty if the directory was recorded."""
+    try:
+        token = checkouts(path).get(os.path.dirname(folder))
+    except (OSError, UnusableDirectory) as error:
+        return str(error)
+    return "this user's settings do not record it" if token is None else token_fault(folder, token)
+
+
+def _records(path: str) -> str:
+    return os.path.join(os.path.dirname(path), "checkouts")
 
 
 def token_fault(folder: str, token: str) -> str:
@@ -126,8 +139,6 @@ def _parsed(text: str) -> dict[str, Any]:
 def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> SettingsText:
     values, faults = {}, []
     for key, value in data.items():
-        if key == CHECKOUT:
-            continue
         text = _as_text(value)
         if key not in keys:
             faults.append(f"{path}: there is no setting {key!r}")
@@ -135,7 +146,7 @@ def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> Settin
             faults.append(f"{path}: {key} cannot be {value!r} and is ignored")
         else:
             values[key] = text
-    return SettingsText(values, _checkouts(data), tuple(faults))
+    return SettingsText(values, tuple(faults))
 
 
 def _as_text(value: object) -> str | None:
@@ -147,43 +158,3 @@ def _as_text(value: object) -> str | None:
     if isinstance(value, list) and all(isinstance(each, (str, int, float)) for each in value):
         return ",".join(_as_text(each) or "" for each in value)
     return None
-
-
-def _checkouts(data: dict[str, Any]) -> dict[str, str]:
-    tables = data.get(CHECKOUT)
-    listed = [table for table in tables if isinstance(table, dict)] if isinstance(tables, list) else []
-    return {str(table["path"]): str(table["token"]) for table in listed if "path" in table and "token" in table}
-
-
-def _without(text: str, checkout: str) -> str:
-    """Cut out the records of a checkout that `record` wrote."""
-    import re
-
-    line = re.escape(_quoted(checkout))
-    return re.sub(rf'(?m)^\[\[{CHECKOUT}\]\]\npath = {line}\ntoken = "\w*"\n*', "", text)
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a basic string of TOML; raises ValueError for a path that is no Unicode."""
-    import json
-
-    text.encode("utf-8")
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _replace(path: str, text: str, demanded: dict[str, str]) -> None:
-    """Replace the file, whole or not at all, through a link if it is one; never write a file with another meaning."""
-    import tempfile
-
-    if not demanded.items() <= _checkouts(_parsed(text)).items():
-        raise ValueError(f"{path} cannot be extended: it has a {CHECKOUT!r} that is no list of tables")
-    target = os.path.realpath(path)
-    trust.make_directory(os.path.dirname(target))
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".config-", suffix=".toml")
-    try:
-        with open(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

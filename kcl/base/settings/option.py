@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import NoReturn
 
 from kcl.base import process, settings
 
@@ -82,7 +81,7 @@ def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> Non
 
 
 def is_chosen() -> bool:
-    """Tell whether `cache_dir` was called."""
+    """Return True if `cache_dir` was called."""
     return bool(_state().chosen)
 
 
@@ -114,17 +113,9 @@ class Option(ModuleType):
     """The module as `kcl.option`: an assignment that would change nothing is an error."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (name[:1] == "_" or isinstance(value, ModuleType)):
-            if name not in self.__dict__:
-                __getattr__(name)
-            if callable(self.__dict__[name]) and not callable(value):
-                raise AttributeError(f"kcl.option.{name} is a function: call kcl.option.{name}({value!r})")
+        if name[:1] != "_" and not callable(value) and not isinstance(value, ModuleType):
+            raise AttributeError(f"kcl.option.{name} cannot be assigned: call kcl.option.cache_dir({value!r})")
         super().__setattr__(name, value)
-
-
-def __getattr__(name: str) -> NoReturn:
-    """Raise AttributeError with a suggestion for a misspelt name."""
-    raise AttributeError(f"kcl.option has no {name!r}; it has cache_dir(path) and get_cache_dir()")
 
 
 # Python's way to refuse an assignment to a module: the reference of the language, 3.3.2.1.

@@ -28,7 +28,7 @@ _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in t
 SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
 _LINK_LIMIT = 40
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
-_ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
+ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _NETWORK = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.juicefs", "fuse.s3fs"}
     | {"fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs"}
@@ -36,25 +36,33 @@ _NETWORK = frozenset(
 )
 
 
-def check(path: str) -> bool:
-    """Raise `UnusableDirectory` unless only I (and root) can write below the directory; tell whether it exists.
+def check(path: str, others: frozenset[int] = frozenset()) -> bool:
+    """Raise `UnusableDirectory` unless only I, root and `others` can write below the directory.
 
-    For a missing directory the existing ancestors are checked: check again once the directory is made.
+    Returns True if the directory exists. For a missing directory the existing ancestors are checked: check again once
+    the directory is made.
     """
     if sys.platform == "win32":  # owner and mode bits do not tell the writers there
         return os.path.isdir(path)
     try:
-        return _walk(path, my_uids() | {0})
+        return _walk(path, my_uids() | {0} | others)
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as error:
-        raise UnusableDirectory(f"the cache directory {path!r} cannot be used: {error}; {_ELSEWHERE}") from error
+        raise UnusableDirectory(f"the cache directory {path!r} cannot be used: {error}; {ELSEWHERE}") from error
 
 
-def make_directory(path: str) -> None:
-    """Make a directory and its missing ancestors, all with mode 0700; an existing directory is no error."""
+def refuse_roots(path: str) -> None:
+    """Raise `UnusableDirectory` if root owns a directory two folders below the root of my cache, and I am not root."""
+    if sys.platform != "win32" and os.geteuid() != 0 and os.stat(path).st_uid == 0:
+        root = os.path.dirname(os.path.dirname(path))
+        raise UnusableDirectory(f"{path} belongs to root and is no cache of yours: read it by KCL_SITE={_quoted(root)}")
+
+
+def make_directory(path: str, mode: int = 0o700) -> None:
+    """Make a directory and its missing ancestors, all with this mode; an existing directory is no error."""
     try:
-        os.mkdir(path, 0o700)
+        os.mkdir(path, mode)
     except FileExistsError:
         if not os.path.isdir(path):
             raise
@@ -62,56 +70,56 @@ def make_directory(path: str) -> None:
         parent = os.path.dirname(path)
         if parent in ("", path):
             raise
-        make_directory(parent)
+        make_directory(parent, mode)
         # one more attempt only: some parents, such as /proc, exist and allow no new directory
         with suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+            os.mkdir(path, mode)
 
 
-def make_trusted(path: str) -> None:
+def make_trusted(path: str, mode: int = 0o700) -> None:
     """Make a missing directory, and check it before and after; raise `UnusableDirectory` or `OSError`.
 
-    Raises `PermissionError` where root would write into the home of another user, even for an existing directory.
+    Raises `PermissionError` if root would write into the home of another user, even for an existing directory.
     """
     check_writer(path)
     if not check(path):
         try:
-            make_directory(path)
+            make_directory(path, mode)
         except FileNotFoundError as error:  # the parent allows no new directory, or has vanished
             says = f"the cache directory {error.filename!r} cannot be made: {error.strerror}"
-            raise UnusableDirectory(f"{says}; {_ELSEWHERE}") from error
+            raise UnusableDirectory(f"{says}; {ELSEWHERE}") from error
         if not check(path):  # another process may have made it before the first check
-            raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {_ELSEWHERE}")
+            raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {ELSEWHERE}")
 
 
 def check_writer(path: str) -> None:
     """Raise `PermissionError` where root would make files in the home of another user: that user is locked out."""
     others = my_uids() - {os.geteuid()} if sys.platform != "win32" else frozenset()
-    if others and _owner(path) in others:
+    if others and _nearest(path).st_uid in others:
         words = f"root makes no files in a home that HOME names and uid {min(others)} owns; use sudo -H"
-        raise PermissionError(errno.EPERM, f"{words}, or {_ELSEWHERE}", path)
+        raise PermissionError(errno.EPERM, f"{words}, or {ELSEWHERE}", path)
 
 
-def check_folder(path: str) -> None:
-    """Raise `UnusableDirectory` unless a path in a checked directory is a folder of mine that only I can write.
+def check_folder(path: str, others: frozenset[int] = frozenset()) -> None:
+    """Raise `UnusableDirectory` unless a path in a checked directory is a folder that only I and `others` can write.
 
     Raises `FileNotFoundError` for a missing folder. A link is not followed.
     """
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode):
-        raise UnusableDirectory(f"{path} is {_kind(status.st_mode)}, not a directory; remove it")
+        raise UnusableDirectory(f"{path} is not a directory; remove it")
     if sys.platform != "win32":
-        _check_owner(path, status, my_uids() | {0}, True)
+        _check_owner(path, status, my_uids() | {0} | others, True)
         _check_mode(path, status, 0)
 
 
-def file_fault(status: os.stat_result, roots: bool = False) -> str | None:
-    """Return the fault of a file that should be mine alone, with `roots` mine or root's; ``None`` for no fault."""
+def file_fault(status: os.stat_result, others: frozenset[int] = frozenset()) -> str | None:
+    """Return the fault of a file that should be mine alone, or that of one of `others`; ``None`` for no fault."""
     if not stat.S_ISREG(status.st_mode):
-        return f"it is {_kind(status.st_mode)}, not a regular file"
+        return "it is not a regular file"
     if sys.platform == "win32":
         return None
-    if status.st_uid != os.geteuid() and not (roots and status.st_uid == 0) and status.st_uid not in my_uids():
+    if status.st_uid not in my_uids() | others | {os.geteuid()}:
         return f"it belongs to uid {status.st_uid}, not to uid {os.geteuid()}"
     if status.st_mode & _LOOSE:
         return f"others can write it (mode {stat.S_IMODE(status.st_mode):04o})"
@@ -120,6 +128,7 @@ def file_fault(status: os.stat_result, roots: bool = False) -> str | None:
 
 def check_database(path: str) -> None:
     """Raise `UnusableDirectory` for a database that is no regular file of mine alone, `OSError` for a missing one."""
+    refuse_roots(path)
     fault = file_fault(os.lstat(path))
     if fault is not None:
         raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
@@ -136,9 +145,8 @@ def special_file(path: str) -> str:
     """Return the first path of a database and its sidecars that exists and is no regular file; else an empty text."""
     for place in (path, *(path + suffix for suffix in SIDECARS)):
         with suppress(FileNotFoundError):
-            mode = os.lstat(place).st_mode
-            if not stat.S_ISREG(mode):
-                return f"{place} is {_kind(mode)}, not a regular file"
+            if not stat.S_ISREG(os.lstat(place).st_mode):
+                return f"{place} is not a regular file"
     return ""
 
 
@@ -161,29 +169,16 @@ def my_uids() -> frozenset[int]:
         return frozenset([me])
 
 
-def is_network(path: str) -> bool:
-    """Tell whether a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
+def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
+    """Return True if a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
-            mounts = stream.read()
-    except OSError:
+        number = _nearest(path).st_dev
+        device = f"{os.major(number)}:{os.minor(number)}"  # as in the third field
+        with open(mounts, encoding="utf-8", errors="surrogateescape") as stream:
+            halves = [line.partition(" - ") for line in stream]
+    except (OSError, AttributeError):
         return False
-    return mount_type(mounts, os.path.realpath(path)) in _NETWORK
-
-
-def mount_type(mounts: str, path: str) -> str:
-    """Return the type of the file system that holds an absolute path, from the text of a mountinfo file."""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        left, _, right = line.partition(" - ")
-        fields = left.split(" ")
-        if len(fields) < 5:
-            continue
-        point = _unescape(fields[4]).rstrip("/")
-        # a later mount on the same point hides the earlier one
-        if len(point) >= len(best) and (path == point or path.startswith(point + "/")):
-            best, kind = point, right.partition(" ")[0]
-    return kind
+    return any(right.partition(" ")[0] in _NETWORK for left, _, right in halves if left.split(" ")[2:3] == [device])
 
 
 def _walk(path: str, owners: frozenset[int]) -> bool:
@@ -204,7 +199,7 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
             continue
         links += 1
         if links > _LINK_LIMIT:
-            raise UnusableDirectory(f"{path} leads through more than {_LINK_LIMIT} symbolic links; {_ELSEWHERE}")
+            raise UnusableDirectory(f"{path} leads through more than {_LINK_LIMIT} symbolic links; {ELSEWHERE}")
         _check_owner(place, status, owners, shared)
         target = os.readlink(place)
         current = "/" if os.path.isabs(target) else current
@@ -216,15 +211,15 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
     return True
 
 
-def _owner(path: str) -> int:
-    """Return the owner's uid of the nearest existing directory on the way."""
+def _nearest(path: str) -> os.stat_result:
+    """Return the status of the nearest existing directory on the way."""
     while True:
         try:
-            return os.stat(path).st_uid
+            return os.stat(path)
         except OSError:
             path, before = os.path.dirname(path) or ".", path
             if path == before:
-                return 0
+                raise
 
 
 def _components(path: str) -> list[str]:
@@ -236,9 +231,9 @@ def _is_shared(status: os.stat_result) -> bool:
 
 
 def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
-    """Check one directory on the way; tell whether every user can make files in it."""
+    """Check one directory on the way; return True if every user can make files in it."""
     if not stat.S_ISDIR(status.st_mode):
-        raise UnusableDirectory(f"{place} is {_kind(status.st_mode)}, not a directory; remove it, or {_ELSEWHERE}")
+        raise UnusableDirectory(f"{place} is not a directory; remove it, or {ELSEWHERE}")
     _check_owner(place, status, owners, shared)
     _check_mode(place, status, stat.S_ISVTX)
     return _is_shared(status)
@@ -252,7 +247,7 @@ def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], sha
         return
     raise UnusableDirectory(
         f"{place} belongs to uid {status.st_uid}, and a cache of code is code: "
-        f"chown {os.geteuid()} {_quoted(place)}, or {_ELSEWHERE}"
+        f"chown {os.geteuid()} {_quoted(place)}, or {ELSEWHERE}"
     )
 
 
@@ -265,12 +260,12 @@ def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
     who = "go-w" if loose & stat.S_IWOTH else "g-w"
     raise UnusableDirectory(
         f"others can write {place} (mode {stat.S_IMODE(status.st_mode):04o}), and a cache of code is code: "
-        f"chmod {who} {_quoted(place)}, or {_ELSEWHERE}"
+        f"chmod {who} {_quoted(place)}, or {ELSEWHERE}"
     )
 
 
 def is_private_group(gid: int, owner: int) -> bool:
-    """Tell whether a group has one user only: the owner of the directory, or me."""
+    """Return True if a group has one user only: the owner of the directory, or me."""
     return any(_is_group_of(gid, uid) for uid in (owner, os.geteuid()))
 
 
@@ -297,26 +292,6 @@ def _root_is_unmapped() -> bool:
         return not any(outer <= 0 < outer + count for _, outer, count in ranges)
     except (OSError, ValueError):
         return False
-
-
-def _unescape(field: str) -> str:
-    if "\\" not in field:
-        return field
-    import re
-
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFDIR: "a directory",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-    }
-    return kinds.get(stat.S_IFMT(mode), "a file")
 
 
 def _quoted(path: str) -> str:

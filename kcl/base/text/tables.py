@@ -6,11 +6,11 @@ shortened by the rule of their column. With endless room no column is left out, 
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kcl.base.text.layout import broken, columns_of, cut, folded, is_numeric, shortened
+from kcl.base.text.layout import cut, shortened
 
 TITLE = "title"
 _GAP = "  "
@@ -44,25 +44,25 @@ def lines(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None = None, style: Style = plain
 ) -> list[str]:
     """Lay out rows of text under the titles of their columns: numbers to the right, words to the left."""
-    cells = list(map(_printable, zip(*rows, strict=True))) or [[] for _ in columns]
+    cells = [[_printable(cell) for cell in column] for column in zip(*rows, strict=True)] or [[] for _ in columns]
     widths = _widths(columns, cells, room)
-    laid_out = [_laid_out(columns[at], cells[at], width, style) for at, width in widths.items()]
     blank = [" " * width for width in widths.values()]
-    return [line for row in zip(*laid_out, strict=True) for line in _lines(row, blank)]
+    laid_out = [_laid_out(columns[at], cells[at], width, style) for at, width in widths.items()]
+    parts = (line for row in zip(*laid_out, strict=True) for line in itertools.zip_longest(*row))
+    return [_GAP.join(part or gap for part, gap in zip(line, blank, strict=True)).rstrip() for line in parts]
 
 
 def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int | None) -> dict[int, int]:
     """Choose the columns to print, by their indices, and the width of each."""
-    longest = [max(map(len if "".join(column).isascii() else columns_of, column), default=0) for column in cells]
+    longest = [max(map(len, column), default=0) for column in cells]
     whole = {at: max(longest[at], len(column.title)) for at, column in enumerate(columns)}
     if room is None or _total(whole) <= room:
         return whole
     found = {at: whole[at] for at, column in enumerate(columns) if longest[at] or not column.rank}
     for at in found:
         if columns[at].give:
-            found[at] = min(
-                whole[at], max(columns[at].least, len(columns[at].title), _longest_name(columns[at], cells[at]))
-            )
+            name = max(map(len, " ".join(cells[at]).split()), default=0) if columns[at].give == "names" else 0
+            found[at] = min(whole[at], max(columns[at].least, len(columns[at].title), name))
     for at in sorted((at for at in found if columns[at].rank), key=lambda at: -columns[at].rank):
         if _total(found) <= room:
             break
@@ -72,57 +72,45 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
     return found
 
 
-def _longest_name(column: Column, cells: Sequence[str]) -> int:
-    """Return the least room that the cells of names need."""
-    return max(map(len, " ".join(cells).split()), default=0) if column.give == "names" else 0
-
-
 def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
-def _laid_out(column: Column, cells: Sequence[str], room: int, style: Style) -> list[str]:
-    """Return the title and the cells of a column, all of one width; a cell may have several lines."""
-    pad = str.rjust if is_numeric(cells) else str.ljust
-    head = _styled(pad(column.title, room), column.title, TITLE, style)
-    if not column.states and "".join(cells).isascii() and max(map(len, cells), default=0) <= room:
-        return [head, *[pad(cell, room) for cell in cells]]  # thousands of rows
-    return [head, *["\n".join(_cell(column, cell, room, pad, style)) for cell in cells]]
+def _laid_out(column: Column, cells: Sequence[str], room: int, style: Style) -> list[list[str]]:
+    """Return the lines of the title and of each cell of a column, all of one width."""
+    pad = str.rjust if _is_numeric(cells) else str.ljust
+    found = [[pad(part, room) for part in _given(cell, column.give, room)] for cell in cells]
+    if column.states:
+        found = [
+            [_styled(part, cell.partition(":")[0], style) for part in parts]
+            for cell, parts in zip(cells, found, strict=True)
+        ]
+    return [[_styled(pad(column.title, room), TITLE, style)], *found]
 
 
-def _cell(column: Column, cell: str, room: int, pad: Callable[[str, int], str], style: Style) -> Iterator[str]:
-    """Yield the lines of a cell; letters that take two columns are padded with fewer blanks."""
-    for part in [cell] if columns_of(cell) <= room else _given(cell, column.give, room):
-        padded = pad(part, room - columns_of(part) + len(part))
-        yield _styled(padded, part, cell.partition(":")[0], style) if column.states else padded
-
-
-def _styled(padded: str, text: str, kind: str, style: Style) -> str:
+def _styled(padded: str, kind: str, style: Style) -> str:
+    text = padded.strip()
     return padded.replace(text, style(text, kind)) if text else padded
-
-
-def _lines(cells: Sequence[str], blank: Sequence[str]) -> list[str]:
-    """Join the cells of a row, in several lines where one of them has several."""
-    line = _GAP.join(cells)
-    if "\n" not in line:
-        return [line.rstrip()]
-    parts = [cell.split("\n") for cell in cells]
-    height = max(map(len, parts))
-    columns = [part + [gap] * (height - len(part)) for part, gap in zip(parts, blank, strict=True)]
-    return [_GAP.join(line).rstrip() for line in zip(*columns, strict=True)]
 
 
 def _given(cell: str, give: str, room: int) -> list[str]:
     """Return the lines of a cell, shortened by its rule."""
+    if len(cell) <= room or not give:
+        return [cell]
     if give in ("words", "names"):
-        return [part for line in folded(cell, room, 0) for part in broken(line, room)]
-    if give == "middle":
-        return [shortened(cell, room)]
-    return [cut(cell, room) if give else cell]
+        import textwrap
+
+        folded = textwrap.wrap(cell, room, break_long_words=False, break_on_hyphens=False)
+        return [line[at : at + room] for line in folded for at in range(0, len(line), room)]
+    return [shortened(cell, room) if give == "middle" else cut(cell, room)]
 
 
-def _printable(cells: Sequence[str]) -> Sequence[str]:
+def _is_numeric(cells: Sequence[str]) -> bool:
+    """Return True if the cells of a column are numbers, with a unit or without; empty cells do not count."""
+    words = [cell.partition(" ")[0].replace(".", "", 1) for cell in cells if cell]
+    return bool(words) and all(map(str.isdigit, words))
+
+
+def _printable(cell: str) -> str:
     """Replace characters that would steer a terminal; a file's name may be any bytes."""
-    if "".join(cells).isprintable():
-        return cells
-    return ["".join("?" if unicodedata.category(one) == "Cc" else one for one in cell) for cell in cells]
+    return cell if cell.isprintable() else "".join(one if one.isprintable() else "?" for one in cell)

@@ -58,8 +58,11 @@ class Reader(Protocol):
 class Store(Reader, Protocol):
     """Bytes by address, in one place.
 
-    Several threads may call the methods. `put` replaces earlier bytes, whole or not at all.
+    Several threads may call the methods. `put` replaces earlier bytes, whole or not at all. `put` and `delete` are
+    called only if the store is `writable`.
     """
+
+    writable: bool
 
     def put(self, address: str, blob: bytes) -> None:
         """Keep the bytes at an address."""

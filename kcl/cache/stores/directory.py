@@ -29,13 +29,25 @@ class Directory:
     and takes no lock. `put` calls no fsync: a crash may lose entries, and the reader verifies. With `notes_use` a `get`
     sets the file's time of modification, at most once a day: `stat` returns it as the time of the last use. Without
     `notes_use` that is the time of the last `put`.
+
+    A directory for `everyone` has files of mode 0644 in directories of mode 0755. The files of `others`, users by
+    number, are read like my own; a directory that is read for them is not `writable`.
     """
 
     name = "directory"
 
-    def __init__(self, root: str | os.PathLike[str], notes_use: bool = False) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        notes_use: bool = False,
+        everyone: bool = False,
+        others: frozenset[int] = frozenset(),
+    ) -> None:
         self.location = os.path.abspath(root)
+        self.writable = not others
         self._notes_use = notes_use
+        self._mode = 0o755 if everyone else 0o700
+        self._others = others
         self._trusted = False  # for reading
         self._prepared = False  # for writing
         self._swept = False
@@ -44,7 +56,7 @@ class Directory:
         """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
         try:
             path = self._checked(address)
-            status, blob = _read(path, SIZE_LIMIT)
+            status, blob = _read(path, SIZE_LIMIT, self._others)
         except FileNotFoundError:
             return None
         if self._notes_use and not 0.0 <= time.time() - status.st_mtime <= NOTED:
@@ -60,11 +72,11 @@ class Directory:
         path = f"{self.location}/{address}"
         try:
             self._prepare(address)
-            publish(path, blob)
+            publish(path, blob, self._mode & 0o666)
         except FileNotFoundError:  # the cache directory was removed, which is allowed at any time
             self._prepared = False
             self._prepare(address)
-            publish(path, blob)
+            publish(path, blob, self._mode & 0o666)
         if not self._swept:
             self._swept = True
             self._sweep()
@@ -72,7 +84,7 @@ class Directory:
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of the file, checked as in `get`; this does not count as a use."""
         with suppress(FileNotFoundError):
-            status, start = _read(self._checked(address), length)
+            status, start = _read(self._checked(address), length, self._others)
             return Stat(status.st_size, status.st_mtime), start
         return None
 
@@ -88,14 +100,11 @@ class Directory:
             _remove(self._checked(address))
 
     def scan(self) -> Iterator[str]:
-        for address, _item in self.items():
-            yield address
+        return (address for address, _item in self.items())
 
     def items(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
         """Yield the addresses with the directory's items of their files."""
-        if not (self._trusted or self._check()):
-            return
-        for item, folder in self._files():
+        for item, folder in self._files() if self._is_there() else ():
             address = f"{folder}/{item.name}" if folder else item.name
             try:
                 digest_of(address)
@@ -103,8 +112,11 @@ class Directory:
                 continue
             yield address, item
 
-    def _check(self) -> bool:
-        self._trusted = trust.check(self.location)
+    def _is_there(self) -> bool:
+        if not self._trusted and trust.check(self.location, self._others):
+            if self.writable:
+                trust.refuse_roots(self.location)
+            self._trusted = True
         return self._trusted
 
     def _checked(self, address: str) -> str:
@@ -113,35 +125,30 @@ class Directory:
         O_NOFOLLOW applies to the last component only, so a folder that is a link is refused here.
         """
         digest_of(address)
-        if not (self._trusted or self._check()):
+        if not self._is_there():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.location)
         path = f"{self.location}/{address}"
         if "/" in address:
-            trust.check_folder(os.path.dirname(path))
+            trust.check_folder(os.path.dirname(path), self._others)
         return path
 
     def _prepare(self, address: str) -> None:
         if not self._prepared:
-            trust.make_trusted(self.location)
+            trust.make_trusted(self.location, self._mode)
             self._prepared = self._trusted = True
         if "/" in address:
             folder = os.path.dirname(f"{self.location}/{address}")
             with suppress(FileExistsError):
-                os.mkdir(folder, 0o700)
+                os.mkdir(folder, self._mode)
             trust.check_folder(folder)
 
     def _files(self) -> Iterator[tuple[os.DirEntry[str], str]]:
         """Yield the regular files of root and its folders; a file may vanish during the scan."""
-        folders = []
-        for item in _items(self.location):
-            if item.is_file(follow_symlinks=False):
-                yield item, ""
-            elif item.is_dir(follow_symlinks=False):
-                folders.append(item)
-        for folder in folders:
-            for item in _items(folder.path):
+        items = list(_items(self.location))
+        for folder in [None, *(item for item in items if item.is_dir(follow_symlinks=False))]:
+            for item in items if folder is None else _items(folder.path):
                 if item.is_file(follow_symlinks=False):
-                    yield item, folder.name
+                    yield item, folder.name if folder is not None else ""
 
     def _sweep(self) -> None:
         """Remove the temporary files of killed writers, by prefix and age only."""
@@ -160,7 +167,9 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
     descriptor = os.open(temporary, _WRITE, mode)
     try:
         try:
-            _write(descriptor, blob)
+            rest = memoryview(blob)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
         finally:
             os.close(descriptor)  # full disks and quotas may show here first
         _replace(temporary, path)
@@ -168,12 +177,6 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
-
-
-def _write(descriptor: int, blob: bytes) -> None:
-    rest = memoryview(blob)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 def _replace(temporary: str, path: str) -> None:
@@ -195,7 +198,7 @@ def _remove(path: str) -> None:
         os.rmdir(path)
 
 
-def _read(path: str, length: int) -> tuple[os.stat_result, bytes]:
+def _read(path: str, length: int, others: frozenset[int]) -> tuple[os.stat_result, bytes]:
     """Return the status of a file and its first bytes; raise `DamagedEntry` unless it is this user's alone."""
     try:
         descriptor = os.open(path, trust.READ)
@@ -205,14 +208,14 @@ def _read(path: str, length: int) -> tuple[os.stat_result, bytes]:
         raise
     try:
         status = os.fstat(descriptor)
-        return status, _read_checked(descriptor, path, status, length)
+        return status, _read_checked(descriptor, path, status, length, others)
     finally:
         os.close(descriptor)
 
 
-def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int) -> bytes:
+def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int, others: frozenset[int]) -> bytes:
     """Check the opened file, then read `length` bytes of it: both steps see the same file."""
-    fault = trust.file_fault(status)
+    fault = trust.file_fault(status, others)
     if fault is None and status.st_size > SIZE_LIMIT:
         fault = f"its {status.st_size} bytes are above the limit of {SIZE_LIMIT}"
     if fault is not None:

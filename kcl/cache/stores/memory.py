@@ -16,6 +16,7 @@ class Memory:
     """
 
     name = "memory"
+    writable = True
     location = "memory"
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:

@@ -1,1 +1,1 @@
-"""PoCL: entries are completed by a helper process, and programs are made ahead."""
+"""PoCL: entries are completed by a helper process."""

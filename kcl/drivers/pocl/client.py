@@ -11,13 +11,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from kcl import caches
 from kcl.base import process, settings
 from kcl.cache.entry import Entry
-from kcl.cache.patience import signs_of
+from kcl.cache.lead import is_stopped
 from kcl.drivers.pocl.jobs import JobQueue, host
+from kcl.errors import CacheFault
 
 _END_SECONDS = 2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
 _IGNORED = frozenset(
@@ -28,10 +30,9 @@ _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 class State:
-    """Whether this process starts helpers, the locks that it is about to hand over, and the queues, by folder."""
+    """The locks that this process is about to hand over, and the queues, by folder."""
 
     def __init__(self) -> None:
-        self.starts = True
         self.locks: set[int] = set()
         self.queues: dict[str, JobQueue] = {}  # each remembers that its directory was checked
 
@@ -71,19 +72,15 @@ def request(folder: str, address: str, job: Entry, unseen: bool = False) -> None
 def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float:
     """Wait until the job of a key digest has gone; return the seconds without progress of the helper.
 
-    The wait ends after `seconds` without progress, and at once if no helper will do the job soon: its helper crashed
-    or is stopped, this host lacks the device, or none is alive and none can be started. With `starts` this process may
-    start one.
+    The wait ends after `seconds` without progress, and at once if no helper will do the job soon: it is stopped, this
+    host lacks the device, or none is alive and none can be started. With `starts` this process may start one.
     """
     queue, idle, pause, progress = queue_of(folder), 0.0, 0.005, 0
     before = time.monotonic()
     while idle < seconds and (job := queue.find(digest)) is not None:
-        if job.crashed or queue.is_lacking(job.setting) or queue.is_early(job):
+        if queue.is_lacking(job.setting) or queue.is_early(job):
             break
-        if queue.has_helper():
-            if signs_of(str(queue.holder())).is_stopped:
-                break
-        elif not (starts and start(folder)):
+        if is_stopped(str(queue.holder())) if queue.has_helper() else not (starts and start(folder)):
             break
         time.sleep(pause)
         now, found = time.monotonic(), queue.progress()
@@ -97,6 +94,22 @@ def dismiss(folder: str) -> None:
     queue = queue_of(folder)
     if queue.is_empty():
         queue.end_helper(_END_SECONDS)
+
+
+def quiet(folder: str, seconds: float) -> bool:
+    """Drop all jobs and end the helper; return False if it still runs after that time: entries may reappear."""
+    queue, end = queue_of(folder), time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(OSError, CacheFault):
+            for job in queue.jobs():
+                queue.drop(job.address)
+        with suppress(OSError):  # the lock of another user is no lock of this user's helper
+            if not queue.end_helper(end - time.monotonic()):
+                return False
+        if not queue.jobs():
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def idle(
@@ -136,7 +149,7 @@ def start(folder: str) -> bool:
     if queue.has_helper() or queue.is_empty():
         return True
     command = _command(os.path.abspath(folder))
-    if command is None or not _state().starts:
+    if command is None:
         return False
     lock = queue.lock()
     if lock is not None:  # else another process was faster
@@ -147,11 +160,6 @@ def start(folder: str) -> bool:
             _state().locks.discard(lock)
             os.close(lock)
     return True
-
-
-def leave_starting() -> None:
-    """Write jobs and start no helper in this process: its parent starts one as soon as the processors are free."""
-    _state().starts = False
 
 
 def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:

@@ -12,13 +12,13 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import caches
 from kcl.base import events, process
 from kcl.base.settings import option
-from kcl.build.driver import Promise
+from kcl.build.driver import Progress, Promise
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -27,27 +27,20 @@ from kcl.errors import CacheFault
 if TYPE_CHECKING:
     import pyopencl as cl
 
-Progress = Callable[[int, int], object]
 
-_PARTIAL = "partial hit"
+class UsedProgram(NamedTuple):
+    """A program whose code may lack in its entry: it was made of the entry, or its job was written.
 
-
-class LoadedProgram(NamedTuple):
-    """A program made of an entry: the entry's address, its content, the options as the driver got them, the device.
-
-    The device is None for an entry of this machine. An entry that was made elsewhere may name an equal device.
+    `place` and `sizes` are those in the entry, None if there was no entry. The device is None for an entry of this
+    machine: an entry that was made elsewhere may name an equal device.
     """
 
     address: str
     key: Key
-    kernel: str
-    place: str
-    sizes: dict[str, list[str]]
     options: str
+    place: str = ""
+    sizes: dict[str, list[str]] | None = None
     device: cl.Device | None = None
-
-
-Thing = TypeVar("Thing", Promise, LoadedProgram)
 
 
 class State:
@@ -56,14 +49,14 @@ class State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.unseen: dict[str, Promise] = {}
-        self.requested: dict[str, Promise] = {}  # a helper may have these; later launches may have had other sizes
-        self.loaded: dict[str, LoadedProgram] = {}
+        self.used: dict[str, UsedProgram] = {}
+        self.has_asked = False  # this process has written a job
 
     def at_exit(self) -> None:
         """Have a helper do what is left."""
-        if layers.binary().promote != "off" and (self.unseen or self.requested or self.loaded):
+        if layers.binary().chosen.promote != "off":
             _hand_over(self)
-            if self.requested:
+            if self.has_asked:
                 start()
 
     before_change = at_exit
@@ -72,45 +65,44 @@ class State:
 _state = process.own(State)
 
 
-def launched(jobs: tuple[Promise, ...]) -> None:
-    """Take the jobs of a launched program: the driver will have compiled its code for the launch."""
-    if jobs:
-        _request(jobs)
-        _keep(_state().requested, jobs)
-        if layers.binary().promote == "background":
+def launched(promises: tuple[Promise, ...]) -> None:
+    """Write jobs for a launched program: the driver will have compiled its code. Start a helper if it is time."""
+    if promises:
+        _request(promises)
+        _keep(promises)
+        if layers.binary().chosen.promote == "background":
             start()
 
 
-def unseen(jobs: tuple[Promise, ...]) -> None:
-    """Take the jobs of a program whose launches kcl does not see; a helper does them after the end of the process."""
-    _request(jobs, unseen=True)
-    _keep(_state().unseen, jobs)
+def unseen(promises: tuple[Promise, ...]) -> None:
+    """Write jobs for a program whose launches kcl does not see; a helper does them after the end of the process."""
+    _request(promises, unseen=True)
+    state = _state()
+    with state.lock:
+        state.unseen.update({job.address: job for job in promises})
 
 
 def loaded(address: str, entry: Entry, options: str, device: cl.Device) -> None:
     """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
-    found = _loaded(address, entry, options)
-    if found is not None and layers.binary().promote != "off":
-        _keep(_state().loaded, (found._replace(device=device),))
-
-
-def _loaded(address: str, entry: Entry, options: str) -> LoadedProgram | None:
     about = entry.metadata
-    place = about.get("place")
-    return place and LoadedProgram(address, entry.key, about["kernel"], place, about["specialisations"], options)
+    if about.get("place") and layers.binary().chosen.promote != "off":
+        used = UsedProgram(address, entry.key, options, about["place"], about["specialisations"], device)
+        with _state().lock:
+            _state().used[address] = used
 
 
-def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
+def flush(seconds: float, progress: Progress | None, starts: bool) -> bool:
     """Complete the entries of all programs that this process launched, and wait for it; documented at `kcl.flush`."""
-    state = _state()
-    folder = option.folder("kcl")
+    state, folder = _state(), option.folder("kcl")
     try:
         from kcl.cache.progress import ProgressLine
         from kcl.drivers.pocl import client
 
+        if not starts:
+            return client.idle(folder, seconds, progress)
         with ProgressLine() as line:
             told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
-            if state.requested:  # a job in work may lack the size of a later launch
+            if state.has_asked:  # a job in work may lack the size of a later launch
                 client.idle(folder, seconds, told, starts=True)
             _hand_over(state)
             client.start(folder)
@@ -132,27 +124,30 @@ def start() -> None:
         layers.binary().fault("start the helper", error)
 
 
-def _keep(kept: dict[str, Thing], new: tuple[Thing, ...]) -> None:
+def _keep(jobs: Iterable[Promise]) -> None:
+    """Remember programs whose jobs were written: later launches may need further code."""
     with _state().lock:
-        kept.update({one.address: one for one in new})
+        for job in jobs:
+            options = job.entry.metadata["build_options"]
+            _state().used.setdefault(job.address, UsedProgram(job.address, job.entry.key, options))
 
 
 def _hand_over(state: State) -> None:
     """Write jobs for the code that PoCL compiled and no entry has: of unseen programs, and of later launches."""
     with state.lock:
-        unseen, requested, programs = [*state.unseen.values()], [*state.requested.values()], [*state.loaded.values()]
-        state.requested.update(state.unseen)
+        unseen, used = [*state.unseen.values()], [*state.used.values()]
         state.unseen.clear()
     try:
-        lacking = _partial(programs, _PARTIAL) + _partial(_completed(requested), "launched later")
-        _request((*unseen, *lacking))
-        _keep(state.requested, lacking)
+        _request(unseen)
+        _keep(unseen)
+        _request(_partial(used))
     except (OSError, ImportError, CacheFault, ValueError) as error:
         layers.binary().fault("complete entries", error)
 
 
-def _request(jobs: tuple[Promise, ...], unseen: bool = False) -> None:
+def _request(jobs: Iterable[Promise], unseen: bool = False) -> None:
     for job in jobs:
+        _state().has_asked = True
         try:
             from kcl.drivers.pocl import client
 
@@ -161,60 +156,49 @@ def _request(jobs: tuple[Promise, ...], unseen: bool = False) -> None:
             layers.binary().fault("ask a helper for the binary", error)
 
 
-def _completed(requested: Iterable[Promise]) -> list[LoadedProgram]:
-    """Return the entries that a helper has completed since: they cover the launch sizes until then."""
-    found = []
-    for job in requested:
-        entry = layers.binary().look_up(job.address, job.entry.key).entry
-        loaded = _loaded(job.address, entry, job.entry.metadata["build_options"]) if entry is not None else None
-        if loaded is not None:
-            found.append(loaded)
-    return found
-
-
-def _partial(programs: list[LoadedProgram], words: str) -> tuple[Promise, ...]:
+def _partial(used: list[UsedProgram]) -> list[Promise]:
     """Return the jobs of programs for which the driver compiled code that their entry lacks."""
-    if not programs or not caches.state("pocl").on:
-        return ()
+    if not used or not caches.state("pocl").on:
+        return []
     cache = os.path.abspath(caches.directory_in_use("pocl"))
     jobs, lacked = [], Counter[str]()
-    for program in programs:
-        found = layers.binary().look_up(program.address, program.key) if _lacking(cache, program) else None
-        if found is None or found.entry is None:
+    for program in used:
+        if program.sizes is not None and not _lacking(cache, program.place, program.sizes):
             continue
-        lacking = _lacking(cache, program._replace(sizes=found.entry.metadata.get("specialisations", {})))
+        entry = layers.binary().look_up(program.address, program.key).entry  # a helper may have completed it since
+        if entry is None or not entry.metadata.get("place"):
+            continue
+        lacking = _lacking(cache, entry.metadata["place"], entry.metadata["specialisations"])
         if lacking:
-            jobs.append(Promise(program.address, _job_of(found.entry, program, cache)))
-            lacked[" and ".join(lacking)] += 1
+            jobs.append(Promise(program.address, _job_of(entry, program, cache)))
+            lacked[" and ".join(lacking)] += program.sizes is not None
     for code, count in lacked.items():
-        entries = "the entry lacks" if count == 1 else f"the entries of {count} programs lack"
-        note = f"{words}: PoCL compiled {code}, which {entries}; a helper adds it: `python -m kcl wait` waits for that"
+        entries = "the entry lacks" if count < 2 else f"the entries of {count} programs lack"
+        note = f"PoCL compiled {code}, which {entries}; a helper adds it: `python -m kcl wait` waits for that"
         events.logger().info("%s", note)
-        if words == _PARTIAL:
-            layers.binary().notes.append(note)
-    return tuple(jobs)
+        if count:
+            layers.binary().notes.append(f"partial hit: {note}")
+    return jobs
 
 
-def _lacking(cache: str, program: LoadedProgram) -> list[str]:
+def _lacking(cache: str, place: str, sizes: dict[str, list[str]]) -> list[str]:
     """Name the code that PoCL has and the entry lacks, also for kernels that the entry does not name."""
-    from kcl.drivers.pocl import private
+    from kcl.drivers.pocl import files
 
-    there = private.sizes_by_kernel(private.specialised_paths(cache, program.place))
-    known = {kernel: {private.GENERIC, *program.sizes.get(kernel, ())} for kernel in there}
-    return [_launch(kernel, size) for kernel, sizes in there.items() for size in sizes if size not in known[kernel]]
+    there = files.sizes_by_kernel(files.specialised_paths(cache, place))
+    known = {kernel: {files.GENERIC, *sizes.get(kernel, ())} for kernel in there}
+    return [_launch(kernel, size) for kernel, found in there.items() for size in found if size not in known[kernel]]
 
 
 def _launch(kernel: str, size: str) -> str:
     """Name the launches that PoCL's code of a size serves, for example `64-1-1-goffs0-smallgrid`."""
-    *axes, flags = f"{size}-".split("-", 3)
+    axes = size.split("-")[:3]
     while len(axes) > 1 and axes[-1] == "1":
         axes.pop()
-    local = axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
-    offset = "" if "goffs0" in flags else " with a global offset"
-    return f"{kernel} at local size {local}{offset}{'' if 'smallgrid' in flags else ' in a large grid'}"
+    return f"{kernel} at local size {axes[0] if len(axes) == 1 else '(' + ', '.join(axes) + ')'}"
 
 
-def _job_of(entry: Entry, program: LoadedProgram, cache: str) -> Entry:
+def _job_of(entry: Entry, program: UsedProgram, cache: str) -> Entry:
     about: dict[str, Any] = {"binaries": layers.binary().place, "build_options": program.options, "pocl_cache": cache}
     if program.device is not None:
         about["device"] = {"name": program.device.name, "driver": program.device.driver_version}

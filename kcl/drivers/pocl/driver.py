@@ -1,7 +1,8 @@
-"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries; programs are made ahead."""
+"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from contextlib import suppress
@@ -13,14 +14,15 @@ from kcl.base import process
 from kcl.base.settings import option
 from kcl.build.driver import Driver
 from kcl.cache import layers, places
-from kcl.drivers.pocl import completion
-from kcl.drivers.pocl.repair import repair
+from kcl.drivers.pocl import completion, poclbin, repair
 from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import pyopencl as cl
 
-    from kcl.build.driver import ContextHolder, ProgramAhead, Promise
+    from kcl.build.driver import DamagedFile, OpenJobs
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.entry import Entry
     from kcl.cache.key import Part
@@ -41,27 +43,21 @@ def _cpu(device: cl.Device) -> str:
 class State:
     """The seconds that this process may still wait for a helper, and the jobs that it found."""
 
-    def __init__(self) -> None:
-        self.left = _PATIENCE
-        self.found: frozenset[str] | None = None
+    left = _PATIENCE
 
-    def on_change(self) -> None:
-        """Forget the jobs: their place has changed."""
-        self.found = None
-
-    def waits(self, digest: str) -> bool:
-        """Return True if a job of this key digest waited as the process began to look up.
+    @functools.cached_property
+    def jobs(self) -> frozenset[str]:
+        """The key digests of the jobs that waited as the process began to look up.
 
         An earlier run then launched code that the entry lacks. Most runs find no job, and ask no queue.
         """
-        found = self.found
-        if found is None:
-            found = frozenset()  # a folder that cannot be read holds no job
-            with suppress(OSError):
-                jobs = Path(option.folder("kcl"), places.PENDING).glob("*/*")
-                found = frozenset([job.name[-64:] for job in jobs])
-            self.found = found
-        return digest in found
+        with suppress(OSError):  # a folder that cannot be read holds no job
+            return frozenset([job.name for job in Path(option.folder("kcl"), places.PENDING).glob("*/*")])
+        return frozenset()
+
+    def on_change(self) -> None:
+        """Forget the jobs: their place has changed."""
+        self.__dict__.pop("jobs", None)
 
 
 _state = process.own(State)
@@ -71,6 +67,11 @@ class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
     quotes_stay = True
+    launched = staticmethod(completion.launched)
+    unseen = staticmethod(completion.unseen)
+    flush = staticmethod(completion.flush)
+    loading = staticmethod(repair.repair)
+    differing = staticmethod(repair.differing)
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""
@@ -108,18 +109,6 @@ class Pocl(Driver):
         """Return the bytes of a program: PoCL keeps the binary and its results of it; a small binary has 48 kB."""
         return (96 << 10) + 2 * (binary_bytes or 48 << 10)
 
-    def launched(self, promises: tuple[Promise, ...]) -> None:
-        """Write jobs for the helper, and start it at the time that `KCL_PROMOTE` sets."""
-        completion.launched(promises)
-
-    def unseen(self, promises: tuple[Promise, ...]) -> None:
-        """Write jobs for the helper, which does them after the end of the process."""
-        completion.unseen(promises)
-
-    def loading(self, entry: Entry) -> None:
-        """Replace the files of PoCL's own cache that differ from those in the binary."""
-        repair(entry)
-
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember the entry, to check at the end whether it lacked any code."""
         completion.loaded(slot.address, entry, slot.options.text, slot.device)
@@ -127,31 +116,39 @@ class Pocl(Driver):
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
         """Wait for the helper that completes the entry; return False if none does, or if it takes too long."""
         state, layer, digest = _state(), layers.binary(), slot.key.digest
-        if is_there and not state.waits(digest):
+        if is_there and digest not in state.jobs:
             return False
         try:
             from kcl.drivers.pocl import client
 
             folder = option.folder("kcl")
             if client.queue_of(folder).find(digest) is None:
-                return state.waits(digest)  # the helper was faster
-            bound = _STRICT_PATIENCE if "hit" in layer.strict else state.left
-            state.left -= client.wait(folder, digest, bound, layer.promote != "off")
+                return digest in state.jobs  # the helper was faster
+            bound = _STRICT_PATIENCE if "hit" in layer.chosen.strict else state.left
+            state.left -= client.wait(folder, digest, bound, layer.chosen.promote != "off")
             return client.queue_of(folder).find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False
 
-    def prebuilt(self, holder: ContextHolder, slots: list[ProgramSlot]) -> ProgramAhead | None:
-        """Return a program that was made ahead: while PoCL's own cache is on, for contexts of one device."""
-        layer = layers.binary()
-        if holder.ahead is None or holder.ahead.layer is not layer:
-            from kcl.drivers.pocl.prebuild import Prebuilder
+    def pending(self) -> OpenJobs | None:
+        """Return the entries in the jobs."""
+        from kcl.drivers.pocl import jobs
 
-            if not caches.state("pocl").on:
-                # PoCL then removes the files of a program as it is released, with those of equal programs.
-                layer.ahead = False
-                return None
-            holder.ahead = Prebuilder(layer, holder.context, slots[0], _state().waits)
-        found: ProgramAhead | None = holder.ahead.take(slots[0])
-        return found
+        return jobs.pending(option.folder("kcl"))
+
+    def quiet(self, folder: str, seconds: float) -> bool:
+        """Drop all jobs and end the helper."""
+        from kcl.drivers.pocl import client
+
+        return client.quiet(folder, seconds)
+
+    def damaged(self, folders: Iterable[str]) -> Iterator[DamagedFile]:
+        """Judge the files of PoCL's cache by their form."""
+        from kcl.drivers.pocl import files
+
+        return files.damaged(folders)
+
+    def files(self, binary: bytes) -> dict[str, bytes]:
+        """Return the bitcode and the native code in a container of PoCL's."""
+        return poclbin.read(binary).files() if binary.startswith(poclbin.MAGIC) else {}

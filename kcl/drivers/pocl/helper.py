@@ -25,9 +25,9 @@ from kcl.base.settings import trust
 from kcl.cache import growth
 from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
 from kcl.drivers.pocl.complete import CompletionTask, Workshop
+from kcl.drivers.pocl.files import WorkCache
 from kcl.drivers.pocl.jobs import Job, JobQueue, lives
 from kcl.drivers.pocl.opencl import Library
-from kcl.drivers.pocl.private import WorkCache
 
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.0
@@ -53,11 +53,11 @@ class Helper:
         self._pyopencl = pyopencl
         self._queue = JobQueue(folder)
         self._lock = lock
-        self._work = self._queue.new_work()
+        self._home = f"{self._queue.work}/{os.getpid()}"  # a file that goes with the folder
         self._end = time.monotonic() + LIFE_SECONDS
         self._ranks = {rank} if rank else set[int]()
         self._with_ranks = time.monotonic()
-        self._left: set[Job] = set()
+        self._left: set[Job] = set()  # those that cannot be done now
 
     def run(self) -> None:
         """Work until no job is left, and leave no trace."""
@@ -72,22 +72,13 @@ class Helper:
         try:
             self._queue.sign(lock)
             self._queue.sweep()
-            self._work_on(lock)
+            while self._may_go_on(lock) and (due := self._due()):
+                self._do([job for job in due if job.setting == due[0].setting], lock)
         finally:  # a process that sees the lock released may remove the cache
             is_at_home = self._queue.is_locked_by(lock)
-            shutil.rmtree(self._work, ignore_errors=True)
+            shutil.rmtree(self._queue.work, ignore_errors=True)
             os.close(lock)
         return is_at_home and self._is_in_time() and bool(self._due())
-
-    def _work_on(self, lock: int) -> None:
-        seen = time.monotonic()
-        while self._may_go_on(lock) and time.monotonic() - seen < IDLE_SECONDS:
-            due = self._due()
-            if due:
-                self._do(due[0].setting, lock)
-                seen = time.monotonic()
-            else:
-                time.sleep(_PAUSE)
 
     def _due(self) -> list[Job]:
         due = [job for job in self._queue.due() if job not in self._left]
@@ -106,60 +97,58 @@ class Helper:
             self._with_ranks = now
         return now < self._end and now - self._with_ranks < AFTER_RANKS_SECONDS
 
-    def _do(self, setting: str, lock: int) -> None:
+    def _do(self, jobs: list[Job], lock: int) -> None:
         """Have a worker do the jobs of a setting, and note how it ended."""
-        before = [job for job in self._queue.jobs() if job.setting == setting]
-        shutil.rmtree(self._work, ignore_errors=True)
-        os.mkdir(self._work, 0o700)
+        shutil.rmtree(self._queue.work, ignore_errors=True)
+        os.mkdir(self._queue.work, 0o700)
+        open(self._home, "x").close()
         reading, writing = os.pipe()
         worker = os.fork()
         if not worker:
             os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
-            os._exit(self._be_worker(setting, writing))
+            os._exit(self._be_worker(jobs, writing))
         os.close(writing)
-        is_over = False
+        begun, has_ended = "", False
         try:
-            address, is_over = self._followed(reading, lock)
+            begun, has_ended = self._followed(reading, lock)
         finally:  # this process may be asked to end
             os.close(reading)
-            if not is_over:
+            if not has_ended:
                 os.kill(worker, signal.SIGKILL)
             status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
         if status in (_FINE, _LACKS_DEVICE):
-            self._queue.note_device(setting, status == _FINE)
-        job = next((one for one in self._queue.jobs() if one.address == address), None)
-        if -status in _CRASHES and job is not None:
-            self._queue.note_crash(job)
-        elif status < 0 and job is not None:
-            self._left.add(job)
+            self._queue.note_device(jobs[0].setting, status == _FINE)
+        if begun and -status in _CRASHES:
+            self._queue.drop(begun)
         else:
-            self._left.update(before)  # those that are still there cannot be done now
+            self._left.update(jobs)
 
     def _followed(self, stream: int, lock: int) -> tuple[str, bool]:
         """Read which jobs the worker begins; return the address of the last one, and True if the worker has ended."""
-        begun, text, has_ended = time.monotonic(), b"", False
-        while not has_ended and self._may_go_on(lock) and time.monotonic() - begun < STUCK_SECONDS:
+        begun, last = "", time.monotonic()
+        while self._may_go_on(lock) and time.monotonic() - last < STUCK_SECONDS:
             if select.select([stream], [], [], 0.1)[0]:
-                more = os.read(stream, 1 << 12)
-                has_ended = not more
-                begun, text = time.monotonic(), (text + more)[-1024:]
+                more = os.read(stream, 1 << 16).decode()
+                if not more:
+                    return begun, True
+                begun, last = more.split()[-1], time.monotonic()
                 self._queue.note_progress(lock)
-        return text.decode("ascii", "replace").rstrip("\n").rpartition("\n")[2], has_ended
+        return begun, False
 
     # the worker
 
-    def _be_worker(self, setting: str, stream: int) -> int:
+    def _be_worker(self, jobs: list[Job], stream: int) -> int:
         """Do the due jobs of a setting until none has come for a second; return the status of this process."""
         try:
             _die_with_parent()
             for name in _ENDING:
                 signal.signal(name, signal.SIG_DFL)
-            spans.begin()
-            entry = next(filter(None, [self._queue.read(job) for job in self._due() if job.setting == setting][:1]))
-            workshop = Workshop(self._library(entry.metadata.get("environment")), WorkCache(self._work))
-            if workshop.device(entry) is None:
+            entry = next(filter(None, map(self._queue.read, jobs)))
+            library = self._library(entry.metadata.get("environment"))
+            device = library.device(entry.metadata["platform"], entry.metadata["device"])
+            if device is None:
                 return _LACKS_DEVICE
-            self._do_all(setting, workshop, stream)
+            self._do_all(jobs[0].setting, Workshop(device, WorkCache(self._queue.work)), stream)
             return _FINE
         except BaseException:
             return 1
@@ -175,7 +164,7 @@ class Helper:
         for name, value in (dict(variables) if isinstance(variables, dict) else {}).items():
             os.putenv(name, value)
         # The drivers read C's environment, at the first query for platforms.
-        os.putenv("POCL_CACHE_DIR", self._work)
+        os.putenv("POCL_CACHE_DIR", self._queue.work)
         os.putenv("POCL_KERNEL_CACHE", "1")
         os.putenv("POCL_MAX_PTHREAD_COUNT", "1")
         os.putenv("PYOPENCL_HOME", self._pyopencl)
@@ -185,43 +174,41 @@ class Helper:
 
     def _do_all(self, setting: str, workshop: Workshop, stream: int) -> None:
         tasks: dict[Job, CompletionTask] = {}
-        home, seen = os.stat(self._work), time.monotonic()
+        seen = time.monotonic()
         while time.monotonic() - seen < IDLE_SECONDS:
             due = self._due()
             mine = [job for job in due if job.setting == setting]
-            if (due and not mine) or not _is_at(self._work, home):
+            if due and not mine:
                 return
-            if not any(self._try(workshop, tasks, job, stream, home) for job in mine):
+            done = [self._try(workshop, tasks, job, stream) for job in mine]
+            if not any(done):
                 time.sleep(_PAUSE)
             if mine:
                 seen = time.monotonic()
 
-    def _try(
-        self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job, stream: int, home: os.stat_result
-    ) -> bool:
+    def _try(self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job, stream: int) -> bool:
         """Do a job if it can be done now; return True if there was work to do."""
         if job not in tasks:
             entry = self._queue.read(job)
             if entry is None:
                 return False
             tasks[job] = CompletionTask(entry, job.written)
-        task = tasks[job]
-        if not workshop.is_ready(task):
+        if not tasks[job].is_ready():
             return False
-        os.write(stream, job.address.encode() + b"\n")
+        os.write(stream, f"{job.address}\n".encode())
         later: CompletionTask | None = None
-        with suppress(Exception), spans.span("complete", str(task.entry.metadata.get("kernel", "")), settings.BINARY):
-            later = workshop.make(task, not job.crashed)
+        kernel = str(tasks[job].entry.metadata.get("kernel", ""))
+        with suppress(Exception), spans.span("complete", kernel, settings.BINARY):
+            later = workshop.make(tasks[job])
         if later is not None:
             tasks[job] = later
             return True
-        if not _is_at(self._work, home):
+        if not os.path.exists(self._home):
             sys.exit(1)  # the folder was removed and made again: the job belongs to another helper
-        try:
+        self._left.add(job)
+        with suppress(OSError):
             if job in self._queue.jobs():  # else it was replaced meanwhile
-                self._queue.drop(job)
-        except OSError:
-            self._left.add(job)
+                self._queue.drop(job.address)
         return True
 
 
@@ -260,13 +247,6 @@ def _end(*_: object) -> None:
     for name in _ENDING:
         signal.signal(name, signal.SIG_IGN)
     sys.exit()
-
-
-def _is_at(path: str, status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.lstat(path), status)
-    except OSError:
-        return False
 
 
 def _die_with_parent() -> None:

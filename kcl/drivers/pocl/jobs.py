@@ -1,10 +1,9 @@
 """The pending queue on disk, and the lock that says whether a helper is alive.
 
     <folder>/pending/<setting>/<digest>          a job: an entry without its binary
-    <folder>/pending/<setting>/again-<digest>    a job whose helper crashed: the second and last try, without short cuts
     <folder>/pending/<setting>/.lacks-<host>     that host has no device for these jobs
     <folder>/pending/<host>.lock                 held (flock) by the one helper of that host, whose process id it says
-    <folder>/pending/work-<letters>-<host>        that helper's own PoCL cache
+    <folder>/pending/work-<host>                  that helper's own PoCL cache
 
 A setting is a digest of the drivers' variables, the platform and the device: a helper can do all jobs of one setting.
 A job is written and verified as every entry is. Hosts that share a home directory share the jobs, and each has a lock
@@ -24,18 +23,17 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kcl.base.settings import trust
+from kcl.build.driver import OpenJobs
 from kcl.cache import places
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, entry_at
 from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory
-from kcl.cache.verified import entry_at
 from kcl.errors import DamagedEntry
 
 if sys.platform != "win32":  # no flock, no helper
     import fcntl
 
 LONGEST_AGE = 30 * 86400.0
-_AGAIN = "again-"
 _LACKS = ".lacks-"
 _LOCK_AGE = 86400.0
 
@@ -45,13 +43,12 @@ class Job(NamedTuple):
 
     setting: str
     digest: str
-    crashed: bool
     written: float
 
     @property
     def address(self) -> str:
         """The address of the job in the queue."""
-        return f"{self.setting}/{_AGAIN if self.crashed else ''}{self.digest}"
+        return f"{self.setting}/{self.digest}"
 
 
 class JobQueue:
@@ -62,6 +59,7 @@ class JobQueue:
         self._files = Directory(self.folder)
         self._processes: dict[Job, tuple[int, bool]] = {}
         self._lock_path = f"{self.folder}/{host()}.lock"
+        self.work = f"{self.folder}/{places.HELPER_WORK}{host()}"
 
     def add(self, entry: Entry) -> None:
         """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
@@ -74,8 +72,7 @@ class JobQueue:
             setting, _, name = address.partition("/")
             with suppress(OSError):
                 if name:
-                    written = item.stat(follow_symlinks=False).st_mtime
-                    found.append(Job(setting, name[-64:], name.startswith(_AGAIN), written))
+                    found.append(Job(setting, name, item.stat(follow_symlinks=False).st_mtime))
         return sorted(found, key=lambda job: job.written)
 
     def due(self) -> list[Job]:
@@ -107,29 +104,20 @@ class JobQueue:
             blob = self._files.get(job.address)
             return None if blob is None else entry_at(job.address, blob)
         except DamagedEntry:
-            self.drop(job)
+            self.drop(job.address)
             return None
 
-    def drop(self, job: Job) -> None:
+    def drop(self, address: str) -> None:
         """Forget a job; it is no error if it is gone."""
-        self._files.delete(job.address)
+        self._files.delete(address)
         with suppress(OSError):
-            os.rmdir(f"{self.folder}/{job.setting}")  # stays if it holds anything
-
-    def note_crash(self, job: Job) -> None:
-        """Have a job tried once more, without short cuts; drop it if that was its second try."""
-        if job.crashed:
-            self.drop(job)
-        else:
-            os.rename(f"{self.folder}/{job.address}", f"{self.folder}/{job._replace(crashed=True).address}")
+            os.rmdir(os.path.dirname(f"{self.folder}/{address}"))  # stays if it holds anything
 
     def find(self, digest: str) -> Job | None:
         """Return the job of a key digest; None if there is none."""
         for setting in _names(self.folder):
-            for crashed in (False, True):
-                job = Job(setting, digest, crashed, 0.0)
-                with suppress(OSError):
-                    return job._replace(written=os.lstat(f"{self.folder}/{job.address}").st_mtime)
+            with suppress(OSError):
+                return Job(setting, digest, os.lstat(f"{self.folder}/{setting}/{digest}").st_mtime)
         return None
 
     def is_empty(self) -> bool:
@@ -147,25 +135,16 @@ class JobQueue:
             os.unlink(path) if is_there else os.close(os.open(path, trust.LOCK, 0o600))
 
     def sweep(self) -> None:
-        """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
+        """Remove jobs of a month ago, and locks that killed makers of entries left."""
         now = time.time()
         for name in _names(self.folder):
-            path = f"{self.folder}/{name}"
-            if self._is_work(name) or _latest(path) < now - LONGEST_AGE:
-                shutil.rmtree(path, ignore_errors=True)
-        flight = os.path.join(os.path.dirname(self.folder), places.FLIGHT)
+            with suppress(OSError):
+                if os.stat(f"{self.folder}/{name}").st_mtime < now - LONGEST_AGE:
+                    shutil.rmtree(f"{self.folder}/{name}")
         with suppress(OSError):
-            for item in os.scandir(flight):
+            for item in os.scandir(os.path.join(os.path.dirname(self.folder), places.FLIGHT)):
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
                     os.unlink(item.path)
-
-    def new_work(self) -> str:
-        """Return the path of a new cache of a helper of this host."""
-        return f"{self.folder}/{places.HELPER_WORK}{os.urandom(8).hex()}-{host()}"
-
-    def _is_work(self, name: str) -> bool:
-        letters = name.removeprefix(places.HELPER_WORK)
-        return letters != name and letters[16:] == f"-{host()}"
 
     # the helper
 
@@ -178,6 +157,7 @@ class JobQueue:
             descriptor = self._locked(exclusive=True)
             if descriptor is not None:
                 if self.is_locked_by(descriptor):
+                    os.truncate(descriptor, 0)  # the last helper has ended
                     return descriptor
                 os.close(descriptor)
             time.sleep(0.01)
@@ -186,7 +166,7 @@ class JobQueue:
     def sign(self, descriptor: int) -> None:
         """Write the id of this process into the lock."""
         with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
-            os.pwrite(descriptor, f"{os.getpid():<20}".encode(), 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
 
     def is_locked_by(self, descriptor: int) -> bool:
         """Return True if that descriptor's lock is the queue's: the folder may have been removed and made again."""
@@ -205,15 +185,18 @@ class JobQueue:
         os.close(descriptor)
         return False
 
-    def holder(self) -> int | None:
-        """Return the process id that the last helper of this host wrote into the lock; it may have ended since."""
+    def holder(self) -> int:
+        """Return the process id of the helper of this host, 0 before it has written that into the lock.
+
+        The last one's remains until the lock is taken again.
+        """
         try:
             descriptor = os.open(self._lock_path, trust.LOCK & ~os.O_CREAT)
         except OSError:
-            return None
+            return 0
         with open(descriptor, "rb") as stream:
-            text = stream.read(20).strip()
-        return int(text) if text.isdigit() else None
+            text = stream.read(20)
+        return int(text) if text.isdigit() else 0
 
     def note_progress(self, descriptor: int) -> None:
         """Show the processes that wait that the helper with this lock has done a job."""
@@ -230,18 +213,16 @@ class JobQueue:
     def end_helper(self, seconds: float) -> bool:
         """Ask the helper of this host to end, and wait for its end; return False if it lives on after `seconds`.
 
-        The job that it is at stays. A process that is no helper of this folder is not asked.
+        The job that it is at stays.
         """
         end = time.monotonic() + seconds
         while self.has_helper():
+            process = self.holder()
             if time.monotonic() > end:
                 return False
-            process = self.holder()
-            with suppress(OSError):  # without /proc a helper ends by itself soon after its last job
-                with open(f"/proc/{process}/cmdline", "rb") as stream:
-                    command = stream.read()
-                if b"kcl.drivers.pocl.helper" in command and os.fsencode(os.path.dirname(self.folder)) in command:
-                    os.kill(process or 0, signal.SIGTERM)
+            if process:
+                with suppress(OSError):
+                    os.kill(process, signal.SIGTERM)
             time.sleep(0.01)
         return True
 
@@ -260,44 +241,19 @@ class JobQueue:
         return descriptor
 
 
-class OpenJobs(NamedTuple):
-    """The jobs below a kcl folder, by their number: those for this host, and those for the devices that it lacks.
-
-    `since` is the time of the oldest, in seconds since the epoch, 0 without one. `crashed` are on their second try.
-    """
-
-    here: int
-    elsewhere: dict[str, int]
-    crashed: int
-    since: float
-    helper: bool
-
-    def described(self) -> list[str]:
-        """Return what is open, in sentences that say what completes it."""
-        said = []
-        if self.here:
-            programs = "1 program waits" if self.here == 1 else f"{self.here} programs wait"
-            said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
-        for device, count in self.elsewhere.items():
-            jobs = "1 job is" if count == 1 else f"{count} jobs are"
-            said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
-        return said
-
-
-def open_jobs(folder: str) -> OpenJobs:
-    """Count the jobs below a kcl folder; those of programs that still run are left out. Raises a store's errors."""
+def pending(folder: str) -> OpenJobs:
+    """Return the jobs below a kcl folder; raises a store's errors."""
     queue = JobQueue(folder)
-    if not os.path.isdir(queue.folder):
-        return OpenJobs(0, {}, 0, 0.0, False)
-    jobs = [job for job in queue.jobs() if not queue.is_early(job)]
-    elsewhere: dict[str, int] = {}
-    for job in jobs:
-        if queue.is_lacking(job.setting) and (entry := queue.read(job)) is not None:
-            device = str(dict(entry.metadata.get("device") or {}).get("name", "unknown"))
-            elsewhere[device] = elsewhere.get(device, 0) + 1
-    since = jobs[0].written if jobs else 0.0
-    here = len(jobs) - sum(elsewhere.values())
-    return OpenJobs(here, elsewhere, sum(job.crashed for job in jobs), since, queue.has_helper())
+    read = [(job, entry) for job in queue.jobs() if (entry := queue.read(job)) is not None]
+    early = [job for job, _entry in read if queue.is_early(job)]
+    now = [(queue.is_lacking(job.setting), entry) for job, entry in read if job not in early]
+    return OpenJobs(
+        tuple([entry for is_elsewhere, entry in now if not is_elsewhere]),
+        tuple([entry for is_elsewhere, entry in now if is_elsewhere]),
+        tuple([entry for job, entry in read if job in early]),
+        min([job.written for job, _entry in read if job not in early], default=0.0),
+        queue.has_helper(),
+    )
 
 
 def setting_of(job: Entry) -> str:
@@ -327,15 +283,3 @@ def _names(folder: str) -> Iterator[str]:
     with suppress(OSError):
         with os.scandir(folder) as items:
             yield from [item.name for item in items if item.is_dir(follow_symlinks=False)]
-
-
-def _latest(path: str) -> float:
-    """Return the time of the last change in a directory; a file that cannot be asked counts as changed just now."""
-    latest = 0.0
-    for place, folders, files in os.walk(path):
-        for name in (".", *folders, *files):
-            try:
-                latest = max(latest, os.lstat(os.path.join(place, name)).st_mtime)
-            except OSError:
-                return time.time()
-    return latest

@@ -8,27 +8,10 @@ from collections.abc import Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_ulong, c_void_p
 from typing import Any
 
-_PLATFORM_VERSION, _PLATFORM_NAME = 0x0901, 0x0902
-_DEVICE_NAME, _DRIVER_VERSION = 0x102B, 0x102D
-_ANY_DEVICE = 0xFFFFFFFF
+_PLATFORM = {"name": 0x0902, "version": 0x0901}
+_DEVICE = {"name": 0x102B, "driver": 0x102D}
+_ANY_DEVICE = c_ulong(0xFFFFFFFF)
 _BINARY_SIZES, _BINARIES, _KERNEL_NAMES = 0x1165, 0x1166, 0x1168
-
-_STATUS_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "clGetPlatformIDs": (c_uint, c_void_p, c_void_p),
-    "clGetPlatformInfo": (c_void_p, c_uint, c_size_t, c_void_p, c_void_p),
-    "clGetDeviceIDs": (c_void_p, c_ulong, c_uint, c_void_p, c_void_p),
-    "clGetDeviceInfo": (c_void_p, c_uint, c_size_t, c_void_p, c_void_p),
-    "clBuildProgram": (c_void_p, c_uint, c_void_p, c_char_p, c_void_p, c_void_p),
-    "clGetProgramInfo": (c_void_p, c_uint, c_size_t, c_void_p, c_void_p),
-    "clReleaseProgram": (c_void_p,),
-    "clReleaseKernel": (c_void_p,),
-}
-_HANDLE_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "clCreateContext": (c_void_p, c_uint, c_void_p, c_void_p, c_void_p, c_void_p),
-    "clCreateProgramWithSource": (c_void_p, c_uint, c_void_p, c_void_p, c_void_p),
-    "clCreateProgramWithBinary": (c_void_p, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
-    "clCreateKernel": (c_void_p, c_char_p, c_void_p),
-}
 
 
 class RefusedCall(Exception):
@@ -36,15 +19,11 @@ class RefusedCall(Exception):
 
 
 class Library:
-    """The OpenCL library that pyopencl uses; loading it loads no driver yet."""
+    """The OpenCL library that pyopencl uses; loading it loads no driver yet. A handle is a `c_void_p`."""
 
     def __init__(self, pyopencl: str) -> None:
         """Load the library behind pyopencl's extension module in the directory `pyopencl`; raise `OSError`."""
         self._functions = _load(pyopencl)
-        for functions, result in ((_STATUS_FUNCTIONS, c_int), (_HANDLE_FUNCTIONS, c_void_p)):
-            for name, types in functions.items():
-                function = getattr(self._functions, name)
-                function.argtypes, function.restype = types, result
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function that returns a status; raise `RefusedCall` unless that is success."""
@@ -52,30 +31,25 @@ class Library:
         if status:
             raise RefusedCall(f"{name}: {status}")
 
-    def make(self, name: str, *arguments: Any) -> int:
+    def make(self, name: str, *arguments: Any) -> c_void_p:
         """Call a function that returns a handle; raise `RefusedCall` where it makes none."""
-        status = c_int(0)
-        handle = getattr(self._functions, name)(*arguments, byref(status))
+        function, status = getattr(self._functions, name), c_int(0)
+        function.restype = c_void_p
+        handle = c_void_p(function(*arguments, byref(status)))
         if status.value or not handle:
             raise RefusedCall(f"{name}: {status.value}")
-        return int(handle)
+        return handle
 
     def device(self, platform: Mapping[str, str], device: Mapping[str, str]) -> Device | None:
         """Return the device of these names and versions, with a context of its own; ``None`` if there is none."""
         for candidate in self._handles("clGetPlatformIDs"):
-            found = {"name": _PLATFORM_NAME, "version": _PLATFORM_VERSION}
-            if not self._fits("clGetPlatformInfo", candidate, found, platform):
-                continue
-            for handle in self._handles("clGetDeviceIDs", candidate, _ANY_DEVICE):
-                if self._fits("clGetDeviceInfo", handle, {"name": _DEVICE_NAME, "driver": _DRIVER_VERSION}, device):
-                    return Device(self, handle)
+            if self._fits("clGetPlatformInfo", candidate, _PLATFORM, platform):
+                for handle in self._handles("clGetDeviceIDs", candidate, _ANY_DEVICE):
+                    if self._fits("clGetDeviceInfo", handle, _DEVICE, device):
+                        return Device(self, handle)
         return None
 
-    def warm_up(self) -> None:
-        """Let the drivers be loaded."""
-        self._handles("clGetPlatformIDs")
-
-    def _handles(self, name: str, *arguments: Any) -> list[int]:
+    def _handles(self, name: str, *arguments: Any) -> list[c_void_p]:
         count = c_uint(0)
         try:
             self.call(name, *arguments, 0, None, byref(count))
@@ -83,26 +57,26 @@ class Library:
             self.call(name, *arguments, count.value, handles, None)
         except RefusedCall:  # no platform, or one without devices
             return []
-        return [int(handle) for handle in handles if handle]
+        return [c_void_p(handle) for handle in handles]
 
-    def _fits(self, name: str, handle: int, facts: Mapping[str, int], wanted: Mapping[str, str]) -> bool:
+    def _fits(self, name: str, handle: c_void_p, facts: Mapping[str, int], wanted: Mapping[str, str]) -> bool:
         return all(self.text(name, handle, fact).strip() == wanted.get(key, "").strip() for key, fact in facts.items())
 
-    def text(self, name: str, handle: int, fact: int) -> str:
+    def text(self, name: str, handle: c_void_p, fact: int) -> str:
         """Return a text that an info function has of a handle; raise `RefusedCall`."""
         size = c_size_t(0)
-        self.call(name, handle, fact, 0, None, byref(size))
+        self.call(name, handle, fact, c_size_t(0), None, byref(size))
         buffer = ctypes.create_string_buffer(size.value + 1)
-        self.call(name, handle, fact, size.value, buffer, None)
+        self.call(name, handle, fact, size, buffer, None)
         return buffer.value.decode("utf-8", "replace")
 
 
 class Device:
     """One device, in a context of its own."""
 
-    def __init__(self, library: Library, handle: int) -> None:
+    def __init__(self, library: Library, handle: c_void_p) -> None:
         self.library = library
-        self._handle = (c_void_p * 1)(handle)
+        self._handle = (c_void_p * 1)(handle.value)
         self._context = library.make("clCreateContext", None, 1, self._handle, None, None)
 
     def from_source(self, source: bytes, options: bytes) -> Program:
@@ -119,7 +93,7 @@ class Device:
         )
         return self._built(handle, options)
 
-    def _built(self, handle: int, options: bytes) -> Program:
+    def _built(self, handle: c_void_p, options: bytes) -> Program:
         program = Program(self.library, handle)
         try:
             self.library.call("clBuildProgram", handle, 1, self._handle, options, None, None)
@@ -132,17 +106,17 @@ class Device:
 class Program:
     """A built program; close it."""
 
-    def __init__(self, library: Library, handle: int) -> None:
+    def __init__(self, library: Library, handle: c_void_p) -> None:
         self._library = library
         self._handle = handle
 
     def binary(self) -> bytes:
         """Ask for the binary, which PoCL freezes at the first time; raise `RefusedCall`."""
-        size = c_size_t(0)
-        self._library.call("clGetProgramInfo", self._handle, _BINARY_SIZES, ctypes.sizeof(size), byref(size), None)
+        size, room = c_size_t(0), c_size_t(ctypes.sizeof(c_void_p))
+        self._library.call("clGetProgramInfo", self._handle, _BINARY_SIZES, room, byref(size), None)
         buffer = ctypes.create_string_buffer(size.value)
         pointer = c_void_p(ctypes.addressof(buffer))
-        self._library.call("clGetProgramInfo", self._handle, _BINARIES, ctypes.sizeof(pointer), byref(pointer), None)
+        self._library.call("clGetProgramInfo", self._handle, _BINARIES, room, byref(pointer), None)
         return buffer.raw
 
     def kernel_names(self) -> list[str]:

@@ -1,16 +1,14 @@
-"""PoCL's program binaries, container version 8: read every length, and cut files out again.
+"""PoCL's program binaries, container version 8: find the files, and cut some of them out again.
 
     container = header file kernel*            exactly as many kernels as the header says; nothing follows
     header    = "poclbin" NUL  device:u64  version:u32  kernels:u32  flags:u64  program
     program   = the directory of the program below PoCL's cache, 40 letters, and NUL
     file      = text text                      path below the program's directory, content
-    kernel    = struct-size:u64  files-size:u64  arguments-size:u32  name:text  arguments:u32  locals:u32
-                required-local-size:3*u64  local:u64*  attributes:text  has-arguments:u64  argument*  file*
-    argument  = access:u32  address:u32  qualifier:u64  type:u32  size:u32  name:text  type-name:text
+    kernel    = struct-size:u64  files-size:u64  arguments-size:u32  name:text  description  file*
     text      = length:u32 bytes               all numbers little-endian
 
-struct-size counts the whole kernel, files-size its files, arguments-size its arguments. The first file is
-``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. PoCL itself checks none of this.
+struct-size counts the whole kernel, and files-size its files. Of the description only the length is known. The first
+file is ``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. PoCL itself checks none of this.
 """
 
 from __future__ import annotations
@@ -24,10 +22,7 @@ VERSION = 8
 
 _HEADER = struct.Struct("<8sQIIQ41s")
 _SIZES = struct.Struct("<QQI")
-_COUNTS = struct.Struct("<II3Q")
-_ARGUMENT = struct.Struct("<IIQII")
 _WORD = struct.Struct("<I")
-_LONG = struct.Struct("<Q")
 _LETTERS = frozenset("ABCDEFGHIJKLMNOP")
 
 
@@ -36,6 +31,11 @@ class ContainerFile(NamedTuple):
 
     path: str
     content: bytes
+
+    def pack(self) -> bytes:
+        """Return the bytes of the file in a container."""
+        path = self.path.encode("ascii")
+        return b"".join((_WORD.pack(len(path)), path, _WORD.pack(len(self.content)), self.content))
 
 
 class ContainerKernel(NamedTuple):
@@ -46,6 +46,12 @@ class ContainerKernel(NamedTuple):
     arguments_size: int
     files: tuple[ContainerFile, ...]
 
+    def pack(self) -> bytes:
+        """Return the bytes of the kernel in a container."""
+        files = b"".join(file.pack() for file in self.files)
+        size = _SIZES.size + len(self.description) + len(files)
+        return _SIZES.pack(size, len(files), self.arguments_size) + self.description + files
+
 
 class Container(NamedTuple):
     """A program binary: the header's bytes, the program's directory in PoCL's cache, its bitcode, its kernels."""
@@ -55,66 +61,57 @@ class Container(NamedTuple):
     bitcode: ContainerFile
     kernels: tuple[ContainerKernel, ...]
 
+    def pack(self) -> bytes:
+        """Return the bytes of the container."""
+        return b"".join((self.header, self.bitcode.pack(), *(kernel.pack() for kernel in self.kernels)))
+
     def files(self) -> dict[str, bytes]:
         """Return the content of every file by its path."""
         return dict([self.bitcode, *(file for kernel in self.kernels for file in kernel.files)])
 
+    def without(self, paths: Iterable[str]) -> Container:
+        """Return the container without the kernels' files at these paths; raise `ValueError` if one is missing."""
+        unwanted = set(paths)
+        missing = unwanted - {file.path for kernel in self.kernels for file in kernel.files}
+        if missing:
+            raise ValueError(f"not in the binary: {', '.join(sorted(missing))}")
+        kernels = [
+            kernel._replace(files=tuple([file for file in kernel.files if file.path not in unwanted]))
+            for kernel in self.kernels
+        ]
+        return self._replace(kernels=tuple(kernels))
+
 
 def read(blob: bytes) -> Container:
     """Return the content of a binary; raise `ValueError` for anything that is not exactly the grammar above."""
-    reader = _Reader(blob, 0, len(blob))
+    reader = _Reader(blob)
     header = reader.take(_HEADER.size)
     magic, _device, version, count, _flags, program = _HEADER.unpack(header)
     if magic != MAGIC or version != VERSION:
         raise ValueError(f"not a PoCL binary of container version {VERSION}: {magic!r}, {version}")
-    directory = _program(program)
+    place = program.decode("ascii")
+    if place[2] != "/" or place[40] != "\0" or not set(place[:2] + place[3:40]) <= _LETTERS:
+        raise ValueError(f"not a directory of PoCL's cache: {place!r}")
     bitcode = reader.file()
     if bitcode.path != "/program.bc":
         raise ValueError(f"the first file is {bitcode.path!r}, not the bitcode")
     kernels = tuple([_kernel(reader) for _ in range(count)])
-    reader.finish()
-    container = Container(header, directory, bitcode, kernels)
-    if len({kernel.name for kernel in kernels}) != count or write(container) != blob:
+    container = Container(header, place[:40], bitcode, kernels)
+    if len({kernel.name for kernel in kernels}) != count or container.pack() != blob:  # nothing follows
         raise ValueError("the binary is not written as PoCL writes it")
     return container
 
 
-def write(container: Container) -> bytes:
-    """Return the bytes of a container."""
-    chunks = [container.header, *_file_chunks(container.bitcode)]
-    for kernel in container.kernels:
-        files = b"".join(chunk for file in kernel.files for chunk in _file_chunks(file))
-        size = _SIZES.size + len(kernel.description) + len(files)
-        chunks += [_SIZES.pack(size, len(files), kernel.arguments_size), kernel.description, files]
-    return b"".join(chunks)
-
-
-def without(container: Container, paths: Iterable[str]) -> Container:
-    """Return the container without the kernels' files at these paths; raise `ValueError` where one is missing."""
-    unwanted = set(paths)
-    missing = unwanted - {file.path for kernel in container.kernels for file in kernel.files}
-    if missing:
-        raise ValueError(f"not in the binary: {', '.join(sorted(missing))}")
-    kernels = [
-        kernel._replace(files=tuple(file for file in kernel.files if file.path not in unwanted))
-        for kernel in container.kernels
-    ]
-    return container._replace(kernels=tuple(kernels))
-
-
 class _Reader:
-    """A position in a part of the blob; no read passes the end of the part."""
+    """A position in the blob; no read passes its end."""
 
-    __slots__ = ("blob", "end", "position")
-
-    def __init__(self, blob: bytes, position: int, end: int) -> None:
+    def __init__(self, blob: bytes) -> None:
         self.blob = blob
-        self.position = position
-        self.end = end
+        self.position = 0
 
     def take(self, size: int) -> bytes:
         end = self.position + size
-        if end > self.end:
+        if end > len(self.blob):
             raise ValueError(f"the binary ends inside the {size} bytes at {self.position}")
         taken = self.blob[self.position : end]
         self.position = end
@@ -137,60 +134,17 @@ class _Reader:
             raise ValueError(f"{path} is empty")
         return ContainerFile(path, content)
 
-    def part(self, size: int) -> _Reader:
-        """Return a reader for the next `size` bytes, which this one skips."""
-        start = self.position
-        self.take(size)
-        return _Reader(self.blob, start, self.position)
-
-    def finish(self) -> None:
-        if self.position != self.end:
-            raise ValueError(f"{self.end - self.position} bytes too many before {self.end}")
-
-
-def _program(raw: bytes) -> str:
-    text = raw.decode("ascii")
-    if text[2] != "/" or text[40] != "\0" or not set(text[:2] + text[3:40]) <= _LETTERS:
-        raise ValueError(f"not a directory of PoCL's cache: {text!r}")
-    return text[:40]
-
 
 def _kernel(reader: _Reader) -> ContainerKernel:
     size, files_size, arguments_size = _SIZES.unpack(reader.take(_SIZES.size))
     if files_size + _SIZES.size > size:
         raise ValueError(f"a kernel of {size} bytes cannot hold {files_size} bytes of files")
-    described = reader.part(size - files_size - _SIZES.size)
-    start = described.position
-    name = _describe(described, arguments_size)
-    files = reader.part(files_size)
-    found = []
-    while files.position < files.end:
-        file = files.file()
-        if file.path.split("/")[1:2] != [name] or file.path.count("/") != 3:
-            raise ValueError(f"{file.path} is in the place of a file of the kernel {name}")
-        found.append(file)
-    return ContainerKernel(name, reader.blob[start : described.end], arguments_size, tuple(found))
-
-
-def _describe(reader: _Reader, arguments_size: int) -> str:
-    """Read the fields between the sizes and the files of a kernel; return its name."""
-    name = reader.name()
-    if "/" in name:
-        raise ValueError(f"not a kernel's name: {name!r}")
-    arguments, local_buffers = _COUNTS.unpack(reader.take(_COUNTS.size))[:2]
-    reader.take(_LONG.size * local_buffers)
-    reader.text()
-    reader.take(_LONG.size)
-    listed = reader.part(arguments_size)
-    reader.finish()
-    for _ in range(arguments):
-        listed.take(_ARGUMENT.size)
-        listed.text()
-        listed.text()
-    listed.finish()
-    return name
-
-
-def _file_chunks(file: ContainerFile) -> tuple[bytes, ...]:
-    path = file.path.encode("ascii")
-    return _WORD.pack(len(path)), path, _WORD.pack(len(file.content)), file.content
+    description = reader.take(size - files_size - _SIZES.size)
+    name = _Reader(description).name()
+    files, found = _Reader(reader.take(files_size)), list[ContainerFile]()
+    while files.position < files_size:
+        found.append(files.file())
+        path = found[-1].path
+        if path.split("/")[1:2] != [name] or path.count("/") != 3:
+            raise ValueError(f"{path} is in the place of a file of the kernel {name}")
+    return ContainerKernel(name, description, arguments_size, tuple(found))

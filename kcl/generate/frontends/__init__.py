@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.errors import RecipeError
 
@@ -29,50 +29,53 @@ class OpenArguments(NamedTuple):
     packed: dict[str, list[tuple[Any, str]]]
 
 
-class Result(Protocol):
-    """A recipe's result, held by its front end."""
+class Result:
+    """A recipe's result, held by its front end. The defaults are those of a result that leaves nothing open."""
 
-    @property
-    def front_end(self) -> str:
-        """The name of the front end."""
+    front_end = ""
+    options: tuple[str, ...] | None = None  # the build options as of this run; None if only the code has them
 
     @property
     def volatile(self) -> str:
-        """The reason why the result must not be stored; empty where it may be."""
+        """The reason why the result must not be stored; empty if it may be."""
+        return ""
 
     @property
     def packed(self) -> dict[str, list[tuple[Any, str]]]:
         """Arguments that are given as one object array, as in Code."""
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 over the inputs of the code beside the program key; asked where loopy has no part in the code."""
-
-    @property
-    def options(self) -> tuple[str, ...] | None:
-        """The build options as of this run; None where only the code has them."""
-
-    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
-        """Return the open arguments, given the dtypes of the arguments of one call."""
+        return {}
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments that a call gives, with the dtypes that are known."""
+        raise NotImplementedError
+
+    def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
+        """Return the open arguments, given the dtypes of the arguments of one call."""
+        return OpenArguments((), (), (), {})
 
     def refuse(self, given: Mapping[str, Any]) -> None:
         """Raise the front end's own error for the arguments of a call that it cannot generate for."""
 
-    def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
-        """Tell whether `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
+    def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
+        """Return True if the dtypes add nothing to those that are inferred from their needed part."""
+        return True
 
     def identity(self) -> str:
         """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """Return the SHA-256 over the inputs of the code beside the program key."""
+        return self.identity()
 
     def state(self) -> str:
         """Return a digest of what the user's callables in the result read, as of now; empty if there are none."""
+        return ""
 
     def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code for one choice of the open dtypes."""
+        raise NotImplementedError
 
 
 class FrontEndRow(NamedTuple):

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from kcl import caches
 from kcl.base.dtypes import dtype_text, layout_of
-from kcl.cache.patience import Turn
-from kcl.caches import postponed
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError, UnknownInput
-from kcl.generate.frontends import OpenArguments, leave_out
+from kcl.generate.frontends import OpenArguments, Result, leave_out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,8 +26,8 @@ _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
 def quiet() -> Iterator[None]:
     """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
     caches.import_anyway("loopy")
-    postponed.module("pyopencl.invoker")
-    with Turn("loopy"), caches.loopy_disk_caches_off():
+    caches.import_anyway("pyopencl.invoker")
+    with caches.loopy_disk_caches_off():
         yield
 
 
@@ -38,7 +36,7 @@ def accept(result: object, recipe: str) -> LoopyResult:
     return LoopyResult(result, recipe)
 
 
-class LoopyResult:
+class LoopyResult(Result):
     """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
 
     front_end = "loopy"
@@ -79,16 +77,6 @@ class LoopyResult:
         if controller is None:
             return {}
         return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
-
-    @property
-    def digest(self) -> str:
-        """The digest of the unit's content."""
-        return self.identity()
-
-    @property
-    def options(self) -> None:
-        """None: the build options belong to the unit, and the code has them."""
-        return None
 
     def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
         """Return the arguments without a dtype, and the fewest of them that decide the others.
@@ -179,7 +167,7 @@ class LoopyResult:
         )
 
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
-        """Tell whether `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
+        """Return True if `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
         inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
         return inferred is not None and all(inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items())
 

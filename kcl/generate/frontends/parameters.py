@@ -6,10 +6,9 @@ of OpenCL C. An argument is not refused where a macro may stand for a list or a 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kcl.errors import RecipeError
 from kcl.generate.frontends.source import Array, Scalar, Source, dtype_of
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_INCLUDE = re.compile(r'#\s*include\s*(?:["<]([^">\n]+)[">])?')
-_DIRECTORY = re.compile(r"-I\s*(\S+)")
 _SPACES = ("global", "constant", "local", "private")
 _QUALIFIERS = frozenset((*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict"))
 _SIGNS = ("signed", "unsigned")
@@ -42,30 +39,11 @@ _DTYPES = {
 }
 
 
-class _Misfit(NamedTuple):
-    """An argument whose dtype cannot be that of its parameter, with the words of the parameter's type and its dtype."""
-
-    argument: Array | Scalar
-    parameter: str
-    words: list[str]
-    dtype: np.dtype[Any]
-
-
 def refuse_unlike(source: Source) -> None:
     """Raise RecipeError for arguments in another order than the parameters, or with another dtype than theirs."""
     lists = _lists(source.code, source.entry)
     _refuse_order(source, lists)
     _refuse_dtype(source, lists)
-
-
-def undeclared(code: str, entry: str, declared: Iterable[str]) -> set[str]:
-    """Return the parameters of a kernel that have no declared argument; none where the numbers of both are equal.
-
-    Arguments of other names may then stand in their places.
-    """
-    known = list(declared)
-    longer = [names for names in map(_names, _lists(code, entry)) if len(names) > len(known)]
-    return {name for names in longer for name in names}.difference(known)
 
 
 def _lists(code: str, entry: str) -> list[list[str]]:
@@ -111,29 +89,27 @@ def _refuse_dtype(source: Source, lists: list[list[str]]) -> None:
     Where the preprocessor chooses between several lists, one that fits is enough.
     """
     misfits = [_misfit(source, parameters) for parameters in lists]
-    first = misfits[0] if misfits else None
-    if first is None or None in misfits or any(one and _may_differ(source, one.words) for one in misfits):
-        return
-    raise RecipeError(
-        f"kcl.Source {source.entry!r}: argument {first.argument.name!r} is declared with the dtype "
-        f"{dtype_of(first.argument)}, and its parameter in the OpenCL C is {' '.join(first.parameter.split())!r}; "
-        f"declare it with np.{first.dtype}"
-    )
+    if misfits and all(misfits):
+        raise RecipeError(f"kcl.Source {source.entry!r}: {misfits[0]}")
 
 
-def _misfit(source: Source, parameters: list[str]) -> _Misfit | None:
-    """Return the first argument whose dtype cannot be that of the parameter in its place; None where all may be."""
+def _misfit(source: Source, parameters: list[str]) -> str:
+    """Say which argument is the first whose dtype cannot be that of the parameter in its place; empty if all may be."""
     if len(parameters) != len(source.arguments):
-        return None
+        return ""
     for argument, parameter in zip(source.arguments, parameters, strict=True):
         if not isinstance(argument, (Array, Scalar)):
             continue  # the dtype of local memory only sets its size
         words = _type_words(parameter, isinstance(argument, Array))
-        dtype = _dtype_of_words(words)
+        dtype, declared = _dtype_of_words(words), dtype_of(argument)
         is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of any content
-        if dtype is not None and not is_raw and _differs(dtype_of(argument), dtype):
-            return _Misfit(argument, parameter, words, dtype)
-    return None
+        if dtype is not None and not is_raw and _differs(declared, dtype) and not _may_differ(source, words):
+            text = " ".join(parameter.split())
+            said = (
+                f"argument {argument.name!r} is declared with the dtype {declared}, and its parameter in the OpenCL C"
+            )
+            return f"{said} is {text!r}; declare it with np.{dtype}"
+    return ""
 
 
 def _type_words(parameter: str, is_pointer: bool) -> list[str]:
@@ -164,27 +140,7 @@ def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
 
 
 def _may_differ(source: Source, words: list[str]) -> bool:
-    """Tell whether a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
-    texts = _with_headers(source)
-    options = " ".join(source.build_options)
-    defines = [rf"#\s*define\s+{word}\b|\btypedef\b[^;]*\b{word}\s*;" for word in words]
-    if texts is None or any(re.search(rf"-D\s*{word}\b", options) for word in words):
-        return True
-    return any(re.search(pattern, text) for pattern in defines for text in texts)
-
-
-def _with_headers(source: Source) -> list[str] | None:
-    """Return the text and those of its headers, without comments; None where a header is not found."""
-    folders = [*_DIRECTORY.findall(" ".join(source.build_options)), *source.include_dirs]
-    texts, read = [_COMMENT.sub(" ", source.code)], set()
-    for text in texts:  # the loop appends to it
-        for name in _INCLUDE.findall(text):
-            paths = [os.path.join(folder, name) for folder in folders if name]
-            path = next(filter(os.path.isfile, paths), None)
-            if path is None:
-                return None
-            if path not in read:
-                read.add(path)
-                with open(path, encoding="utf-8", errors="replace") as stream:
-                    texts.append(_COMMENT.sub(" ", stream.read()))
-    return texts
+    """Return True if a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
+    text, named = _COMMENT.sub(" ", source.code), "|".join(words)
+    defines = rf"#\s*include|#\s*define\s+({named})\b|\btypedef\b[^;]*\b({named})\s*;"
+    return bool(re.search(defines, text) or re.search(rf"-D\s*({named})\b", " ".join(source.build_options)))

@@ -280,15 +280,10 @@ def _check(source: Source) -> None:
 
 def _why_unusable(name: str) -> str:
     """Return why an argument or a kernel cannot have a name; empty where it can. The text may have other names."""
-    if keyword.iskeyword(name):
-        return "is a keyword of Python"
-    if not name.isidentifier():
+    if keyword.iskeyword(name) or not name.isidentifier():
         return "is no name in Python"
-    if name in _GIVEN:
-        return "has a meaning of its own in a call"
-    if name in _TAKEN or name.startswith("_kcl"):
-        return "has a meaning of its own in the code that launches the kernel"
-    return ""
+    is_taken = name in _GIVEN or name in _TAKEN or name.startswith("_kcl")
+    return "has a meaning of its own in a call, or in the code that launches the kernel" if is_taken else ""
 
 
 def _check_argument(source: Source, argument: Declaration) -> None:

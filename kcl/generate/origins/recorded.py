@@ -14,7 +14,7 @@ from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.generate import frontends
 from kcl.record import beside, imports, recorder, unmade
-from kcl.record.declarations import NOTHING, Declarations, RecipeCall
+from kcl.record.declarations import RecipeCall
 from kcl.record.evidence import Evidence
 from kcl.record.record import Record
 
@@ -77,18 +77,6 @@ class RecordedOrigin:
         """The row of the front end; a recorded unit has loopy's."""
         return frontends.row_of(self._value) or frontends.TABLE[0]
 
-    @property
-    def recipe(self) -> str:
-        """The file and name of the recipe; empty for a unit without one, and for OpenCL C of a file that is edited."""
-        path = None if self._row.uses_loopy else getattr(self._value, "path", None)
-        if self._task is None or path:
-            return ""
-        return f"{self._task.written.__code__.co_filename} {self._task.function.__qualname__}"
-
-    @property
-    def _declared(self) -> Declarations:
-        return NOTHING if self._task is None else self._task.declared
-
     def renew(self) -> bool:
         """Forget the key if a program can have edited the unit or the generators since; return True if it did."""
         before, self._is_new = self._is_new, False
@@ -149,14 +137,14 @@ class RecordedOrigin:
 
     def _parts(self, moment: beside.Moment) -> list[Part]:
         parts: list[Part] = []
-        declared = self._declared
-        if declared.version is not None:
-            parts.append(Part("declared version", declared.version))
+        version = None if self._task is None else self._task.declared.version
+        if version is not None:
+            parts.append(Part("declared version", version))
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
         record = unmade.record_of(self._value)
         if not self._row.uses_loopy:
-            return [*beside.parts(False), *parts, Part("source", self._accepted().digest)]
+            return [*beside.parts(False), *parts, Part("source", self._accepted().digest())]
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
             return [*parts, *beside.state(moment, record.counts(moment.structures)), Part("record", record.digest)]

@@ -25,7 +25,6 @@ class WalkedOrigin:
     """A pure recipe with its parameters; the key holds its inputs as of the first query."""
 
     remark = ""
-    recipe = ""
     own_seconds = 0.0
 
     def __init__(self, task: RecipeCall) -> None:

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
-from kcl.cache import places
 from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
-from kcl.cache.phrases import WIDTH, value
+from kcl.cache.key import Key
+from kcl.cache.phrases import WIDTH
 from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Candidate, Explanation, Texts, is_base, starts, texts_in
+from kcl.inspect.explain import Candidate, Explanation, Texts, texts_in
 from kcl.inspect.explain import explain as compared
-from kcl.inspect.explain.calls import Change
-from kcl.inspect.explain.record import ParsedRecord
+from kcl.inspect.explain.listing import Change
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.inventory import ListedEntry
-from kcl.record.evidence import PARAMETER
 
-_OTHER_PYTHON = Change("python", "it lies in the file of another Python: each version has a file of its own")
 _BEING_WRITTEN = Change("entry", "it was missed before, and a helper still writes its entry")
 _PENDING = "pending"  # in the metadata of an entry that a helper still writes
-_YOUNGEST = 8
 _NEVER = float("inf")
 _SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
 
@@ -76,157 +71,110 @@ class Miss(NamedTuple):
         return of_kernel(self.kernel, self.parameters)
 
 
-class Candidates:
-    """The entries of some kernels in one layer, with their texts, which are read on request.
+class Shelf:
+    """The entries of a layer, with their texts, which are read on request; those that a helper still writes count, too.
 
-    The entries that a helper still writes count, too.
+    `made` tells when digests were missed first, `removed` by what digests were removed, and when.
     """
 
-    def __init__(self, layer: str, entries: Iterable[ListedEntry], pending: Iterable[Entry] = ()) -> None:
-        self.layer = layer
-        self.entries = list(entries)
+    def __init__(
+        self, layer: str, made: Mapping[str, float] = {}, removed: Mapping[str, tuple[str, float]] = {}
+    ) -> None:
+        self.entries = list(inventory.entries(layer, all_rows=True))
+        self.made, self.removed = made, removed
         self._read: dict[str, Texts] = {}
-        there = {one.digest for one in self.entries}
-        for job in pending:
-            if job.key.digest not in there:
-                address, about = job.key.digest, {**job.metadata, _PENDING: True}
-                self.entries.append(ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {}))
+        self._by_digest = {one.digest: one for one in self.entries}
+        for job in _pending() if layer == settings.BINARY else ():
+            address, about = job.key.digest, {**job.metadata, _PENDING: True}
+            if address not in self._by_digest:
+                self._by_digest[address] = ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {})
+                self.entries.append(self._by_digest[address])
                 self._read[address] = texts_in(job.parts)
-        self._rest: Candidates | None = None
 
     def explain(
-        self, key: Key, texts: Texts, moment: float, begun: float, made: Mapping[str, float], source: str = ""
+        self, kernel: str, key: Key, texts: Texts, moment: float, begun: float, program: str = ""
     ) -> Explanation:
         """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed.
 
-        `made` tells when digests were missed first. `source` is the digest of the OpenCL C to compare with, if entries
-        have it.
+        `program` is the start of the digest of the OpenCL C to compare with, if entries have it.
         """
-        own = [one for one in self.entries if one.digest == key.digest]
-        if own and _PENDING in own[0].metadata and made.get(key.digest, 0.0) < begun:
+        own = self.entry_of(key)
+        if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
             return Explanation(None, (_BEING_WRITTEN,))
-        known = [self._known(one, made) for one in self.entries if one.digest != key.digest]
-        known = [one for one in known if one.written < moment]
-        part = Part("source", source)
-        paired = [one for one in known if source and part in one.key.parts]
-        if source and not paired:  # a program has one entry, under the kernel that asked first
-            paired = [one for one in self._others(made) if part in one.key.parts and one.written < moment]
-        found = compared(key, texts, paired or known, begun, lambda: self._others(made))
-        if found == FIRST_TIME and len(own) > 1:
-            return Explanation(None, (_OTHER_PYTHON,))
-        return found
+        reason, gone = self.removed.get(key.digest, ("", _NEVER))
+        if gone < moment:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
+            return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
 
-    def _others(self, made: Mapping[str, float]) -> list[Candidate]:
-        """Return the entries of other kernels: those that make the same calls, or have the same text, share them."""
-        if self._rest is None:
-            own = {one.address for one in self.entries}
-            every = inventory.entries(self.layer, all_rows=True)
-            self._rest = Candidates(self.layer, [one for one in every if one.address not in own])
-        return [self._rest._known(one, made) for one in self._rest.entries]
+        def known(is_of_kernel: bool) -> list[ListedEntry]:
+            found = [one for one in self.entries if (one.kernel == kernel) == is_of_kernel]
+            return [one for one in found if one.digest != key.digest and self._written(one) < moment]
 
-    def source_digest(self, key: Key) -> str:
-        """Return the digest of the OpenCL C that a row holds, empty where it holds none."""
-        own = self._entry_of(key) or (self._rest._entry_of(key) if self._rest is not None else None)
-        source = _parts(own).get("source.cl") if own is not None else None
-        return hashlib.sha256(source).hexdigest() if source else ""
+        # A program has one entry, under the kernel that asked first.
+        for is_of_kernel in (True, False) if program else ():
+            paired = [one for one in known(is_of_kernel) if one.program == program]
+            if paired:
+                return compared(key, texts, map(self._candidate, paired), begun)
+        return compared(
+            key, texts, map(self._candidate, known(True)), begun, lambda: map(self._candidate, known(False))
+        )
 
-    def parameters(self, key: Key, record: ParsedRecord | None) -> Mapping[str, str]:
-        """Return the parameters of the recipe of a row or a program: from the rows of its code, else from a miss."""
-        program = next((part.value for part in key.parts if part.name == "source"), "")
-        rows = [one.recipe for one in self.entries if one.digest == key.digest and one.recipe.parameters]
-        rows = rows or [one.recipe for one in self.entries if program and one.metadata.get("program") == program]
-        named = [*key.parts, *(record.beside.items() if record is not None else ())]
-        of_miss = {name[len(PARAMETER) :]: text for name, text in named if name.startswith(PARAMETER)}
-        texts = inventory.common(rows).parameters if rows else of_miss
-        return {name: shortened(value(text), WIDTH) for name, text in texts.items()}
+    def entry_of(self, key: Key) -> ListedEntry | None:
+        """Return the entry under a key."""
+        return self._by_digest.get(key.digest)
 
     def texts(self, key: Key) -> Texts:
-        """Return the texts of a key from its own entry; empty where the entry is missing."""
-        own = self._entry_of(key)
+        """Return the texts of a key from its own entry; empty if the entry is missing."""
+        own = self.entry_of(key)
         return Texts() if own is None else self._texts(own)
 
-    def source(self, digest: str) -> Texts:
-        """Return the OpenCL C with a digest, from one of the youngest rows that hold code."""
-        rows = [one for one in self.entries if "source.cl" in one.sizes]
-        for one in sorted(rows, key=lambda one: -one.modified)[:_YOUNGEST]:
-            source = _parts(one).get("source.cl", b"")
-            if hashlib.sha256(source).hexdigest() == digest:
-                return Texts({"source": source.decode("utf-8", "replace")})
-        return Texts()
+    def _written(self, one: ListedEntry) -> float:
+        """Return when an entry was made: exactly if it was missed then; the file has whole seconds."""
+        moment = self.made.get(one.digest, _NEVER)
+        return moment if moment < one.built + _SLOW else one.built
 
-    def _entry_of(self, key: Key) -> ListedEntry | None:
-        return next((one for one in self.entries if one.digest == key.digest), None)
-
-    def _known(self, one: ListedEntry, made: Mapping[str, float]) -> Candidate:
-        moment = made.get(one.digest, _NEVER)  # exact, where the file has whole seconds
-        is_same = moment < one.built + _SLOW
-        return Candidate(one.key, moment if is_same else one.built, one.metadata, lambda: self._texts(one))
+    def _candidate(self, one: ListedEntry) -> Candidate:
+        return Candidate(one.key, self._written(one), one.metadata, lambda: self._texts(one))
 
     def _texts(self, one: ListedEntry) -> Texts:
-        """Read the texts of an entry; those of a row that depends on dtypes or reads lie in its base row."""
+        """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
         if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
-            one = next((base for base in self.entries if is_base(base.metadata) and starts(base.key, one.key)), one)
+            one = next((self._by_digest[led] for led in inventory.led_by(one.key)[1:] if led in self._by_digest), one)
         if one.address not in self._read:
-            self._read[one.address] = texts_in(_parts(one))
+            try:
+                self._read[one.address] = texts_in(inventory.read(one.layer, one.address).parts)
+            except (KeyError, OSError, CacheFault, ValueError):
+                self._read[one.address] = Texts()
         return self._read[one.address]
-
-
-def _parts(one: ListedEntry) -> Mapping[str, bytes]:
-    """Return the parts of an entry; none where it cannot be read."""
-    try:
-        return inventory.read(one.layer, one.address).parts
-    except (KeyError, OSError, CacheFault, ValueError):
-        return {}
-
-
-def shelves(layers: Iterable[str], kernels: Iterable[str]) -> dict[tuple[str, str], Candidates]:
-    """Return the entries of the layers, by layer and kernel."""
-    wanted, found = set(kernels), dict[tuple[str, str], Candidates]()
-    for layer in set(layers) if wanted else ():
-        listed = list(inventory.entries(layer, all_rows=True))
-        pending = _pending() if layer == settings.BINARY else []
-        for kernel in wanted:
-            jobs = [job for job in pending if job.metadata.get("kernel") == kernel]
-            found[layer, kernel] = Candidates(layer, [one for one in listed if one.kernel == kernel], jobs)
-    return found
 
 
 def _pending() -> list[Entry]:
     """Return the entries that a helper still writes."""
-    found: list[Entry] = []
-    if os.path.isdir(places.own(places.PENDING)):
-        from kcl.drivers.pocl.jobs import JobQueue
-
-        with suppress(OSError, CacheFault):
-            queue = JobQueue(places.own())
-            found += [entry for job in queue.jobs() if (entry := queue.read(job)) is not None]
-    return found
+    with suppress(OSError, CacheFault):
+        found = drivers.pending()
+        return [*found.here, *found.elsewhere, *found.early]
+    return []
 
 
 def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
     """Explain look-ups that were no hits; `history` holds all known ones."""
-    grouped = _grouped(missed)
-    asked = [one for one, _times in grouped if _is_explained(one)]
-    found = shelves({settings.GENERATOR, *(one.layer for one in asked)}, {one.kernel for one in asked})
     made, begun = _moments(history)
-    partners: dict[tuple[str, str, str], str] = {}  # run, kernel, OpenCL C -> that of the nearest row
+    shelves: dict[str, Shelf] = {}
+    partners: dict[tuple[str, str, str], str] = {}  # run, kernel, its program -> that of the nearest row
     explained = []
-    for one, times in grouped:
+    for one, times in _grouped(missed):
         explanation = None
-        parameters: Mapping[str, str] = {}
-        if _is_explained(one) and one.key is not None:
-            shelf = found[one.layer, one.kernel]
+        if one.outcome == "miss" and one.key is not None:
+            shelf = shelves.get(one.layer) or shelves.setdefault(one.layer, Shelf(one.layer, made))
             texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
-            digest = next((part.value for part in one.key.parts if part.name == "source"), "")
-            if not texts.sources and one.layer == settings.BINARY:  # a helper is still completing the entry
-                texts = found[settings.GENERATOR, one.kernel].source(digest)
-            partner = partners.get((one.process, one.kernel, digest), "")
-            explanation = shelf.explain(one.key, texts, one.time, begun[one.process], made, partner)
-            parameters = _noted(one) or found[settings.GENERATOR, one.kernel].parameters(one.key, texts.record)
+            own = shelf.entry_of(one.key)
+            pair = one.process, one.kernel, own.program if own is not None else ""
+            program = partners.get(pair, "") if one.layer == settings.BINARY else ""
+            explanation = shelf.explain(one.kernel, one.key, texts, one.time, begun[one.process], program)
             if one.layer == settings.GENERATOR and explanation.nearest is not None:
-                own = shelf.source_digest(one.key)
-                partners[one.process, one.kernel, own] = shelf.source_digest(explanation.nearest.key)
-        explained.append(_miss(one, times, explanation, parameters))
+                nearest = shelf.entry_of(explanation.nearest.key)
+                partners[pair] = nearest.program if nearest is not None else ""
+        explained.append(_miss(one, times, explanation))
     return explained
 
 
@@ -257,32 +205,16 @@ def _noted(one: JournalMiss) -> Mapping[str, str]:
     return {name: shortened(text, WIDTH) for name, text in (one.parameters or {}).items()}
 
 
-def _is_explained(one: JournalMiss) -> bool:
-    return one.outcome == "miss" and one.key is not None
-
-
-def _miss(missed: JournalMiss, times: int, explanation: Explanation | None, parameters: Mapping[str, str]) -> Miss:
+def _miss(missed: JournalMiss, times: int, explanation: Explanation | None) -> Miss:
     """Describe a look-up by itself; only a miss has an explanation."""
     nearest, changes = (None, ()) if explanation is None else explanation
-    often = f" ({times} times)" if times > 1 else ""
+    often, parameters = f" ({times} times)" if times > 1 else "", _noted(missed)
     title = f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}"
     words = [missed.reason] if explanation is None else in_words(explanation)
-    return Miss(
-        missed.time,
-        missed.driver,
-        missed.pid,
-        missed.layer,
-        missed.kernel,
-        missed.outcome,
-        times,
-        missed.reason,
-        missed.key.digest if missed.key is not None else None,
-        nearest.key.digest if nearest is not None else None,
-        changes,
-        (title, *(f"  {line}" for line in words)),
-        parameters,
-        missed.process,
-    )
+    head = missed.time, missed.driver, missed.pid, missed.layer, missed.kernel, missed.outcome, times, missed.reason
+    key = missed.key.digest if missed.key is not None else None
+    before = nearest.key.digest if nearest is not None else None
+    return Miss(*head, key, before, changes, (title, *(f"  {line}" for line in words)), parameters, missed.process)
 
 
 def in_words(explanation: Explanation) -> list[str]:
@@ -299,20 +231,20 @@ def lines(found: Iterable[Miss]) -> list[str]:
     """Write look-ups and their explanations as lines for the user.
 
     The kernels of one file change together. So look-ups of one layer with the same explanation stand together, with the
-    explanation below them once. The earlier entry of each then stands beside it.
+    explanation below them once. The earlier entry of each then stands beside it. Equal lines of ranks are one line.
     """
     alike: dict[tuple[str, str, tuple[str, ...]], list[Miss]] = {}
     for one in found:
-        behind = 2 if one.nearest and one.changes else 1  # the title, and the earlier entry
-        alike.setdefault((one.layer, one.outcome, one.words[behind:]), []).append(one)
+        start = 2 if one.nearest and one.changes else 1  # the title, and the earlier entry
+        alike.setdefault((one.layer, one.outcome, one.words[start:]), []).append(one)
     said: list[str] = []
     for (_layer, _outcome, words), group in alike.items():
-        heads = [one.words[: len(one.words) - len(words)] for one in group]
-        if len({head[1:] for head in heads}) == 1:
-            said += [*(head[0] for head in heads), *heads[0][1:]]
-        else:
-            said += ["; ".join(line.strip() for line in head) for head in heads]
-        said += words
+        heads = Counter([one.words[: len(one.words) - len(words)] for one in group])
+        behind = {head[1:] for head in heads}
+        for head, count in heads.items():
+            line = head[0] if len(behind) == 1 else "; ".join(map(str.strip, head))
+            said.append(line + (f" x{count}" if count > 1 else ""))
+        said += [*(next(iter(behind)) if len(behind) == 1 else ()), *words]
     return said
 
 
@@ -347,7 +279,6 @@ def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> l
 
 
 def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
-    """Explain in words why a key would miss now; its texts and its record come from the caller."""
-    shelf = shelves([layer], [kernel])[layer, kernel]
+    """Explain in words why a key would miss now; its texts come from the caller."""
     moment = time.time() + 1.0
-    return in_words(shelf.explain(key, texts, moment, moment, {}))
+    return in_words(Shelf(layer).explain(kernel, key, texts, moment, moment))

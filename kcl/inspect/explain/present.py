@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kcl.base import settings
 from kcl.build.stage import Build, BuildRequest
-from kcl.cache import layers, process_leads
+from kcl.cache import layers, lead
 from kcl.cache.key import Key
 from kcl.cache.layer import Layer
 from kcl.cache.lookup import find
@@ -39,8 +39,8 @@ def _sentence(layer: Layer, outcome: str, reason: str) -> str:
     return f"  {layer.name}: {outcome}" + (f": {reason}" if reason else "") + f" ({layer.place})"
 
 
-def _missed(layer: str, kernel: str, key: Key, texts: Texts, lead: str) -> list[str]:
+def _missed(layer: str, kernel: str, key: Key, texts: Texts, together: str) -> list[str]:
     """Say which process makes an entry now, and how the key differs from the nearest one."""
-    process = process_leads.holder(lead)
+    process = lead.holder(together)
     makes = [f"process {process} makes it now"] if process else []
     return [f"    {line}" for line in [*makes, *misses.now(layer, kernel, key, texts)]]

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -215,15 +215,9 @@ def last(found: Iterable[RunRecord], driver: str | None = None) -> list[RunRecor
 
 def kept(found: Iterable[RunRecord]) -> list[RunRecord]:
     """Return the last runs of the drivers that ran last: a folded record keeps these."""
-    found, kept, room = list(found), list[RunRecord](), _USES
-    newest = {one.driver: one.ended for one in sorted(found, key=lambda one: one.ended)}
-    for driver in sorted(newest, key=lambda one: -newest[one])[:_DRIVERS]:
-        run = last(found, driver)
-        room -= sum(len(one.uses) for one in run)
-        if room < 0 and kept:
-            break
-        kept += run
-    return kept
+    found = sorted(found, key=lambda one: one.ended)
+    drivers = list(dict.fromkeys(one.driver for one in reversed(found)))[:_DRIVERS]
+    return [one for driver in drivers for one in last(found, driver)]
 
 
 def _added(one: RunRecord, other: RunRecord) -> RunRecord:
@@ -374,14 +368,12 @@ def _locked(descriptor: int) -> bool:
 
 
 def _coarser(found: Rows) -> Rows:
-    """Bound the number of rows: merge days into months, the older ones first, then drop the time, then the kernel."""
+    """Bound the number of rows: merge old days into months, else all days and kernels of a layer."""
     lately = time.strftime("%Y-%m-%d", time.localtime(time.time() - 14 * 86400))
-    steps: list[Callable[[str], str]] = [lambda day: day if day >= lately else day[:7], lambda day: day[:7]]
-    steps += [lambda _day: EARLIER] * 2
-    for number, step in enumerate(steps):
-        if len(found) <= _ROWS:
-            break
+    if len(found) > _ROWS:
         found = merged(
-            {(step(day), layer, kernel if number < 3 else OTHERS): row} for (day, layer, kernel), row in found.items()
+            {(day if day >= lately else day[:7], layer, kernel): row} for (day, layer, kernel), row in found.items()
         )
+    if len(found) > _ROWS:
+        found = merged({(EARLIER, layer, OTHERS): row} for (_day, layer, _kernel), row in found.items())
     return found

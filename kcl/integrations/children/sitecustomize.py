@@ -1,6 +1,6 @@
 """The module that Python imports as it starts in a child of `kcl run`; the hidden `sitecustomize` runs afterwards.
 
-Any interpreter may read this module: it is plain, and reports nothing where it cannot work.
+Any interpreter may read this module: it is plain, and reports nothing if it cannot work.
 """
 
 import os

@@ -13,6 +13,7 @@ class Dbm:
     """Bytes in one database below a folder; a process at a time. Thread-safe."""
 
     name = "dbm"
+    writable = True
 
     def __init__(self, folder) -> None:
         self.location = str(folder)

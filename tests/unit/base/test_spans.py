@@ -32,7 +32,6 @@ def on(tmp_path, monkeypatch):
     """Ask for a trace; returns its path."""
     path = tmp_path / "trace.json"
     monkeypatch.setenv("KCL_TRACE", str(path))
-    spans.begin()
     return path
 
 
@@ -85,7 +84,7 @@ class TestWrite:
     def test_at_once(self, on):
         """Processes that end at once lose nothing."""
         code = (
-            "import sys; from kcl.base import spans; spans.begin()\n"
+            "import sys; from kcl.base import spans\n"
             "for n in range(50):\n"
             "    with spans.span('build', 'x' * 100): pass\n"
         )
@@ -97,7 +96,6 @@ class TestWrite:
     def test_cannot_write(self, tmp_path, monkeypatch, capsys):
         """A file that cannot be written is said, and nothing is raised."""
         monkeypatch.setenv("KCL_TRACE", str(tmp_path / "nowhere" / "trace.json"))
-        spans.begin()
         with spans.span("build"):
             pass
         spans.write()
@@ -108,7 +106,6 @@ class TestWrite:
         from kcl.base import settings
 
         monkeypatch.setenv("KCL_TRACE", "trace.json")
-        spans.begin()
         assert spans.span("build") is spans.span("load")
         assert "KCL_TRACE" in settings.read().rejected[0]
 

@@ -47,7 +47,7 @@ class TestBuiltSilently:
         assert not compiler.built_silently(cl.Program(context, context.devices, binaries), wrong)
         entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
         with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
-            compiler.finish(compiler.of_binaries(context, context.devices, entries), made, wrong)
+            compiler.of_binaries(context, context.devices, entries, made, wrong)
 
     @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
     def test_another_pyopencl(self, context, inner):

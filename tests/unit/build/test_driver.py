@@ -10,8 +10,10 @@ import pytest
 from kcl import drivers
 from kcl.build import identity
 from kcl.build.driver import Driver, Promise
+from kcl.build.stage import Build, _log
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.code import ProgramText
 
 
 @pytest.mark.parametrize("platform", [*drivers.TABLE, "another platform"])
@@ -36,14 +38,48 @@ def test_identity(device):
 
 
 def test_needs_nothing():
-    """It adds no options and no mark, waits for nobody, and makes nothing ahead."""
+    """It adds no options and no mark, waits for nobody, and has nothing for tools."""
     driver = Driver()
     assert (driver.added_options(), driver.mark('#include "a.h"', lambda: "x"), driver.described(None)) == ("", "", {})
     assert driver.awaited(None, "f") is False
-    assert driver.prebuilt(None, []) is None
+    assert driver.pending() is None
+    assert (list(driver.damaged(["."])), driver.differing(None), driver.files(b"")) == ([], [], {})
+    assert driver.flush(0, None, True)
+    assert driver.quiet("", 0)
 
 
 def test_promise():
     """A promise is an entry with the address at which it will be found."""
     entry = Entry(Key([("a", "1")]), {}, {})
     assert Promise("folder/name", entry) == ("folder/name", entry)
+
+
+TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA=1",), ("add",))
+
+
+def described(context):
+    """Return the entry of the text on a context."""
+    driver = drivers.of(context)
+    (slot,) = Build(context, driver).slots(TEXT)
+    return slot, driver.entry(TEXT, slot, "a log", 0.5)
+
+
+def test_facts(context):
+    """The entry has the key of its slot, source and log as bytes, and says for which device it is."""
+    slot, entry = described(context)
+    device = context.devices[0]
+    assert entry.key == slot.key
+    assert entry.parts == {"source.cl": TEXT.source.encode("utf-8", "surrogatepass"), "build.log": b"a log"}
+    assert entry.metadata["device"] == {"name": device.name, "driver": device.driver_version}
+    assert (entry.metadata["kernels"], entry.metadata["seconds"]) == (["add"], 0.5)
+
+
+def test_log_names_no_directory(context, tmp_path):
+    """The log names no place of an include directory; a later run reads its own there."""
+    text = TEXT._replace(options=(f"-I{tmp_path}",))
+    driver = drivers.of(context)
+    (slot,) = Build(context, driver).slots(text)
+    log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
+    entry = driver.entry(text, slot, log, 0.5)
+    assert entry.parts["build.log"].decode() == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"
+    assert _log(entry, slot) == log

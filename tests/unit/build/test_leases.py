@@ -11,8 +11,15 @@ import pyopencl.array as cl_array
 import pytest
 from many_kernels import SIZE, added
 
+import kcl
 from kcl import drivers
 from kcl.build import leases
+from kcl.build.leases import launcher_of
+from kcl.cache.lead import Lead
+from kcl.generate.origins.recorded import RecordedOrigin
+from kcl.generate.stage import CallValues
+from kcl.line import Line
+from kcl.record.declarations import NOTHING, RecipeCall
 
 pytestmark = pytest.mark.one_platform
 
@@ -122,3 +129,37 @@ class TestBound:
         for thread in threads:
             thread.join()
         assert faults == []
+
+
+def doubled():
+    """Return OpenCL C that doubles."""
+    code = "kernel void f(global const float *x, global float *y) { size_t i = get_global_id(0); y[i] = 2 * x[i]; }"
+    arguments = [kcl.Array("x", "float32", "(4,)"), kcl.Array("y", "float32", "(4,)", "out")]
+    return kcl.Source(code, entry="f", arguments=arguments, global_size="(4,)")
+
+
+def two(context):
+    """Return two launchers of one program."""
+    line = Line(RecordedOrigin(RecipeCall("doubled", doubled, {}, NOTHING)), doubled)
+    with Lead("doubled") as lead:
+        ready = line.code(context, CallValues({}), lead)
+        program = line.bound(context, ready, lead).program
+    return launcher_of(ready, program), launcher_of(ready, program)
+
+
+class TestLauncher:
+    def test_launch(self, context):
+        """A launcher computes what the code says, and takes the dtype and shape of outputs from it."""
+        launcher, _other = two(context)
+        _event, (y,) = launcher(cl.CommandQueue(context), None, None, None, {"x": np.arange(4, dtype=np.float32)})
+        assert y.tolist() == [0, 2, 4, 6]
+
+    def test_kernels_are_its_own(self, context):
+        """Two launchers of one program have kernel objects of their own: threads do not mix their arguments."""
+        one, other = two(context)
+        assert one.program is other.program
+        assert one.kernels.f is not other.kernels.f
+
+    def test_required(self, context):
+        """The arrays that every call must give are those that are no outputs."""
+        assert two(context)[0].required == {"x"}

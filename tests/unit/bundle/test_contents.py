@@ -39,7 +39,7 @@ def taken(info: CacheInfo) -> dict[tuple[str, str], Entry]:
 
 class TestUsed:
     def test_hits_and_new_entries(self):
-        """Entries that were published, found by a look-up, and read for a program made ahead are used; no others."""
+        """Entries that were published or found by a look-up are used; no others."""
         entries = [row(number) for number in range(4)]
         for entry in entries:
             layers.generator().publish(entry.key.digest, entry)

@@ -17,8 +17,9 @@ from harness import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, key_from, peek
+from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, entry_at, key_from, peek
 from kcl.cache.key import Key
+from kcl.cache.stores.base import address
 from kcl.errors import DamagedEntry
 
 NOISE = random.Random(0).randbytes(3 * PIECE)
@@ -310,3 +311,16 @@ class TestReadHeader:
         for length in range(len(blob) - 14):
             with pytest.raises(DamagedEntry):
                 peek(blob[:length], len(blob))
+
+
+class TestAt:
+    def test_another_key(self):
+        """An entry that lies at the address of another key is damaged, whichever key is asked for."""
+        other = Key([("source", "2")])
+        entry = Entry(KEY, {"kernel": "add"}, {"binary": b"1234"})
+        place = address(KEY.digest, "device", "add")
+        assert entry_at(place, entry.pack()) == entry_at(place, entry.pack(), KEY) == entry
+        with pytest.raises(DamagedEntry, match="another key"):
+            entry_at(address(other.digest, "device", "add"), entry.pack())
+        with pytest.raises(DamagedEntry):
+            entry_at(place, entry.pack(), other)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 
 import pytest
@@ -39,17 +38,6 @@ class TestEstimate:
         """A process that published nothing writes nothing."""
         growth.write()
         assert not os.path.exists(places.own())
-
-    def test_threads(self):
-        """No line is lost where processes write at the same time."""
-        growth.measured(1.0, 0)
-        line = b"7\n"
-        threads = [threading.Thread(target=growth._append, args=(stamp(), line)) for _ in range(50)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert growth.estimate().size == 350
 
     @pytest.mark.parametrize(
         "text", [b"", b"garbage", b"1 2 3\n", b"1.0 5\nx\n", b"\0" * 10, b"1.0 5\n" + b"1\n" * 40_000]

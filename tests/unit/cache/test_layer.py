@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning, Layer
+from kcl.cache.lead import Lead
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.memory import Memory
 from kcl.errors import CacheFault
@@ -35,13 +35,28 @@ def directories(tmp_path):
 
 
 class TestStores:
-    def test_written_to_all(self, directories):
-        """An entry that is published lies in every store, and deleting it removes it everywhere."""
-        both = layer(*directories)
-        both.publish(KEY.digest, ENTRY)
-        assert [list(store.scan()) for store in directories] == [[KEY.digest]] * 2
-        both.delete(KEY.digest)
-        assert [list(store.scan()) for store in directories] == [[], []]
+    def test_written_to_the_first_writable(self, directories, tmp_path):
+        """An entry is published to the first store that is writable, and removed from every such store."""
+        site = Directory(tmp_path / "site")
+        site.put(KEY.digest, ENTRY.pack())
+        directories[1].put(KEY.digest, ENTRY.pack())
+        site.writable = False
+        stores = [site, *directories]
+        found = layer(*stores)
+        assert found.disk is directories[0]
+        found.publish(KEY.digest, ENTRY)
+        assert [list(store.scan()) for store in stores] == [[KEY.digest]] * 3
+        found.delete(KEY.digest)
+        assert [list(store.scan()) for store in stores] == [[KEY.digest], [], []]
+
+    def test_damaged_where_nothing_is_written(self, tmp_path):
+        """A damaged entry of a store that is not writable is a miss with a warning that names it, and stays."""
+        site = Directory(tmp_path / "site")
+        site.put(KEY.digest, b"torn")
+        site.writable = False
+        with pytest.warns(CacheWarning, match=f"site/{KEY.digest} is left out.*tell the owner of the site"):
+            assert layer(site).look_up(KEY.digest, KEY).outcome == "miss"
+        assert list(site.scan()) == [KEY.digest]
 
     def test_read_from_the_first_that_has_it(self, directories):
         """A store that lacks an entry leaves the answer to the next one."""
@@ -60,6 +75,8 @@ class TestStores:
         with pytest.warns(CacheWarning, match="goes on without"):
             found.publish(KEY.digest, ENTRY)
         assert found.stores == directories[1:]
+        found.publish(KEY.digest, ENTRY)
+        found.memory.delete(KEY.digest)
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
 
     def test_memory_alone(self):
@@ -82,8 +99,9 @@ class Full(Directory):
 class TestFaults:
     @pytest.mark.faults
     def test_others_go_on(self, directories, tmp_path):
-        """A fault of one store is said, and the next one is written and read; the store is tried again next time."""
+        """A fault of one store is said, and the next one is read; the store is tried again next time."""
         full = Full(tmp_path / "full")
+        directories[1].put(KEY.digest, ENTRY.pack())
         found = layer(full, directories[1])
         with pytest.warns(CacheWarning, match="could not write"):
             assert found.publish(KEY.digest, ENTRY) == len(ENTRY.pack())
@@ -148,7 +166,8 @@ class TestFullFileSystem:
             for found in (layers.generator(), layers.binary()):
                 for number in range(3):
                     key = Key([Part("number", str(number))])
-                    with found.join(key.digest, "one") or contextlib.nullcontext():
+                    with Lead("one") as lead:
+                        lead.take(found, key.digest)
                         found.publish(key.digest, Entry(key, {}, {"text": b"1"}))
         finally:
             subprocess.run(["umount", "-l", str(disk)], check=True)

@@ -113,17 +113,6 @@ class TestDirectory:
         monkeypatch.delenv("HOME")
         assert caches.directory("pocl") == "/tmp/pocl/kcache"
 
-    def test_nvidia(self, monkeypatch):
-        """NVIDIA's directory: its own variable, else below the home directory."""
-        monkeypatch.setenv("HOME", "/h")
-        assert caches.directory("cuda") == "/h/.nv/ComputeCache"
-        monkeypatch.setenv("CUDA_CACHE_PATH", "/c")
-        assert caches.directory("cuda") == "/c"
-
-    def test_pytools(self, tmp_path):
-        """loopy and pyopencl keep theirs in pytools' directory."""
-        assert caches.directory("loopy") == caches.directory("pyopencl") == str(tmp_path / "cache" / "pytools")
-
 
 class TestPlace:
     @pytest.mark.parametrize(
@@ -132,6 +121,8 @@ class TestPlace:
             ("comgr", {}, "{xdg}/comgr", "XDG_CACHE_HOME"),
             ("comgr", {"AMD_COMGR_CACHE_DIR": "/c"}, "/c", "AMD_COMGR_CACHE_DIR"),
             ("cuda", {}, "{home}/.nv/ComputeCache", "default"),
+            ("cuda", {"CUDA_CACHE_PATH": "/c"}, "/c", "CUDA_CACHE_PATH"),
+            ("loopy", {}, "{xdg}/pytools", "XDG_CACHE_HOME"),
             ("intel", {}, "", ""),
             ("mesa", {}, "{xdg}", "XDG_CACHE_HOME"),
             ("mesa", {"MESA_GLSL_CACHE_DIR": "/m"}, "/m", "MESA_GLSL_CACHE_DIR"),
@@ -164,14 +155,14 @@ class TestCodeVariables:
         ]
 
 
-class TestPrivateCacheHome:
+class TestVariables:
     @pytest.mark.parametrize("before", [None, "/before"])
     def test_restored(self, monkeypatch, before):
         """A variable that the user set is as it was afterwards, and one that was not set is not."""
         monkeypatch.delenv("XDG_CACHE_HOME")
         if before:
             monkeypatch.setenv("XDG_CACHE_HOME", before)
-        with contextlib.suppress(ImportError), caches.private_cache_home("/private"):
+        with contextlib.suppress(ImportError), caches.variables({"XDG_CACHE_HOME": "/private"}):
             assert os.environ["XDG_CACHE_HOME"] == "/private"
             raise ImportError
         assert os.environ.get("XDG_CACHE_HOME") == before

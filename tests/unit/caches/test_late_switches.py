@@ -27,16 +27,13 @@ class TestLate:
         words = {cache: words for cache, _variable, _value, words, sure in found if sure}
         assert words["loopy"].startswith("LOOPY_NO_CACHE=1 was set too late for loopy's PersistentDict cache")
         assert words["pocl"].startswith("POCL_KERNEL_CACHE=0 was set too late for PoCL's kernel cache, read at the fir")
-        assert words["pyopencl"].endswith(f"its files are in {child.cache / 'pytools'}")
         assert words["kcl"].startswith("KCL_NO_CACHE=1 was set too late for kcl")
-        assert set(words) == {"kcl", "loopy", "pocl", "pyopencl"}
+        assert set(words) == {"kcl", "loopy", "pocl"}
 
     def test_not_known(self, child):
-        """A change before kcl was used may have come in time: it is found, and said to be unsure."""
+        """A change before kcl was used may have come in time: nothing is said."""
         code = LATE.replace('caches.state("pocl")', "")
-        _changed, found = child.json(code, f"POCL_CACHE_DIR={child.directory}")
-        assert [(cache, sure) for cache, _variable, _value, _words, sure in found] == [("pocl", False)]
-        assert f"if that came before, its files are in {child.cache}" in found[0][3]
+        assert child.json(code, f"POCL_CACHE_DIR={child.directory}")[1] == []
 
     def test_without_effect(self, child):
         """A change that means the same to the owner, or of a variable that nobody reads, is none."""

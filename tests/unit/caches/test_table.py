@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 
 from kcl.caches import table
-from kcl.caches.table import ROWS, Places
+from kcl.caches.table import ROWS
 
 
 class TestTable:
@@ -20,7 +19,7 @@ class TestTable:
         for name, row in ROWS.items():
             assert row.title
             assert row.read or not row.switches, name
-            assert bool(row.places.here) == bool(row.own), name
+            assert bool(row.places) == bool(row.own), name
             for pattern in (row.own, row.inside, row.entry):
                 re.compile(pattern)
 
@@ -35,10 +34,3 @@ class TestTable:
         """kcl's own driver caches are no neighbours; Mesa, which serves the whole desktop, is one."""
         near = {"comgr", "cuda", "intel", "loopy", "neo", "pocl", "pyopencl", "pyopencl-binary"}
         assert {name for name, row in ROWS.items() if not row.neighbour} == near
-
-    def test_operating_systems(self, monkeypatch):
-        """A row has templates for three systems; one without templates has no cache there."""
-        places = Places(("~/linux",), windows=())
-        for platform, here in (("linux", ("~/linux",)), ("darwin", ("~/linux",)), ("win32", ())):
-            monkeypatch.setattr(sys, "platform", platform)
-            assert places.here == here

@@ -31,7 +31,7 @@ class TestShow:
         assert {setting.variable for setting in settings.SETTINGS} <= set(lines)
         for name, row in ROWS.items():
             switches = [switch.variable for switch in row.switches]
-            for variable in (*switches, *row.limits, *row.code_variables):
+            for variable in (*switches, *row.code_variables):
                 assert name in lines[variable]["read_by"], variable
         assert all(line["value"] is None or line["variable"] in os.environ for line in lines.values())
 

@@ -57,13 +57,6 @@ class TestGc:
         assert "have no bound" in done.output
         assert "removed" not in done.output
 
-    @pytest.mark.usefixtures("copy")
-    def test_age(self):
-        """Another age than that of the settings."""
-        assert "would be removed" in gc("--max-age", "0.001s", "--dry-run").output
-        assert "removed" not in gc("--max-age", "1d", "--dry-run").output
-        assert gc("--max-age", "old").exit_code == 2
-
     def test_leftovers(self):
         """The stores of an earlier kcl go a week after their last change; status counts them, those of a later stay."""
         folders = [os.path.dirname(places.binaries()), places.dictionaries()]

@@ -113,4 +113,4 @@ class TestGroup:
             found = [name for name in sys.modules if name.startswith(("kcl.cli.", "rich"))]
             print(json.dumps(sorted(found)))
             """
-        assert child.json(code) == ["kcl.cli.completion", "kcl.cli.output", "kcl.cli.purge"]
+        assert child.json(code) == ["kcl.cli.output", "kcl.cli.purge"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from html.parser import HTMLParser
 
@@ -12,8 +11,8 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
-from kcl.cli.page import assembly_of, coloured, diff, page, source_of
-from kcl.inspect.explain.calls import Change
+from kcl.cli.page import page
+from kcl.inspect.explain.listing import Change
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelEntry, KernelRow, LayerContents, LookSummary, Run, last_run
@@ -105,12 +104,12 @@ def evil_run() -> Run:
 class TestPage:
     def test_escaped(self):
         """Names, sources, paths and messages of users are shown as they are, and are nothing but text."""
-        reader = check(page(evil_run()))
+        reader = check(page(evil_run(), EVIL))
         assert reader.text.count(EVIL) > 12
 
     def test_empty(self):
         """A run of which nothing more is known has a page, too."""
-        reader = check(page(Run("", (1,), 1.0, 1.0, (), (), (), 0, (), ())))
+        reader = check(page(Run("", (1,), 1.0, 1.0, (), (), (), 0, (), ()), ""))
         assert "python" in reader.text
         assert "Every look-up was a hit." in reader.text
 
@@ -121,62 +120,34 @@ class TestPage:
         warm.run("inputs")
         option.cache_dir(warm.child.cache)
         run = last_run()
-        reader = check(page(run))
+        reader = check(page(run, ""))
         for row in run.rows:
             assert row.label in reader.text
         for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel", "float32", "Assembly"):
             assert words in reader.text
-        assert str(warm.child.cache) in reader.text
 
 
-PTX = b".version 8.0\n.target sm_90\nadd.f32 %f1, %f2, %f3; // <b>\n"
+def of_parts(*kernels):
+    """Return the page of a run whose kernels each have one entry with these parts."""
+    rows = []
+    for parts in kernels:
+        key = Key([("source", repr(parts))])
+        entry = Entry(key, {}, {name.replace("_", "."): part for name, part in parts.items()})
+        about = {"device": {"name": "a device"}}
+        summary = ListedEntry("binary", f"x-{key.digest}", Stat(1, 1.0), key, about, {})
+        look = LookSummary("binary", "k", "hit", "", key.digest, 1, 1.0, 1.0, 1.0)
+        rows.append(KernelRow("k", (look,), (KernelEntry(summary, entry, "", {}, {}),)))
+    return check(page(Run("", (1,), 1.0, 1.0, (), tuple(rows), (), 0, (), ()), "")).text
 
 
-def row(**parts):
-    """Return a kernel with an entry that has these parts."""
-    entry = Entry(Key([("source", "1")]), {}, {name.replace("_", "."): part for name, part in parts.items()})
-    summary = ListedEntry(
-        "binary", f"x-{entry.key.digest}", Stat(1, 1.0), entry.key, {"device": {"name": "a device"}}, {}
-    )
-    return KernelRow("k", (), (KernelEntry(summary, entry, "", {}, {}),))
+class TestTexts:
+    def test_assembly(self):
+        """PTX is shown as it is, once a program; what cannot be taken apart says why."""
+        ptx = {"binary": b".version 8.0\n.target sm_90\nadd.f32 %f1, %f2, %f3; // <b>\n"}
+        text = of_parts(ptx, ptx, {"binary": b"unknown"})
+        assert text.count("Assembly for a device") == text.count("add.f32 %f1, %f2, %f3; // <b>") == 1
+        assert "No assembly" in text
 
-
-def plain(markup):
-    """Return the text of markup."""
-    return html.unescape(re.sub("<[^>]*>", "", markup))
-
-
-def test_coloured():
-    """Colours change no character, and nothing of a source is taken for markup."""
-    source = '__kernel void f(__global float *x) { x[0] < 1 && (x[1] = 2.0f); } // </pre><script>\n#define A "&amp;"\n'
-    marked = coloured(source)
-    assert plain(marked) == source
-    assert '<span class="k">__kernel</span>' in marked
-    assert "<script" not in marked
-
-
-def test_source():
-    """The OpenCL C is shown; where it is not in the cache the page says so."""
-    assert "x[0]" in plain(source_of(row(source_cl=b"x[0];")))
-    assert "not in the cache" in source_of(row())
-
-
-def test_assembly():
-    """PTX is shown as it is, once a program; what cannot be taken apart says why."""
-    shown, (held,) = set(), row(binary=PTX).stored
-    assert plain(assembly_of(held, shown)) == f"Assembly for a device{PTX.decode()}"
-    assert "shown above" in assembly_of(held, shown)
-    assert "No assembly" in assembly_of(row(binary=b"unknown").stored[0], set())
-
-
-def test_long():
-    """Of a very long text the beginning is shown, and the command for the rest."""
-    shown = plain(source_of(row(source_cl=b"x;\n" * 2000)))
-    assert "1000 more lines: kcl show" in shown
-
-
-def test_diff():
-    """Lines that came and went are marked."""
-    marked = diff(["-a < b", "+c", " d"])
-    assert "<del>-a &lt; b</del>\n<ins>+c</ins>\n<span> d</span>" in marked
-    assert diff([]) == ""
+    def test_long(self):
+        """Of a very long text the beginning is shown, and the command for the rest."""
+        assert "1000 more lines: kcl show" in of_parts({"source_cl": b"x;\n" * 2000})

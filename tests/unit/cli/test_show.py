@@ -75,10 +75,11 @@ class TestShow:
 
     @pytest.mark.usefixtures("cache")
     def test_ambiguous(self):
-        """Where several entries are meant they are listed, and the status is 2."""
-        result = run("show", "untyped", code=2)
+        """Where several entries are meant they are listed on stderr, and the status is 1."""
+        result = run("show", "untyped", code=1)
         entries = [one for one in inventory.named("untyped", inventory.rows([])) if one.layer == "binary"]
-        assert all(one.digest[:12] in result.stdout for one in entries)
+        assert all(one.digest[:12] in result.stderr for one in entries)
+        assert result.stdout == ""
         assert "give more digits" in result.stderr
 
     def test_several_devices(self, copy):
@@ -88,8 +89,8 @@ class TestShow:
         key = Key((part.name, "another" if part.name == "driver" else part.value) for part in entry.key.parts)
         copy.binaries.put(address(key.digest, "another", "typed"), Entry(key, entry.metadata, entry.parts).pack())
         assert run("show", "typed", "--source").stdout.encode().strip() == entry.parts["source.cl"].strip()
-        assert "of 3 entries" in run("show", "typed", code=2).stderr
-        assert "of 2 entries" in run("show", "typed", "--log", code=2).stderr
+        assert "of 3 entries" in run("show", "typed", code=1).stderr
+        assert "of 2 entries" in run("show", "typed", "--log", code=1).stderr
 
     @pytest.mark.usefixtures("cache")
     def test_unknown(self):

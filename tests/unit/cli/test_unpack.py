@@ -84,5 +84,5 @@ class TestUnpack:
         """What cannot be written is named, and the status is 1."""
         (tmp_path / "file").write_text("")
         said = run("unpack", str(tmp_path / "file" / "below"), code=1).stderr
-        assert "cannot be made" in said
+        assert "Not a directory" in said
         assert said.count("\n") == 1

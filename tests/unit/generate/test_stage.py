@@ -181,16 +181,6 @@ class TestLookUps:
 
 
 class TestExplanation:
-    def test_stored(self):
-        """What was stored is told once it was made, and a hit tells nothing."""
-        generate = stage(tripled)
-        got(generate, FLOAT)
-        assert generate.key().digest in generate.stored.places
-        assert "tripled" in generate.stored.recipe
-        again = stage(tripled)
-        got(again, FLOAT)
-        assert again.stored is None
-
     def test_texts(self):
         """A miss is explained by the texts of its recipe, and a hit by none."""
         generate = stage(tripled)

@@ -11,7 +11,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.persistentdict import Rows
+from kcl.cache.stores.sqlite import Rows
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Fault

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
@@ -10,7 +9,7 @@ from click.testing import CliRunner
 
 from kcl import cli, option
 from kcl.base import events
-from kcl.base.events import Event
+from kcl.base.events import Consumer, Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
@@ -18,8 +17,6 @@ from kcl.inspect import kernels
 from kcl.inspect.history.journal import EntryUse, RunRecord
 from kcl.inspect.inventory import ListedEntry
 from kcl.inspect.kernels import KernelEntry, LookSummary
-
-COUNTERS = {"hits": 2, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 1.0, "saved": 4.0, "bytes": 9}
 
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
@@ -33,7 +30,7 @@ def stored(layer, kernel, source, **parameters):
     """Return what lies in the cache of a look-up."""
     entry = Entry(Key([("layer", layer), ("source", source)]), {}, {"source.cl": source.encode()})
     summary = ListedEntry(layer, f"x-{entry.key.digest}", Stat(1, 1.0), entry.key, {"kernel": kernel}, {})
-    return KernelEntry(summary, entry, hashlib.sha256(source.encode()).hexdigest(), parameters, {"x": "float32"})
+    return KernelEntry(summary, entry, source, parameters, {"x": "float32"})
 
 
 class TestSource:
@@ -49,7 +46,7 @@ class TestSource:
     def test_macros(self, one, other, is_same):
         """Programs of one text are told apart by the macros of their build options, however these are written."""
         found = [
-            kernels._source(Entry(Key([("x", "y")]), {"options": options}, {"source.cl": b"text"}))
+            kernels._source(Entry(Key([("x", "y")]), {"options": options, "program": "1"}, {}))
             for options in (one, other)
         ]
         assert (found[0] == found[1]) is is_same
@@ -112,35 +109,32 @@ class TestRows:
 
 class TestLooks:
     def test_of_process(self):
-        """Look-ups of the same entry with the same end are added up; what a hook of another kind says is not."""
+        """Look-ups of the same entry with the same end are added up."""
         events.keep()
         for seconds in (0.5, 0.25):
             events.emit(Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0))
-        (found,) = kernels.of_process(events.kept())
+        ((found,),) = [row.looks for row in kernels.of_this_process()]
         assert (found.times, found.seconds, found.saved) == (2, 0.75, 2.0)
 
-    def test_of_run(self):
-        """Hits come from the uses of a run; those that its counters have beside belong to entries that are gone."""
-        held = stored("binary", "axpy", "a")
+    @pytest.mark.parametrize(
+        ("asked", "known"),
+        [
+            (None, ("axpy", (("n", "1"),))),
+            (Consumer("axpy", ("n", "m")), ("axpy", (("n", "1"),))),
+            (Consumer("other", ("n",)), ("other", None)),
+            (Consumer("program", ()), ("program", ())),
+        ],
+    )
+    def test_of_run(self, asked, known):
+        """Hits come from the uses of a run; values of parameters are known for the recipe that made the entry."""
+        held = stored("binary", "axpy", "a", n="1")
         digest = held.entry.key.digest
-        run = [
-            RunRecord(
-                "a",
-                "driver.py",
-                1,
-                1.0,
-                2.0,
-                (),
-                {},
-                {("binary", "axpy"): COUNTERS},
-                {digest: EntryUse(1, 1.5, 0.25, 1.0)},
-            )
-        ]
-        found = kernels.of_run(run, [], Entries(held))
-        assert [(one.digest, one.times, one.seconds, one.saved) for one in found] == [
-            (digest, 1, 0.25, 1.0),
-            ("", 1, 0.75, 3.0),
-        ]
+        by = {} if asked is None else {digest: asked}
+        uses = {digest: EntryUse(1, 1.5, 0.25, 1.0), "gone": EntryUse(1, 1.0)}
+        run = [RunRecord("a", "driver.py", 1, 1.0, 2.0, (), by, {}, uses)]
+        (found,) = kernels.of_run(run, [], Entries(held))
+        assert (found.digest, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
+        assert (found.kernel, found.parameters) == known
 
 
 class TestLines:

@@ -1,20 +1,32 @@
-"""kcl.inspect.purge: what a wish removes; that nothing else goes is tested with kcl.inspect.purge_items."""
+"""kcl.inspect.purge: what a wish removes, and that nothing else ever is."""
 
 from __future__ import annotations
 
 import os
+import pathlib
+import sys
+import time
 
 import numpy as np
 import pytest
 from handle_recipes import add
+from kcl.cache.stores.persistentdict import Rows
 
 import kcl
+from kcl import caches, option
 from kcl.base import settings
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.inspect import purge, purge_items
+from kcl.cache.stores.directory import Directory
+from kcl.caches import contents
+from kcl.caches.table import ROWS
+from kcl.inspect import purge
+from kcl.inspect.history import journal, records
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+DAY = 86400.0
 
 
 @pytest.fixture
@@ -49,7 +61,7 @@ class TestPurge:
     def test_kernel(self):
         """A pattern chooses kernels; files and rows are counted."""
         found = kcl.purge(kernel="fir*")
-        assert (found.files, len(found.rows.addresses)) == (1, 1)
+        assert (found.files, found.rows) == (1, 1)
         assert found.bytes > found.items[0].size > 0
         assert left() == {"generator": ["second"], "binary": ["second"]}
 
@@ -71,18 +83,27 @@ class TestPurge:
 
     def test_refused(self, monkeypatch):
         """What the system refuses is told, and the rest goes."""
-        remove = purge_items.remove
+        remove = purge.remove_path
 
-        def refuse(item):
-            if item.cache == "binary":
+        def refuse(path):
+            if "binary" in path:
                 raise PermissionError("read-only")
-            remove(item)
+            remove(path)
 
-        monkeypatch.setattr(purge_items, "remove", refuse)
+        monkeypatch.setattr(purge, "remove_path", refuse)
         found = kcl.purge()
         assert [(one.cache, one.reason) for one in found.refusals] == [("binary", "read-only")]
         assert repr(found).endswith("1 place left alone>")
         assert left()["generator"] == []
+
+    def test_remembered(self):
+        """Entries that were chosen one by one are remembered with the reason, those of a whole store are not."""
+        kcl.purge(kernel="first")
+        (key,) = {digest for digest, _reason, _time in purge.removed()}
+        assert key == Key([Part("name", "first")]).digest
+        assert [reason for _digest, reason, _time in purge.removed()] == ["kcl purge"] * 2
+        kcl.purge("binary")
+        assert len(purge.removed()) == 2
 
     @pytest.mark.parametrize(
         ("names", "wish", "words"),
@@ -99,11 +120,173 @@ class TestPurge:
         assert left()["binary"] == ["first", "second"]
 
 
-class TestPlanned:
-    def test_names(self):
-        """`everything` adds the names that are given, and none is taken twice."""
-        found = purge.planned(("kcl", "mesa"), True, None, None)
-        assert {item.cache for item in found.items} <= {*purge_items.everything(), "mesa"}
+def put(store, kernel: str, number: int = 0, **metadata) -> str:
+    """Put an entry of a kernel into a store."""
+    entry = Entry(
+        Key([("kernel", kernel), ("number", str(number))]), {"kernel": kernel, **metadata}, {"part": b"x" * 99}
+    )
+    place = address(entry.key.digest, label=kernel)
+    store.put(place, entry.pack())
+    return place
+
+
+def binaries() -> Directory:
+    """Return the binary layer's store."""
+    return Directory(os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
+
+
+def rows() -> Rows:
+    """Return the generator layer's store."""
+    return Rows(option.folder("pytools"))
+
+
+def found(name: str, **keywords):
+    """Return items and refusals of a cache."""
+    refusals: list[purge.Refusal] = []
+    return list(purge.items(name, refusals, **keywords)), refusals
+
+
+@pytest.fixture
+def treasure(tmp_path):
+    """A directory that must never be touched."""
+    folder = tmp_path / "treasure"
+    folder.mkdir()
+    (folder / "file").write_text("kept")
+    yield folder
+    assert (folder / "file").read_text() == "kept"
+
+
+class TestItems:
+    def test_own(self):
+        """Of the folders that kcl shares with others only its own names are found, with their sizes."""
+        put(binaries(), "first")
+        put(rows(), "first")
+        pathlib.Path(option.folder("pytools"), "pdict-v5-loopy-x.sqlite").write_text("loopy's")
+        pathlib.Path(option.folder("pyopencl"), "somebody").mkdir()
+        os.makedirs(os.path.join(option.folder("kcl"), "journal"))
+        os.makedirs(os.path.join(option.folder("kcl"), "src"))
+        (generator,) = found("generator")[0]
+        (binary,) = found("binary")[0]
+        (kept,) = found("kept")[0]
+        assert (generator.path, generator.size) == (rows().location, os.path.getsize(rows().location))
+        assert (binary.path, binary.files) == (binaries().location, 1)
+        assert binary.size > 99
+        assert (os.path.basename(kept.path), kept.files) == ("journal", 0)
+
+    def test_nothing(self):
+        """An empty home has nothing to remove, and nothing to refuse."""
+        for name in ROWS:
+            assert found(name) == ([], []) or name == "pocl"  # this process's own PoCL has its directory
+
+    def test_everything(self):
+        """All stands for kcl's own and the drivers' caches; a neighbour must be named."""
+        for name, folder in (("mesa", "mesa_shader_cache"), ("pyopencl-binary", "pyopencl-compiler-cache-v2-x")):
+            pathlib.Path(caches.directory(name), folder).mkdir(parents=True)
+        assert "mesa" not in {item.cache for item in purge.planned((), True, None, None).items}
+        named = [item.cache for item in purge.planned(("mesa", "kcl"), True, None, None).items]
+        assert set(named) >= {"mesa", "pyopencl-binary"}
+        assert named.count("mesa") == 1
+
+    def test_older(self):
+        """A directory is as old as the newest file in it."""
+        put(binaries(), "first")
+        put(binaries(), "second")
+        (first, *_) = pathlib.Path(binaries().location).rglob("*first*")
+        os.utime(first, (1e9, 1e9))
+        assert found("binary", before=time.time() - DAY) == ([], [])
+        assert len(found("binary", before=time.time() + DAY)[0]) == 1
+
+    def test_links(self, treasure):
+        """A link in the place of a cache directory or of what is in it is refused, and left alone."""
+        pathlib.Path(option.folder("kcl")).parent.mkdir(parents=True)
+        os.symlink(treasure, option.folder("kcl"))
+        os.makedirs(option.folder("pyopencl"))
+        os.symlink(treasure, os.path.join(option.folder("pyopencl"), "kcl-binary-v1"))
+        for name in ("kept", "binary"):
+            items, (refusal,) = found(name)
+            assert not items
+            assert "link" in refusal.reason
+
+    def test_foreign_link(self, treasure, monkeypatch, tmp_path):
+        """So is the directory of a foreign cache."""
+        os.symlink(treasure, tmp_path / "link")
+        monkeypatch.setenv("CUDA_CACHE_PATH", str(tmp_path / "link"))
+        assert found("cuda")[1][0].place == str(tmp_path / "link")
+
+    @pytest.mark.parametrize("place", ["/", "~"])
+    def test_too_wide(self, monkeypatch, place):
+        """The root and the home directory are nobody's cache."""
+        monkeypatch.setenv("HOME", os.path.join(os.environ["XDG_CACHE_HOME"], "home"))
+        os.makedirs(os.path.expanduser("~/0/0"))
+        monkeypatch.setenv("CUDA_CACHE_PATH", os.path.expanduser(place))
+        items, refusals = found("cuda")
+        assert not items
+        assert refusals or not contents.files("cuda")
+
+
+class TestRemove:
+    @pytest.fixture
+    def item(self):
+        """The binary layer, as it was found."""
+        put(binaries(), "first")
+        return found("binary")[0][0]
+
+    def test_removes(self, item):
+        """An item goes with all that is in it; once gone it is no error."""
+        purge.remove_path(item.path)
+        purge.remove_path(item.path)
+        assert os.listdir(os.path.dirname(item.path)) == []
+
+    def test_link_inside(self, item, treasure):
+        """A link inside is removed itself; its target is unharmed."""
+        os.symlink(treasure, os.path.join(item.path, "link"))
+        os.symlink(treasure / "file", os.path.join(item.path, "file"))
+        purge.remove_path(item.path)
+        assert not os.path.exists(item.path)
+
+    def test_swapped_item(self, item, treasure):
+        """An item that became a link is removed as a link."""
+        os.rename(item.path, item.path + "-moved")
+        os.symlink(treasure, item.path)
+        purge.remove_path(item.path)
+        assert not os.path.lexists(item.path)
+
+
+class TestEntries:
+    def chosen(self, names, kernel, older):
+        """Return the addresses of the entries that a wish takes, by layer."""
+        items = purge.planned(names, False, older, kernel).items
+        return {(item.cache, address) for item in items for address in item.addresses}
+
+    def test_of_a_kernel(self):
+        """The entries of one kernel go from both layers, those of the others stay."""
+        for store in (rows(), binaries()):
+            put(store, "first", function="f")
+        stay = [put(store, "second", function="f") for store in (rows(), binaries())]
+        kcl.purge(kernel="first")
+        assert [*rows().scan(), *binaries().scan()] == stay
+
+    def test_older(self):
+        """What was made and used long ago goes; a use keeps an entry that was made long ago."""
+        places = [put(binaries(), kernel) for kernel in ("old", "used", "new")]
+        for place in places[:2]:
+            os.utime(os.path.join(binaries().location, place), (1e9, 1e9))
+        used = {places[1][-64:][: journal.DIGITS]: journal.EntryUse(1, time.time())}
+        records.put(records.store(), uses=used)
+        assert self.chosen(("binary",), None, DAY) == {("binary", places[0])}
+
+    def test_rows_that_lead(self):
+        """A row that leads to code goes with that code, or an hour after it."""
+        code = put(rows(), "first", 1, function="f", created=1e9)
+        parts = [["kernel", "first"], ["number", "1"]]
+        lead, other = (
+            put(rows(), "first", row=parts, created=time.time()),
+            put(rows(), "b", row=[["a", "b"]], created=1e9),
+        )
+        young = put(rows(), "c", row=[["a", "b"]], created=time.time())
+        assert self.chosen(("generator",), "first", None) == {("generator", one) for one in (code, lead, other)}
+        assert ("generator", young) not in self.chosen(("generator",), None, DAY)
+        assert self.chosen(("generator",), "c", None) == set()
 
 
 @pytest.mark.one_platform

@@ -44,14 +44,10 @@ def there(layer="binary"):
     return set(store.scan())
 
 
-def bounds(size=0, entries=0, age=0.0):
-    return space.Limits(size, entries, age)
-
-
-def kept(*limits, **named):
+def kept(bound):
     """Remove what a choice says; returns the names of the kernels that are left."""
-    choice = space.chosen(bounds(*limits, **named))
-    purge.take_away(choice.gone)
+    choice = space.chosen(bound)
+    purge.remove(choice.gone, "a test")
     assert choice.gone.refusals == []
     return {one.kernel for one in inventory.entries(all_rows=True)}
 
@@ -77,14 +73,14 @@ class TestChosen:
     def test_within(self):
         """Nothing goes where all fits."""
         put("a", 1000, 3)
-        choice = space.chosen(bounds(10_000))
+        choice = space.chosen(10_000)
         assert (choice.entries, choice.gone.bytes) == (0, 0)
         assert 1000 < choice.before < 2000
 
     def test_nothing_stored(self):
         """An empty cache takes no bytes, and none of it is made."""
         assert space.used() == 0
-        assert space.chosen(bounds(1)).entries == 0
+        assert space.chosen(1).entries == 0
         assert not os.path.exists(places.binaries())
 
     def test_oldest_first(self):
@@ -117,19 +113,6 @@ class TestChosen:
         assert {one.metadata["program"] for one in inventory.entries()} == {"b"}
         assert len(list(inventory.entries())) == 2
 
-    def test_entries(self):
-        """The number of entries is bounded too."""
-        for days in range(10):
-            put(f"k{days}", 10, days)
-        assert len(kept(entries=8)) == 7
-
-    def test_age(self):
-        """What was not used for so long goes, a tenth of the kernels at a time."""
-        for days in range(20):
-            put(f"k{days}", 10, 10 * days)
-        assert len(kept(age=30 * 86400.0)) == 18
-        assert "k19" not in {one.kernel for one in inventory.entries()}
-
     def test_clock(self):
         """Uses in the future, as a clock leaves them that was set back, neither go first nor fail."""
         for days in (-4000, 20_000, 1, 2):
@@ -141,17 +124,17 @@ class TestChosen:
         where = {days: put(f"k{days}", 10_000, days) for days in (9, 8, 7, 1)}
         pins.write(["k9", where[8][-64:], "nobody*"])
         assert kept(30_000) == {"k9", "k8"}
-        assert kept(age=86400.0) == {"k9", "k8"}
 
     def test_leading_rows(self, recipe):
         """Rows that lead to code go with it, and others stay."""
         gone, stays = recipe("gone"), recipe("stays")
         assert {one.kind for one in gone} >= {"code", "pointer"}
         pins.write(["stays"])
-        choice = space.chosen(bounds(1))
-        assert {row.address for row in gone} <= set(choice.gone.rows.addresses)
+        choice = space.chosen(1)
+        going = {address for item in choice.gone.items for address in item.addresses}
+        assert {row.address for row in gone} <= going
         assert choice.entries == len([row for row in gone if row.kind not in inventory.HIDDEN])
-        assert not {row.address for row in stays} & set(choice.gone.rows.addresses)
+        assert not {row.address for row in stays} & going
 
     def test_gives_space_back(self):
         """The database shrinks, also one that an earlier kcl made, which could not."""
@@ -171,14 +154,14 @@ class TestChosen:
     def test_read_only(self, monkeypatch):
         """What cannot be removed is told, and nothing is raised."""
 
-        def refuse(_item):
+        def refuse(_path):
             raise PermissionError("read-only")
 
         put("a", 10_000, 3)
         put("b", 1_000, 0)
-        monkeypatch.setattr(space.purge_items, "remove", refuse)
-        choice = space.chosen(bounds(9_000))
-        purge.take_away(choice.gone)
+        monkeypatch.setattr(purge, "remove_path", refuse)
+        choice = space.chosen(9_000)
+        purge.remove(choice.gone, "a test")
         assert [refusal.reason for refusal in choice.gone.refusals] == ["read-only"]
 
 
@@ -197,25 +180,11 @@ class TestKeepBound:
         space.keep_bound()
         assert growth.estimate().measured > first.measured
         assert growth.estimate().size < 36_000
-        assert "b/c" not in there()
-
-    def test_once_a_week(self, monkeypatch):
-        """Entries are measured once a week where the bound was not passed, so that old ones go."""
-        monkeypatch.setenv("KCL_MAX_AGE", "10d")
-        put("old", 10_000, 30)
-        put("new", 10_000, 0)
-        growth.write()
-        growth.measured(time.time() - 3600, 1)
-        space.keep_bound()
-        assert len(there()) == 2
-        growth.measured(time.time() - 8 * 86400, 1)
-        space.keep_bound()
-        assert len(there()) == 1
+        assert [reason for _digest, reason, _time in purge.removed()][:1] == ["the bound on space (KCL_MAX_SIZE)"]
 
     def test_no_bound(self, monkeypatch):
         """0 is no bound."""
         monkeypatch.setenv("KCL_MAX_SIZE", "0")
-        monkeypatch.setenv("KCL_MAX_AGE", "0")
         put("a", 10_000, 3)
         space.keep_bound()
         assert len(there()) == 1
@@ -225,7 +194,7 @@ class TestKeepBound:
         """What cannot be removed is not tried again before more is published."""
         monkeypatch.setenv("KCL_MAX_SIZE", "1000")
         put("a", 10_000, 3)
-        monkeypatch.setattr(purge, "take_away", lambda _found: None)
+        monkeypatch.setattr(purge, "remove", lambda *_: None)
         space.keep_bound()
         monkeypatch.setattr(space, "chosen", lambda *_: pytest.fail("measured again"))
         space.keep_bound()
@@ -363,15 +332,3 @@ class TestSetting:
         found = settings.read()
         assert found.max_size == 2 * 10**9
         assert "KCL_MAX_SIZE" in found.rejected[0]
-
-    @pytest.mark.parametrize(("text", "seconds"), [("12h", 43200.0), ("30d", 2592000.0), ("0", 0.0), ("", 31536000.0)])
-    def test_age(self, monkeypatch, text, seconds):
-        """A number with a unit; 0 is no bound."""
-        monkeypatch.setenv("KCL_MAX_AGE", text)
-        assert settings.read().max_age == seconds
-
-    def test_age_rejected(self, monkeypatch):
-        """Another text is named, and the default holds."""
-        monkeypatch.setenv("KCL_MAX_AGE", "old")
-        assert settings.read().max_age == 365 * 86400.0
-        assert "KCL_MAX_AGE" in settings.read().rejected[0]

@@ -6,9 +6,8 @@ import os
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.database import Database
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.persistentdict import Rows
+from kcl.cache.stores.sqlite import Database, Rows
 from kcl.inspect import tally
 
 

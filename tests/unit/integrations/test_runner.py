@@ -204,7 +204,7 @@ class TestCost:
         assert not {"click", "rich", "numpy", "pyopencl", "loopy"} & more
         assert kcls == {
             *("kcl", "kcl.__main__", "kcl.errors"),
-            *("kcl.base", "kcl.base.process", "kcl.base.settings", "kcl.base.spans"),
+            *("kcl.base", "kcl.base.process", "kcl.base.settings"),
             *("kcl.integrations", "kcl.integrations.children", "kcl.base.attended"),
             *("kcl.integrations.runner", "kcl.integrations.units", "kcl.record", "kcl.record.imports"),
         } - ({"kcl.errors", "kcl.__main__"} - more)

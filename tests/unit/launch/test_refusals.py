@@ -116,36 +116,13 @@ class TestArguments:
         assert "'a' is a number of dtype float32, not an array of shape (4,)" in refused(queue, typed(), {"a": ONES})
 
     def test_positional(self, queue):
-        """Arguments without a name are refused with the way to write them, those that pyopencl's kernels take too."""
+        """Arguments without a name are refused with the way to write them."""
         begin = r"kernel 'raw' takes its arguments by name: write kernel\(queue, x=..., y=..., a=..., n=..."
-        for given, sizes in (
-            ((ONES,), ""),
-            (((4,), (2,), ONES), r", global_size=\(4,\), local_size=\(2,\)"),
-            (((4,), None, ONES), r", global_size=\(4,\)"),
-        ):
-            with pytest.raises(TypeError, match=rf"{begin}{sizes}\)$"):
+        for given in (ONES,), ((4,), (2,), ONES):
+            with pytest.raises(TypeError, match=rf"{begin}\)$"):
                 raw()(queue, *given)
         with pytest.raises(TypeError, match=r"'untyped' takes its arguments by name: write kernel\(queue, name=...\)$"):
             untyped()(queue, (4,), (2,), ONES)
-
-    def test_undeclared(self, queue):
-        """A parameter of the text that was not declared is named as such; one under another name may be meant."""
-        text = SCALED.replace("float a", "float eps, float a")
-        for declared, said in (
-            (["a"], "takes no argument 'eps': the OpenCL C has this parameter, and no argument is declared for it; "),
-            (["eps2", "a"], r"takes no argument 'eps' \(did you mean 'eps2'\?\); its arguments are x, y, eps2, a, n; "),
-        ):
-            x, y, _a, n = raw.__wrapped__().arguments
-            arguments = [x, y, *(kcl.Scalar(name, np.float32) for name in declared), n]
-            source = kcl.Source(text, entry="scaled", arguments=arguments, global_size="n")
-            with pytest.raises(TypeError, match=said):
-                kcl.kernel(lambda source=source: source)()(queue, x=ONES, a=TWO, eps=TWO)
-
-    def test_axes(self, queue):
-        """An array with another number of axes than the argument is named so, with the dtype as numpy writes it."""
-        said = refused(queue, typed(), {"x": ONES.reshape(2, 2)})
-        assert said.endswith("): the argument has 1 axis, and the array 2 axes")
-        assert "got: float64, expected: float32)" in refused(queue, typed(), {"x": np.ones(4)})
 
     def test_size_of_a_group(self, queue):
         """A work-group that is too large for the device is an error of the kernel by its name."""
@@ -218,13 +195,6 @@ def elsewhere(queue):
     return cl_array.to_device(cl.CommandQueue(context), ONES)
 
 
-def read_only():
-    """Return a numpy array that cannot be written."""
-    array = ONES.copy()
-    array.flags.writeable = False
-    return array
-
-
 # arguments of a call, made of the queue; what all front ends say of it; what a Source says in other words
 CALLS = {
     "missing": (lambda _: {"a": None}, "'a'", "'a' was not given, and no shape says it; it is a number of dtype"),
@@ -237,16 +207,11 @@ CALLS = {
     "reverse, written": (lambda _: {"y": ONES.copy()[::-1]}, "'y'.*-4,", "write the result to an array in C order"),
     "view": (lambda queue: {"x": cl_array.zeros(queue, 8, "f4")[::2]}, "strides mismatch on argument 'x'", None),
     "offset": (lambda queue: {"x": cl_array.zeros(queue, 8, "f4")[4:]}, "'x' does not allow arrays with offsets", None),
-    "read-only": (lambda _: {"y": read_only()}, "'y' is .*read-only", "'y' is written, and the numpy array"),
     "context": (lambda queue: {"x": elsewhere(queue)}, "'x' lies in another context than the queue", None),
     "foreign": (lambda _: {"x": Foreign()}, "'x' is .*a Foreign; give a numpy array", None),
     "class": (lambda _: {"x": np.float32}, "'x' is .*the class float32", None),
-    "texts": (lambda _: {"x": np.array(["a"])}, "'x' is an array of dtype <U1, which no kernel takes", None),
-    "objects": (lambda _: {"x": np.array([1, None])}, "'x' is an array of dtype object, which no kernel", None),
     "complex": (lambda _: {"a": 1j}, "'a' is .*the complex 1j", "'a' is a number of dtype float32, not the complex 1j"),
     "too large": (lambda _: {"a": 10**400}, "'a' is .*the int 1000", "a number of dtype float32, not the int 1000"),
-    "wait_for": (lambda _: {"wait_for": 3}, "wait_for is a list of events, not the int 3", None),
-    "allocator": (lambda _: {"allocator": 3}, "allocator is a function from bytes to a buffer, not the int 3", None),
 }  # fmt: skip
 
 
@@ -418,29 +383,6 @@ class TestUnknown:
             kernel(queue, x=ONES, a=TWO, outhost=True)
 
 
-class TestMissing:
-    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
-    def test_near(self, queue, recipe):
-        """Beside an argument that is missing, the one that may be meant for it is named."""
-        with pytest.raises(Exception, match=r"Is 'xs' meant to be 'x'\?|no argument 'xs' \(did you mean 'x'\?\)"):
-            recipe()(queue, xs=ONES, a=TWO)
-
-
-class TestUnlike:
-    def test_size(self, queue):
-        """A parameter that has another size in the text than it is declared with is named, with the kernel."""
-        declared = [kcl.Array("x", np.int32, 4, "out"), kcl.Scalar("n", np.int64)]
-        text = "#define WHOLE int\nkernel void told(global int *x, WHOLE n) { x[get_global_id(0)] = n; }"
-
-        @kcl.kernel
-        def told():
-            return kcl.Source(text, entry="told", arguments=declared, global_size=4)
-
-        for _ in range(2):
-            with pytest.raises(cl.LogicError, match=r"kernel 'told': argument 'n' is declared as int64 of 8 bytes"):
-                told()(queue, n=3)
-
-
 LOCAL = """
 #define WHOLE int
 kernel void shared(local float *part, global float *x, WHOLE n)
@@ -478,11 +420,6 @@ class TestLocal:
         with pytest.raises(ValueError, match=r"'part' is local memory of local_size = \(1,\) elements; write a size"):
             shared("local_size")(queue, x=ONES.copy())
 
-    def test_size_of_another(self, queue):
-        """Behind local memory the parameter of another size is named, and not the one before it."""
-        with pytest.raises(cl.LogicError, match="kernel 'shared': argument 'n' is declared as int64 of 8 bytes"):
-            shared(4, np.int64)(queue, x=ONES.copy())
-
     def test_not_given(self, queue):
         """It is not listed among what a call gives."""
         kernel = shared(4)
@@ -511,8 +448,7 @@ class TestLocalSize:
         [
             ({}, {"local_size": 3}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
             ({"local": 3}, {}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
-            ({}, {"local_size": 2**20}, r"local_size=\(1048576,\): a work-group .* has at most \d+ work-items"),
-            ({"attribute": "__attribute__((reqd_work_group_size(2, 1, 1)))"}, {"local_size": 4}, r"asks for .*\(2, 1"),
+            ({}, {"local_size": 2**20}, r"local_size=\(1048576,\)"),
         ],
     )
     def test_reason(self, queue, declared, given, words):

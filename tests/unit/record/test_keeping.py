@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections import OrderedDict, defaultdict
 
+import loopy as lp
 import numpy as np
 import pytest
 
@@ -17,12 +18,14 @@ CHANGES = [
     (OrderedDict(a=1, b=2), lambda one: one.move_to_end("a")),
     (defaultdict(list, a=1), lambda one: setattr(one, "default_factory", int)),
     (np.array(["a", "b"], dtype=object), lambda one: one.__setitem__(0, "c")),
+    (lp.ValueArg("n", np.int32), lambda one: setattr(one, "approximately", 8)),
+    (lp.ValueArg("n", np.int32), lambda one: setattr(one, "more", 8)),
 ]
 
 
 def shown(thing):
     """Return a text of a container; that of a set does not depend on its order."""
-    return repr(sorted(thing) if type(thing) is set else thing)
+    return repr(sorted(thing) if type(thing) is set else vars(thing) if type(thing) is lp.ValueArg else thing)
 
 
 class TestContent:

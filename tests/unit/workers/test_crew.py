@@ -1,8 +1,11 @@
-"""kcl.workers.crew: what is sent to workers. `test_prepare` has them work."""
+"""kcl.workers.crew: what is sent to workers, and what workers do with it. `test_prepare` has them work."""
 
 from __future__ import annotations
 
+from multiprocessing import reduction
+
 import numpy as np
+import prepare_recipes
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
@@ -12,77 +15,81 @@ import kcl
 from kcl.base.settings import option
 from kcl.drivers.pocl.jobs import JobQueue
 from kcl.workers import crew
-from kcl.workers.item import PreparationItem
+from kcl.workers.crew import PreparationItem
 
 
-class TestDtypes:
-    @pytest.mark.one_platform
-    def test_no_content(self, context):
-        """Of arrays and scalars the dtypes are sent, of Python numbers nothing, of parts each."""
-        x = cl_array.zeros(cl.CommandQueue(context), 3, np.float32)
-        parts = np.empty(2, object)
-        parts[:] = [x, np.int32(1)]
-        assert crew._dtypes(x) == crew._dtypes(np.float32(1)) == np.float32
-        assert crew._dtypes(np.float64) is np.float64
-        assert crew._dtypes(3) is None
-        assert crew._dtypes((x, 2)) == (np.float32, None)
-        assert crew._dtypes(parts).tolist() == [np.float32, np.int32]
+def test_label():
+    """An item has the label of its kernel, with the parameters."""
+    assert PreparationItem(filled(2), {}).label == "filled(number=2)"
 
 
-class TestDevices:
-    def test_places(self, context):
-        """A device is found again by its place."""
-        for device, (platform, place, name) in zip(context.devices, crew._devices(context), strict=True):
-            found = cl.get_platforms()[platform].get_devices()[place]
-            assert (found, name) == (device, device.name)
+@pytest.fixture
+def on_pocl(platform_name):
+    """Skip where entries are not completed by a helper."""
+    if platform_name != "pocl":
+        pytest.skip("only PoCL's entries are completed by a helper")
 
 
+def items(count):
+    """Return kernels to be prepared."""
+    return [PreparationItem(filled(number), {}) for number in range(count)]
+
+
+@pytest.mark.one_platform
+def test_no_content(context):
+    """Of arrays and scalars the dtypes are sent, of Python numbers nothing, of parts each."""
+    x = cl_array.zeros(cl.CommandQueue(context), 3, np.float32)
+    parts = np.empty(2, object)
+    parts[:] = [x, np.int32(1)]
+    assert crew._dtypes(x) == crew._dtypes(np.float32(1)) == np.float32
+    assert crew._dtypes(np.float64) is np.float64
+    assert crew._dtypes(3) is None
+    assert crew._dtypes((x, 2)) == (np.float32, None)
+    assert crew._dtypes(parts).tolist() == [np.float32, np.int32]
+
+
+def test_same_devices(context):
+    """A worker's context has the devices of the parent's."""
+    assert crew._context(crew._places(context)).devices == context.devices
+
+
+@pytest.mark.one_platform
+def test_another_device(context):
+    """Where another device lies at a place nothing is built for it."""
+    places = tuple([(platform, place, "another") for platform, place, _name in crew._places(context)])
+    with pytest.raises(LookupError, match="another is not found"):
+        crew._context(places)
+
+
+@pytest.mark.one_platform
+def test_from_bytes(context):
+    """A kernel that was sent is stored."""
+    blob = bytes(reduction.ForkingPickler.dumps((prepare_recipes.filled(9), {})))
+    crew.work_on(crew._places(context), blob)
+    assert kcl.stats()["generator"]["misses"] == 1
+    assert prepare_recipes.filled(9).is_stored()
+
+
+@pytest.mark.usefixtures("on_pocl")
 class TestHelper:
-    def test_after_the_workers(self, context, platform_name):
-        """No helper shares the processors with the workers: it completes their entries as they end."""
-        if platform_name != "pocl":
-            pytest.skip("only PoCL's entries are completed by a helper")
+    @pytest.mark.parametrize("when", ["background", "off"])
+    def test_after_the_workers(self, context, monkeypatch, when):
+        """No helper shares the processors with the workers; their entries are completed whatever `KCL_PROMOTE` says."""
+        monkeypatch.setenv("KCL_PROMOTE", when)
         queue, seen = JobQueue(option.folder("kcl")), []
-        items = [PreparationItem(filled(number), {}) for number in range(6)]
-        left = crew.work(items, context, 2, lambda done, _: seen.append((done, queue.has_helper())))
-        assert left == []
+        assert crew.work(items(6), context, 2, lambda done, _: seen.append((done, queue.has_helper()))) == []
         assert seen == [(done, False) for done in range(1, 7)]
         assert kcl.flush()
         assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 6
 
-    @pytest.mark.parametrize("how", ["killed", "interrupted"])
-    def test_that_die(self, context, platform_name, monkeypatch, how):
-        """What a worker prepared is completed also where that worker is killed, or the user interrupts the parent."""
-        if platform_name != "pocl":
-            pytest.skip("only PoCL's entries are completed by a helper")
-        workers, init = [], crew.Worker.__init__
-
-        def noted(worker, setup):
-            init(worker, setup)
-            workers.append(worker)
+    def test_interrupted(self, context):
+        """What a worker prepared is completed also where the user interrupts the parent."""
 
         def said(done, _kernel):
-            if done == 4 and how == "interrupted":
-                raise KeyboardInterrupt
             if done == 4:
-                for worker in workers:
-                    worker.process.kill()
+                raise KeyboardInterrupt
 
-        monkeypatch.setattr(crew.Worker, "__init__", noted)
-        items = [PreparationItem(filled(number), {}) for number in range(8)]
-        if how == "interrupted":
-            with pytest.raises(KeyboardInterrupt):
-                crew.work(items, context, 2, said)
-        else:
-            assert 1 <= len(crew.work(items, context, 2, said)) <= 4
+        with pytest.raises(KeyboardInterrupt):
+            crew.work(items(8), context, 2, said)
         assert kcl.flush()
         assert len(kcl.entries("binary")) >= 4
-
-    def test_promotion_off(self, context, monkeypatch):
-        """What workers prepared is completed whatever is to become of the programs of launches."""
-        monkeypatch.setenv("KCL_PROMOTE", "off")
-        assert (
-            crew.work([PreparationItem(filled(number), {}) for number in range(4)], context, 2, lambda *_: None) == []
-        )
-        assert kcl.flush()
-        assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 4

@@ -9,7 +9,6 @@ import pytest
 from prepare_recipes import filled, scaled
 
 import kcl
-from kcl.base import process
 from kcl.workers import prepare
 
 
@@ -73,14 +72,13 @@ class TestHere:
     @pytest.mark.one_platform
     def test_within_a_worker(self, context):
         """A module that prepares kernels as it is imported starts no workers of workers."""
-        with process.swapped(process.Process()):
-            state = prepare._state()
-            state.is_worker = True
-            try:
-                kcl.prepare([filled(1)], context)
-                assert misses() == 0
-            finally:
-                state.is_worker = False
+        state = prepare._state()
+        state.is_worker = True
+        try:
+            kcl.prepare([filled(1)], context)
+            assert misses() == 0
+        finally:
+            state.is_worker = False
 
 
 class TestInWorkers:
@@ -98,7 +96,7 @@ class TestInWorkers:
 
     @pytest.mark.one_platform
     def test_what_workers_cannot_do(self, context):
-        """A recipe that workers cannot find is prepared here, and so is one of which a worker dies."""
+        """A recipe that workers cannot find is prepared here, and so is what is left when a worker dies."""
 
         @kcl.kernel
         def local(number):
@@ -107,7 +105,7 @@ class TestInWorkers:
         kernels = [local(7), prepare_recipes.fatal(5), prepare_recipes.fatal(6), filled(3), filled("a b")]
         with (
             pytest.raises(kcl.PrepareError, match="1 of 5") as caught,
-            pytest.warns(kcl.CacheWarning, match=r"2 kernels were prepared by this process alone.*belongs below"),
+            pytest.warns(kcl.CacheWarning, match=r"\d kernels were prepared by this process alone.*belongs below"),
         ):
             kcl.prepare(kernels, context, processes=2)
         assert [kernel for kernel, _error in caught.value.errors] == ["filled(number='a b')"]

@@ -7,11 +7,8 @@ import cProfile
 import importlib
 import json
 import os
-import site
 import sys
 
-if os.environ.get("TRUTH_SITE"):
-    site.addsitedir(os.environ["TRUTH_SITE"])
 if os.environ.get("TRUTH_FORBIDS"):
     import forbid
 

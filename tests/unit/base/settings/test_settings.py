@@ -72,17 +72,6 @@ class TestRead:
         assert "'warm'" in settings.read().strict_fault
         assert settings.read().rejected == (settings.read().strict_fault,)
 
-    def test_ahead(self, monkeypatch):
-        """KCL_AHEAD is 1 or 0; anything else counts as 0 and is named; unset it is 1 with two processors."""
-        for value, expected in (("1", True), ("0", False), ("sometimes", False)):
-            monkeypatch.setenv("KCL_AHEAD", value)
-            assert settings.read().ahead is expected
-        assert "KCL_AHEAD" in settings.read().rejected[0]
-        monkeypatch.delenv("KCL_AHEAD")
-        for processors, expected in ((1, False), (2, True)):
-            monkeypatch.setattr(settings, "processors", lambda count=processors: count)
-            assert settings.read().ahead is expected
-
     def test_promote(self, monkeypatch):
         """KCL_PROMOTE is background, exit or off; anything else counts as off and is named."""
         monkeypatch.setenv("KCL_PROMOTE", "off")
@@ -118,10 +107,6 @@ class TestRead:
         monkeypatch.setenv("KCL_REPORT", "1,json:here")
         assert (settings.read().report, settings.read().report_file) == ({"table"}, None)
         assert "absolute" in settings.read().rejected[0]
-        monkeypatch.setenv("KCL_REPORT", "json:/tmp/r.jsonl,kernels")
-        assert settings.read().report_file == "/tmp/r.jsonl,kernels"
-        (said,) = settings.read().rejected
-        assert "comes last, and the file is '/tmp/r.jsonl,kernels'; write kernels,json:PATH" in said
         monkeypatch.setenv("KCL_REPORT", "perhaps")
         assert not settings.read().report
         assert settings.read().rejected

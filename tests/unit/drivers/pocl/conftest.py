@@ -7,29 +7,25 @@ import pathlib
 import shutil
 
 import pytest
-from ahead import DRIVER, LAUNCH, NUMBERS, ON_POCL, Ran
 from harness import Child
+from many_programs import DRIVER, NUMBERS, ON_POCL
 from promote_bench import Bench, User, make_user
 
 
 @pytest.fixture(scope="session")
 def full(tmp_path_factory):
     """The caches of a driver that has asked for all the programs."""
-    child = Child(tmp_path_factory.mktemp("ahead"))
-    done = child.run(DRIVER + LAUNCH + "    assert kcl.flush()\n", json.dumps(NUMBERS), **ON_POCL)
+    child = Child(tmp_path_factory.mktemp("full"))
+    done = child.run(DRIVER + "    assert kcl.flush()\n", json.dumps(NUMBERS), **ON_POCL)
     assert (done.returncode, done.stderr) == (0, "")
     return child
 
 
 @pytest.fixture
 def run(full, child):
-    """Run a driver in a child with a copy of those caches, and return what it printed."""
+    """Run the driver in a child with a copy of those caches, and return the process."""
     shutil.copytree(full.cache, child.cache, symlinks=True)
-
-    def launch(numbers=NUMBERS, code=LAUNCH, **variables):
-        return Ran(child.json(DRIVER + code, json.dumps(numbers), **{**ON_POCL, **variables}))
-
-    return launch
+    return lambda: child.run(DRIVER, json.dumps(NUMBERS), **ON_POCL)
 
 
 @pytest.fixture(scope="session")

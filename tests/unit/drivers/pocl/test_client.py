@@ -12,7 +12,7 @@ import pytest
 from harness import ROOT
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
-from kcl.cache.patience import signs_of
+from kcl.cache.lead import is_stopped
 from kcl.drivers.pocl import client
 
 
@@ -71,6 +71,25 @@ class TestDismiss:
         assert not os.path.exists(bench.folder)
 
 
+class TestQuiet:
+    def test_drops_jobs(self, bench: Bench) -> None:
+        """Jobs that wait for a helper are dropped, and there is nobody to wait for."""
+        bench.queued(1)
+        assert client.quiet(bench.folder, 5.0)
+        assert bench.queue.jobs() == []
+
+    def test_unsigned(self, bench: Bench) -> None:
+        """The last helper's process is not asked to end if another one holds the lock."""
+        bench.queued(1)
+        held = bench.queue.lock()
+        bench.queue.sign(held)
+        os.close(held)
+        assert bench.queue.holder() == os.getpid()
+        with bench.locked():
+            assert not client.quiet(bench.folder, 0.1)
+        assert client.quiet(bench.folder, 5.0)
+
+
 class TestWait:
     def test_nothing_pending(self, bench: Bench) -> None:
         """Without a job nothing is pending, waiting ends at once, and no directory is made."""
@@ -92,17 +111,7 @@ class TestWait:
         """A process that starts no helper does not wait for a job without one."""
         bench.queued(1)
         assert client.wait(bench.folder, bench.key(1).digest, 3600, starts=False) == 0
-        client.leave_starting()
-        assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
         assert bench.queue.find(bench.key(1).digest) is not None
-
-    def test_crashed(self, bench: Bench) -> None:
-        """A process does not wait for a job at which a worker crashed, although a helper is alive."""
-        bench.queued(1)
-        (job,) = bench.queue.jobs()
-        bench.queue.note_crash(job)
-        with bench.locked():
-            assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
 
     def test_lacking_device(self, bench: Bench) -> None:
         """A process does not wait for a job whose device this host lacks."""
@@ -132,7 +141,7 @@ class TestWait:
             until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")
             helper.send_signal(signal.SIGSTOP)
             try:
-                until(lambda: signs_of(str(helper.pid)).is_stopped, "the stop")
+                until(lambda: is_stopped(str(helper.pid)), "the stop")
                 assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
             finally:
                 helper.send_signal(signal.SIGCONT)

@@ -15,7 +15,7 @@ from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, python, run, sn
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers.pocl import client, poclbin, traces
-from kcl.drivers.pocl.complete import CompletionTask, Workshop
+from kcl.drivers.pocl.complete import CompletionTask
 from kcl.drivers.pocl.jobs import host
 
 # A helper that does the only job of a folder, and says which bitcode it copies.
@@ -25,8 +25,8 @@ COPIED = """
     from kcl.drivers.pocl.client import pyopencl_folder
     from kcl.drivers.pocl.complete import CompletionTask, Workshop
     from kcl.drivers.pocl.jobs import JobQueue
+    from kcl.drivers.pocl.files import WorkCache
     from kcl.drivers.pocl.opencl import Library
-    from kcl.drivers.pocl.private import WorkCache
 
     class Cache(WorkCache):
         copied = None
@@ -40,7 +40,9 @@ COPIED = """
 
     queue, cache = JobQueue(sys.argv[1]), Cache(os.environ["POCL_CACHE_DIR"])
     (job,) = queue.jobs()
-    assert Workshop(Library(pyopencl_folder()), cache).make(CompletionTask(queue.read(job), job.written)) is None
+    entry = queue.read(job)
+    device = Library(pyopencl_folder()).device(entry.metadata["platform"], entry.metadata["device"])
+    assert Workshop(device, cache).make(CompletionTask(entry, job.written)) is None
     print(json.dumps(cache.copied))
 """
 
@@ -102,18 +104,6 @@ class TestCompleteEntry:
         assert bench.entry(1).metadata["complete"] is True
         assert b"0-0-0" not in bench.entry(1).parts["binary"]
 
-    @pytest.mark.slow
-    def test_without_short_cuts(self, bench: Bench) -> None:
-        """The second try of a job makes no stubs; what it publishes is complete too."""
-        bench.queued(1)
-        (job,) = bench.queue.jobs()
-        bench.queue.note_crash(job)
-        bench.work()
-        assert b"0-0-0" in bench.entry(1).parts["binary"]
-        said = bench.load(1)
-        assert said["results"] == bench.user.results[1:2]
-        assert said["generated"] == []
-
     def test_loopy(self, bench: Bench) -> None:
         """A kernel of loopy, with the work-group size it requires, is published complete."""
         code = """
@@ -166,16 +156,16 @@ class TestIncompleteEntry:
         metadata = {"kernels": ["f"], "pocl_cache": "/nowhere"}
         entries = (Entry(Key([("source", "1")]), {**metadata, **more}, {}) for more in ({}, {"launched": []}))
         tasks = [CompletionTask(entry, time.time(), "place") for entry in entries]
-        assert [Workshop(None, None).is_ready(task) for task in tasks] == [False, True]  # type: ignore[arg-type]
+        assert [task.is_ready() for task in tasks] == [False, True]
 
     def test_ended_process(self) -> None:
         """The code of kernels that were not launched is not waited for once the process that built them has ended."""
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
             metadata = {"kernels": ["f"], "pocl_cache": "/nowhere", "process": process.pid, "host": host()}
             task = CompletionTask(Entry(Key([("source", "1")]), metadata, {}), time.time(), "place")
-            assert not Workshop(None, None).is_ready(task)  # type: ignore[arg-type]
+            assert not task.is_ready()
             process.communicate(b"\n")
-        assert Workshop(None, None).is_ready(task)  # type: ignore[arg-type]
+        assert task.is_ready()
 
     def test_pocl_cache_off(self, bench: Bench) -> None:
         """Without the user's PoCL cache the entry holds bitcode only, and runs."""
@@ -217,14 +207,13 @@ class TestIncompleteEntry:
 
     def test_other_directory(self, bench: Bench) -> None:
         """Where a living process's PoCL has another directory than the job says, its code is not waited for long."""
-        workshop = Workshop(None, None)
         (bitcode,) = (path.parent for path in bench.user.pocl.glob("*/*/only"))
         place = bitcode.relative_to(bench.user.pocl).as_posix()
         (bench.root / "there" / place).mkdir(parents=True)
         (bench.root / "there" / place / "program.bc").touch()
         for folder, ready in (("elsewhere", True), ("there", False)):
             job = bench.job(1, pocl_cache=str(bench.root / folder), process=os.getpid(), host=host())
-            assert workshop.is_ready(CompletionTask(job, time.time() - 3, place)) is ready
+            assert CompletionTask(job, time.time() - 3, place).is_ready() is ready
 
     def test_late_code(self, bench: Bench) -> None:
         """Code that PoCL is still making when the job is written is waited for."""

@@ -23,7 +23,7 @@ from kcl.cache.phrases import Origin
 from kcl.generate import rows
 from kcl.inspect import inventory
 from kcl.inspect.explain import FIRST_TIME, Candidate, Texts, changes, explain, misses, nearest, texts_in
-from kcl.inspect.explain.record import parsed
+from kcl.inspect.explain.listing import of
 from kcl.inspect.history import journal
 
 pytestmark = pytest.mark.slow_platforms
@@ -54,13 +54,13 @@ class TestNearest:
             known(recipe(parameter_a="1", parameter_b="1"), 9.0),
             known(recipe(parameter_a="1", parameter_b="2")),
         )
-        assert nearest(recipe(parameter_a="2", parameter_b="2"), [far, near]) is near
+        assert nearest(recipe(parameter_a="2", parameter_b="2"), Texts(), [far, near]) is near
 
     def test_youngest(self):
         """Of equally near ones the youngest."""
         old, young = known(recipe(parameter_a="1"), 1.0), known(recipe(parameter_a="2"), 2.0)
         for order in ([old, young], [young, old]):
-            assert nearest(recipe(parameter_a="3"), order) is young
+            assert nearest(recipe(parameter_a="3"), Texts(), order) is young
 
     def test_not_itself(self):
         """The entry that the miss itself stored, and its base row, are no earlier ones."""
@@ -73,7 +73,7 @@ class TestNearest:
         missed = recipe(parameter_a="2", argument_x="<f8")
         row = known(recipe(parameter_a="1", argument_x="<f4"), 1.0)
         base = known(recipe(parameter_a="1"), 2.0, {"base": {}})
-        assert nearest(missed, [row, base]) is row
+        assert nearest(missed, Texts(), [row, base]) is row
         assert said(explain(missed, Texts(), [row, base])) == ["parameter a: 1 -> 2", "argument x: float32 -> float64"]
 
     def test_kinds(self):
@@ -81,7 +81,7 @@ class TestNearest:
         result = known(Key([("kcl", "1"), ("result", "3" * 64)]))
         program = known(Key([("format", "1"), ("source", "3" * 64)]))
         for missed, other in ((recipe(), result), (recipe(), program), (program.key, known(recipe()))):
-            assert nearest(missed, [other]) is None
+            assert nearest(missed, Texts(), [other]) is None
 
     _keys = st.lists(
         st.tuples(st.sampled_from("abcd"), st.sampled_from("123")), max_size=5, unique_by=lambda p: p[0]
@@ -91,7 +91,7 @@ class TestNearest:
     def test_any(self, missed, stored):
         """No entry but the missed one itself is nearer than the nearest, and something is said of it."""
         entries = [known(key, written) for key, written in stored]
-        found = nearest(missed, entries)
+        found = nearest(missed, Texts(), entries)
         others = [one for one in entries if one.key.parts != missed.parts[: len(one.key.parts)]]
         assert (found is None) == (not others)
         if found is not None:
@@ -161,13 +161,6 @@ class TestChanges:
         newer = Key([("format", "1"), ("source", "s"), *((n, "2" if n == "driver" else v) for n, v in parts)])
         assert [change.sentence for change in changes(before, newer, Texts())] == ["device: driver 1 -> 2"]
 
-    def test_files(self):
-        """A module of the user and a file that a recipe reads may bear one name."""
-        base = {"function": "f", "base": {"reads": [["module", "table", "1" * 64]]}}
-        before = known(recipe(module_table="1" * 64), metadata=base)
-        (change,) = changes(before, recipe(module_table="2" * 64), Texts())
-        assert change.sentence == "file 'table' that the recipe reads changed"
-
 
 @kcl.kernel
 def shifted(factor=1):
@@ -200,7 +193,7 @@ def keyed(record, **parts):
 
 def texts(record, length=16, name="code tiled"):
     """Return what an entry with a record keeps: the record, and the text of the recipe, which begins in line 10."""
-    return Texts({name: TEXT.format(length)}, {name: Origin("driver", 10)}, parsed(record))
+    return Texts({name: TEXT.format(length)}, {name: Origin("driver", 10)}, of(record))
 
 
 def publish(record, created, name="tiled", length=16):
@@ -221,35 +214,47 @@ class TestRecorded:
         missed = recorded(16, "l.0", "g.0")
         records = [missed, recorded(16, "l.0"), recorded(32), recorded(8, "l.1")]
         far, near = (
-            known(keyed(one), age, texts=Texts(record=parsed(one)))
-            for age, one in ((3.0, records[3]), (1.0, records[1]))
+            known(keyed(one), age, texts=Texts(listing=of(one))) for age, one in ((3.0, records[3]), (1.0, records[1]))
         )
-        assert nearest(keyed(missed), [far, near], parsed(missed)) is near
+        assert nearest(keyed(missed), texts(missed), [far, near]) is near
         bare = known(keyed(records[2]), 9.0)
-        assert nearest(keyed(missed), [bare, near], parsed(missed)) is near
-        assert nearest(keyed(missed), [bare], parsed(missed)) is bare
+        assert nearest(keyed(missed), texts(missed), [bare, near]) is near
+        assert nearest(keyed(missed), texts(missed), [bare]) is bare
 
-    def test_converted(self):
-        """A unit that was launched before it had a recipe is nearer than the recipe with another parameter."""
-        unit, other, missed = recorded(16), recorded(16, "l.1"), recorded(32)
-        key, key_of_other, key_of_missed = map(keyed, (unit, other, missed))  # parameters are in no key of a record
-        other["beside"], missed["beside"] = ([*unit["beside"], ["parameter block", n]] for n in "12")
-        unconverted = known(key, 1.0, texts=Texts(record=parsed(unit)))
-        recipes = [known(key_of_other, 2.0, texts=texts(other))]
-        for own in ([], recipes):
-            found = explain(key_of_missed, texts(missed, 32), own, 3.0, lambda: [unconverted])
-            assert found.nearest is unconverted
-            assert said(found) == ["call 2 (driver.py:12), split_iname: inner_length 16 -> 32"]
-        of_recipe = known(key, 1.0, texts=texts(unit))
-        assert explain(key_of_missed, texts(missed, 32), recipes, 3.0, lambda: [of_recipe]).nearest is recipes[0]
+    def test_shared(self):
+        """Without an own entry, one of another recipe counts that makes most of the same calls."""
+        missed, renamed, other = recorded(32, "l.0"), recorded(16, "l.0"), recorded(8)
+        other["calls"][0]["arguments"] = [["instructions", repr(name)] for name in "abcdefghi"]
+        for one, said_of in ((renamed, ["call 2 (driver.py:12), split_iname: inner_length 16 -> 32"]), (other, [])):
+            shared = known(keyed(one), 1.0, texts=Texts(listing=of(one)))
+            assert said(explain(keyed(missed), texts(missed, 16), [], 3.0, lambda one=shared: [one])) == said_of
+
+    def test_options(self):
+        """Of a kcl.Source with two option sets the entry with the same set is the nearest, in the first run none."""
+
+        def source(code, *options):
+            given = [["code", repr(code)], ["build_options", repr(options)]]
+            return {"calls": [{"function": "kcl.Source", "place": "", "arguments": given}], "result": 1, "beside": []}
+
+        def candidate(code, *options, age=1.0):
+            return known(keyed(source(code, *options)), age, texts=Texts(listing=of(source(code, *options))))
+
+        missed = source("int b;")
+        entries = [candidate("int a;"), candidate("int b;", "-DUSE_DOUBLE", age=2.0)]
+        found = explain(keyed(missed), Texts(listing=of(missed)), entries, 3.0)
+        assert said(found) == ["call 1, kcl.Source: code 'int a;' -> 'int b;'"]
+        assert explain(keyed(missed), Texts(listing=of(missed)), entries[1:], 0.5) == FIRST_TIME
+        found = explain(keyed(missed), Texts(listing=of(missed)), entries[1:], 3.0)
+        assert said(found)[-1] == "build option -DUSE_DOUBLE removed"
 
     def test_call(self):
-        """The call is named in the place of the digest, with the lines of the recipe that changed beside it."""
+        """The call is named in the place of the digest, then the lines of the recipe that changed."""
         one, other = recorded(16, "l.0"), recorded(32, "l.0")
-        (change,) = changes(known(keyed(one), texts=texts(one)), keyed(other), texts(other, 32))
-        assert change.part == "call 2"
-        assert change.sentence == "call 2 (driver.py:12), split_iname: inner_length 16 -> 32"
-        assert change.diff == (
+        call, code = changes(known(keyed(one), texts=texts(one)), keyed(other), texts(other, 32))
+        assert (call.part, code.part) == ("call 2", "code tiled")
+        assert call.sentence == "call 2 (driver.py:12), split_iname: inner_length 16 -> 32"
+        assert code.sentence == "code of `tiled` changed"
+        assert code.diff == (
             " def tiled(block):",
             "-    length = 16",
             "+    length = 32",
@@ -264,31 +269,10 @@ class TestRecorded:
         assert [change.sentence for change in found] == [
             "kcl itself changed",
             "call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
+            "code of `tiled` changed",
         ]
-        assert found[1].diff
         found = changes(before, Key([*key, ("record", "2" * 64)]), texts(one))
         assert [change.sentence for change in found] == ["kcl itself changed"]
-
-    def test_text_of_another_function(self):
-        """A text that changed elsewhere is named behind the calls."""
-        one, other = recorded(16), recorded(32)
-        before, after = texts(one, name="code four"), texts(other, 32, name="code four")
-        after = after._replace(origins={"code four": Origin("factors", 1)})
-        found = changes(known(keyed(one), texts=before), keyed(other), after)
-        assert [change.sentence for change in found[1:]] == ["code of `four` in factors changed"]
-
-    def test_statement_once(self):
-        """A statement that the call shows is not shown again as a line of the recipe."""
-        one, other = recorded(16), recorded(16)
-        other["calls"][0]["arguments"][0][1] = "'a[i] = 2'"
-        source = 'def tiled():\n    made = """\n    a[i] = {0}\n    """\n'
-        before, after = (
-            Texts({"code tiled": source.format(n)}, {"code tiled": Origin("driver", 8)}, parsed(record))
-            for n, record in ((1, one), (2, other))
-        )
-        (change,) = changes(known(keyed(one), texts=before), keyed(other), after)
-        assert change.sentence == "call 1 (driver.py:9), make_kernel: statement 1 changed"
-        assert change.diff == ("- a[i] = 1", "+ a[i] = 2")
 
     def test_beside(self):
         """What differs beside the calls is told once, whether or not it stands in the key too."""
@@ -304,13 +288,6 @@ class TestRecorded:
         before, missed = keyed(one, argument_x="<f4"), keyed(one, argument_x="<f8")
         found = explain(missed, texts(one), [known(before, texts=texts(one))])
         assert said(found) == ["argument x: float32 -> float64"]
-
-    def test_many(self):
-        """Of very many calls the first are told, and the rest is counted."""
-        one, other = recorded(16), recorded(16, *map(str, range(30)))
-        found = changes(known(keyed(one), texts=texts(one)), keyed(other), texts(other))
-        assert len(found) == 21
-        assert found[-1].sentence == "and 10 more calls differ"
 
     def test_without(self):
         """Where one side has no record, the digest is all that differs."""
@@ -343,16 +320,14 @@ class TestRecorded:
             "  tiled, generator layer: miss",
             f"    nearest earlier entry: {keyed(recorded(16, 'l.0')).digest[:12]}",
             "    call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
-            "       def tiled(block):",
+            "    code of `tiled` changed",
         ]
 
     def test_now(self, context):
         """A Kernel explains its next miss by the record that it has, before anything is stored."""
         shifted(factor=1).prepare(context)
         text = shifted(factor=2).explain(context)
-        assert "make_kernel: statement 1 changed\n" in text
-        assert "    - w[i] = 1*z[i]\n" in text
-        assert "    + w[i] = 2*z[i]\n" in text
+        assert "make_kernel: instructions 'w[i] = 1*z[i]' -> 'w[i] = 2*z[i]'\n" in text
         assert "parameter factor: 1 -> 2\n" in text
 
     def test_parameters(self, context):
@@ -375,12 +350,12 @@ class TestRecorded:
         """The base row holds the record for the rows of its dtypes."""
         kernel = shifted(factor=7)
         kernel.prepare(context)
-        record = parsed(kernel._line.generate.evidence().record)
+        record = of(kernel._line.generate.evidence().record)
         key = kernel.key(context)["generator"]
-        shelf = misses.shelves(["generator"], ["shifted"])["generator", "shifted"]
+        shelf = misses.Shelf("generator")
         row = rows.special_keys(key, rows.base_of(inventory.read("generator", key.digest)), {})[0]
-        assert shelf.texts(key).record == record
-        assert shelf.texts(row).record == record
+        assert shelf.texts(key).listing == record
+        assert shelf.texts(row).listing == record
 
 
 class TestStored:

@@ -17,7 +17,7 @@ from kcl.cache.lead import Lead
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
-from kcl.inspect.explain.misses import in_words, shelves
+from kcl.inspect.explain.misses import Shelf, in_words
 
 OLD, NEW = Key([("source", "1"), ("option", "-DA=1")]), Key([("source", "1"), ("option", "-DA=2")])
 
@@ -27,24 +27,25 @@ def stored(key, created=1, kernel="add"):
     layers.binary().publish(f"device/{kernel}-{key.digest}", Entry(key, {"kernel": kernel, "created": created}, {}))
 
 
-def shelf():
-    """Return what lies in the binary layer of the kernel."""
-    return shelves(["binary"], ["add"])["binary", "add"]
+def explain(texts=Texts(), begun=None, made={}):  # noqa: B006, B008 (never changed)
+    """Explain a miss of the kernel by what lies in the binary layer."""
+    now = time.time()
+    return Shelf("binary", made).explain("add", NEW, texts, now, now if begun is None else begun)
 
 
 def test_nearest():
     """A miss is explained by the nearest entry that was there before."""
     stored(OLD)
-    found = shelf().explain(NEW, Texts(), time.time(), time.time(), {})
+    found = explain()
     assert found.nearest.key == OLD
     assert f"nearest earlier entry: {OLD.digest[:12]}" in in_words(found)
 
 
 def test_first_time():
     """Without an entry it is the first time; one that was made afterwards explains nothing."""
-    assert shelf().explain(NEW, Texts(), time.time(), time.time(), {}) == FIRST_TIME
+    assert explain() == FIRST_TIME
     stored(OLD, created=int(time.time()) + 100)
-    assert shelf().explain(NEW, Texts(), time.time(), time.time(), {}) == FIRST_TIME
+    assert explain() == FIRST_TIME
     assert in_words(FIRST_TIME) == ["first time seen"]
 
 
@@ -53,6 +54,16 @@ def test_now():
     stored(OLD)
     assert any(OLD.digest[:12] in line for line in misses.now("binary", "add", NEW, Texts()))
     assert misses.now("binary", "other", NEW, Texts()) == ["first time seen"]
+
+
+def test_removed():
+    """A miss of an entry that was removed says by what, and when; the nearest entry is no cause."""
+    stored(OLD)
+    now = time.time()
+    removed = Shelf("binary", {}, {NEW.digest: ("kcl gc", now - 60)})
+    (said,) = in_words(removed.explain("add", NEW, Texts(), now, now))
+    assert said.startswith("removed by kcl gc, ")
+    assert removed.explain("add", NEW, Texts(), now - 90, now - 90).nearest.key == OLD
 
 
 class TestPending:
@@ -65,7 +76,7 @@ class TestPending:
     def test_nearest(self):
         """The entry is compared like one that is written, and told to be no such."""
         self.pend(OLD)
-        found = shelf().explain(NEW, Texts({"source": "void"}), time.time(), time.time(), {})
+        found = explain(Texts({"source": "void"}))
         assert [change.part for change in found.changes] == ["option"]
         assert in_words(found)[0] == f"nearest earlier entry: {OLD.digest[:12]}, which a helper still writes"
 
@@ -75,8 +86,8 @@ class TestPending:
         said = ["it was missed before, and a helper still writes its entry"]
         assert misses.now("binary", "add", NEW, Texts()) == said
         now = time.time()
-        assert in_words(shelf().explain(NEW, Texts(), now, now, {NEW.digest: now - 9})) == said
-        assert shelf().explain(NEW, Texts(), now, now - 1, {NEW.digest: now}) == FIRST_TIME
+        assert in_words(explain(made={NEW.digest: now - 9})) == said
+        assert explain(begun=now - 1, made={NEW.digest: now}) == FIRST_TIME
         stored(NEW)
         assert misses.now("binary", "add", NEW, Texts()) == ["first time seen"]
 
@@ -141,6 +152,14 @@ class TestCall:
             "  mul, generator layer: bypass",
             "    time.time reads the time",
         ]
+
+    def test_ranks(self):
+        """Equal lines of ranks are one line."""
+        stored(OLD)
+        self.missed("add")
+        (miss,) = kcl.explain()
+        title, *rest = misses.lines([miss] * 4)
+        assert (title, rest) == (f"{miss.words[0]} x4", list(miss.words[1:]))
 
     def test_as_the_command(self):
         """The command prints the same."""

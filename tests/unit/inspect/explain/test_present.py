@@ -7,7 +7,8 @@ import os
 import pytest
 from handle_recipes import add
 
-from kcl.cache import process_leads
+from kcl.cache import layers
+from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.generate.stage import CallValues
 
@@ -18,6 +19,7 @@ def test_maker(context):
     """It names the process that makes the entry now."""
     kernel = add(sizes=(3,))
     look = find(kernel._line.generate, CallValues({}))
-    with process_leads.join(kernel._line.generate.together(CallValues({}), look), "add"):
+    with Lead("add") as lead:
+        lead.take(layers.generator(), kernel._line.generate.together(CallValues({}), look))
         assert f"\n    process {os.getpid()} makes it now\n" in kernel.explain(context)
     assert "makes it now" not in kernel.explain(context)

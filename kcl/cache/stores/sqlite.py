@@ -1,0 +1,307 @@
+"""A store of rows in one SQLite file, in place, name and table a PersistentDict of pytools: for many small entries.
+
+Rows hold the bytes of entries and are never unpickled. A file of pytools' own holds pickles, and kcl reads none.
+
+SQLite does not name the holder of a lock. A step on a busy file is tried again, a number of times and not for a time:
+on a crowded machine each try takes longer, as the holder does. After that, nothing waits until the file works again.
+SQLite itself waits in each try, without Python's interpreter lock. A statement that changes the file keeps its place
+then: later readers wait for it, so it ends with any number of readers. A fork waits for the end of a try, because a
+child must not inherit locks of SQLite.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import RLock, get_ident
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from kcl.base import process
+from kcl.base.settings import trust
+from kcl.cache import places
+from kcl.cache.stores.base import ROW_LIMIT, Head, Stat, digest_of
+from kcl.errors import DamagedEntry
+
+T = TypeVar("T")
+
+_TRIES = 12
+_TRY_SECONDS = 0.2
+_FORK_SECONDS = 1.0
+_BUSY = ("database is locked", "database table is locked", "database schema is locked")
+# SQLite's messages, under a code that also has harmless meanings, for a schema or header of the file that is not kcl's
+_DAMAGE = ("no such column", "unsupported file format", "cannot modify", "malformed", "no such table", "no such index")
+
+_CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
+# of a row that is too long one byte
+_HEAD = (
+    "SELECT length(key_value), substr(key_value, 1, CASE WHEN length(key_value) > ? THEN 1 ELSE ? END) "
+    "FROM dict WHERE keyhash = ?"
+)
+# the keys in a page of the index, of any type in a damaged one; a value that is no text is above all texts
+_AROUND = [
+    "SELECT typeof(keyhash) <> 'text', hex(keyhash) FROM dict "
+    f"WHERE keyhash {comparison} ? ORDER BY keyhash {order} LIMIT 64"
+    for comparison, order in ((">=", "ASC"), ("<=", "DESC"))
+]
+# one statement, so that it sees one state of the file
+_IS_LACKING = (
+    "SELECT EXISTS (SELECT 1 FROM dict WHERE rowid = ? AND +keyhash = ?) "
+    "AND NOT EXISTS (SELECT 1 FROM dict WHERE keyhash = ?)"
+)
+
+
+class State:
+    """The stores of this process, the turns that a forking thread holds back, and the connections of its parent."""
+
+    def __init__(self) -> None:
+        self.stores: WeakSet[Database] = WeakSet()
+        self.held: dict[int, list[RLock]] = {}
+        self.inherited: list[sqlite3.Connection] = []
+
+    def before_fork(self) -> None:
+        """Let running steps end: a child must not inherit locks of SQLite on files or in memory."""
+        mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
+        for store in list(self.stores):
+            if store.turn.acquire(timeout=_FORK_SECONDS):
+                mine.append(store.turn)
+
+    def after_fork_in_parent(self) -> None:
+        """Let steps continue."""
+        for turn in self.held.pop(get_ident(), ()):
+            turn.release()
+
+    def after_fork(self) -> None:
+        """Let the child open connections of its own, and never close those of its parent."""
+        self.held.clear()
+        for store in list(self.stores):
+            self.inherited += [store.connection] if store.connection is not None else []
+            store.connection, store.turn = None, RLock()
+
+
+_state = process.shared(State)  # stores live as long as their layers, in any cache
+
+
+class Database:
+    """The rows of one file of any version of Python, to read: for listings. A missing file has no rows.
+
+    The file is opened at the first call, and again after it was replaced. Several threads may use the store, one at a
+    time.
+    """
+
+    name = "database"
+
+    def __init__(self, path: str | os.PathLike[str], mode: str = "ro") -> None:
+        self.location = os.path.abspath(path)
+        self._mode = mode  # rw to change rows, and never to make a file that was just deleted
+        self.turn = RLock()  # a signal handler may launch in the same thread
+        self.connection: sqlite3.Connection | None = None
+        self._file = (0, 0)
+        self._gave_up = False
+        _state().stores.add(self)
+
+    def __del__(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+    def get(self, address: str) -> bytes | None:
+        """Return the bytes of a row; raise `DamagedEntry` for a row that is longer than any entry, or holds none."""
+        found = self.head(address, ROW_LIMIT)
+        if found is not None and found[0].size > ROW_LIMIT:
+            raise DamagedEntry(f"a row of {found[0].size} bytes is above the limit of {ROW_LIMIT}")
+        return None if found is None else found[1]
+
+    def head(self, address: str, length: int) -> Head | None:
+        """Return the stat and the first bytes of a row."""
+        digest_of(address)
+        for size, start in self.ask(_HEAD, ROW_LIMIT, length, address):
+            if size and not isinstance(start, bytes):
+                raise DamagedEntry(f"a row of {self.location} holds no bytes")
+            return Stat(size, None), start or b""  # SQLite returns NULL for no bytes
+        return None
+
+    def scan(self) -> Iterator[str]:
+        found = self.ask("SELECT keyhash FROM dict ORDER BY rowid")
+        for key in dict.fromkeys(key for (key,) in found if isinstance(key, bytes)):  # twice in a damaged index
+            with suppress(ValueError):
+                digest_of(key.decode())
+                yield key.decode()
+
+    def stat(self, address: str) -> Stat | None:
+        found = self.head(address, 0)
+        return None if found is None else found[0]
+
+    def count(self, marker: bytes, length: int) -> int:
+        """Count the rows with the bytes of `marker` among their first `length` bytes."""
+        found = self.ask("SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)", length, marker)
+        return int(found[0][0]) if found else 0
+
+    def ask(self, command: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement's result; none without a file or a table."""
+        return self._tried(lambda connection: connection.execute(command, values).fetchall()) or []
+
+    def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Call a step with the connection, again while the file is busy; None for a missing or unfinished file."""
+        left = 1 if self._gave_up else _TRIES
+        while True:
+            left -= 1
+            try:
+                with self.turn:
+                    connection = self._opened()
+                    done = None if connection is None else step(connection)
+            except UnicodeDecodeError as error:  # of SQLite's message on a damaged schema
+                raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
+            except sqlite3.OperationalError as error:
+                if str(error) == "no such table: dict":  # another process has just made the file
+                    return None
+                if not str(error).startswith(_BUSY):
+                    raise
+                if not left:
+                    self._set_patience(False)
+                    raise
+            else:
+                self._set_patience(True)
+                return done
+            time.sleep(0.001)  # a thread that forks takes its turn
+
+    def _set_patience(self, waits: bool) -> None:
+        if self._gave_up is waits:
+            with self.turn:
+                self._gave_up = not waits
+                self._close()  # the new connection has its own timeout
+
+    def _opened(self) -> sqlite3.Connection | None:
+        """Return the connection to the current file; None for a missing file."""
+        folder = os.path.dirname(self.location)
+        try:
+            status = os.lstat(self.location)
+        except (FileNotFoundError, NotADirectoryError):
+            self._close()
+            trust.check(folder)
+            return None
+        trust.check_sidecars(self.location)
+        if self.connection is None or self._file != (status.st_dev, status.st_ino):
+            self._close()
+            trust.check(folder)
+            trust.check_database(self.location)
+            uri, seconds = trust.database_uri(self.location, self._mode), 0.0 if self._gave_up else _TRY_SECONDS
+            found = sqlite3.connect(uri, seconds, isolation_level=None, check_same_thread=False, uri=True)
+            found.text_factory = bytes  # this module does not reject a text that is no UTF-8
+            self.connection, self._file = found, (status.st_dev, status.st_ino)
+        return self.connection
+
+    def _close(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+class Rows(Database):
+    """Keep each blob as a row of one file, in the folder that pytools uses.
+
+    The file is made at the first `put`. The table has no place for the time of a use. A method waits for a busy file,
+    then raises `sqlite3.OperationalError`. A damaged file is renamed to ``...damaged-1``, once per process, and
+    reported by `DamagedEntry`: a `get` then finds nothing, and a `put` has kept its row in a new file.
+    """
+
+    name = "persistentdict"
+    writable = True
+
+    def __init__(self, container_dir: str | os.PathLike[str]) -> None:
+        # As pytools names it, but one file for a minor release of Python: keys hold the minor release too, and the tag
+        # of the bytecode, so all patch releases find the same rows.
+        name = places.dictionary(places.GENERATED, "-{}.{}".format(*sys.version_info))
+        super().__init__(os.path.join(container_dir, name), "rw")
+        self._prepared: sqlite3.Connection | None = None
+        self._set_aside = False
+
+    def put(self, address: str, blob: bytes) -> None:
+        digest_of(address)
+        if len(blob) > ROW_LIMIT:
+            raise ValueError(f"{len(blob)} bytes are above the limit of {ROW_LIMIT} for a row")
+        try:
+            self._store(address, blob)
+        except DamagedEntry:
+            if not os.path.lexists(self.location):
+                self._store(address, blob)
+            raise
+
+    def delete(self, address: str) -> None:
+        digest_of(address)
+        self.ask("DELETE FROM dict WHERE keyhash = ?", address)
+
+    def _store(self, address: str, blob: bytes) -> None:
+        if not os.path.lexists(self.location):
+            trust.make_trusted(os.path.dirname(self.location))
+            with suppress(FileExistsError):  # another process was faster
+                os.close(os.open(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+        def step(connection: sqlite3.Connection) -> None:
+            if self._prepared is not connection:
+                _prepare(connection)
+                self._prepared = connection
+            command = "INSERT OR REPLACE INTO dict VALUES (?, ?)"
+            row = connection.execute(command, (address, sqlite3.Binary(blob))).lastrowid
+            _check_index(connection, address, row)
+
+        self._tried(step)
+
+    def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Call a step as `Database` does; set the file aside if the error shows damage."""
+        try:
+            return super()._tried(step)
+        except sqlite3.Error as error:
+            if self._set_aside or not self._is_damage(error):
+                raise
+            self._put_aside()
+            aside = self.location + places.ASIDE
+            raise DamagedEntry(f"{self.location} was damaged ({error}) and is now {aside}") from error
+
+    def _is_damage(self, error: sqlite3.Error) -> bool:
+        if not isinstance(error, sqlite3.OperationalError):
+            # "file is not a database", "disk image is malformed"; a constraint or a type that the table must not have
+            return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.ProgrammingError)
+        message = str(error)
+        if "readonly database" in message:  # the header of a damaged file may claim this too
+            return os.access(self.location, os.W_OK) and os.access(os.path.dirname(self.location), os.W_OK)
+        return message.startswith(_DAMAGE) or (message.startswith("table dict has") and "columns" in message)
+
+    def _put_aside(self) -> None:
+        """Rename the file, unless another process has renamed and replaced it; keep one damaged file."""
+        self._set_aside = True
+        with self.turn, suppress(FileNotFoundError):
+            self._close()
+            status = os.lstat(self.location)
+            if self._file != (status.st_dev, status.st_ino):
+                return
+            os.replace(self.location, self.location + places.ASIDE)
+            for suffix in trust.SIDECARS:  # SQLite would apply these to the new file
+                with suppress(FileNotFoundError):
+                    os.unlink(self.location + suffix)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dict'").fetchall():
+        connection.execute("PRAGMA auto_vacuum = 'INCREMENTAL'")  # removed rows give their space back
+        connection.execute(_CREATE)
+    connection.execute("PRAGMA temp_store = 'MEMORY'")
+    connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
+
+
+def _check_index(connection: sqlite3.Connection, key: str, row: int | None) -> None:
+    """Raise `DatabaseError` unless the index has the key of a row, and the keys around it in their order.
+
+    In an index that is out of order a new row may hide another one: the next run would miss it. Another process may
+    have removed the row.
+    """
+    mine = (0, key.encode().hex().upper().encode())
+    for reverse, command in enumerate(_AROUND):
+        around = connection.execute(command, (key,)).fetchall()
+        if around != sorted(set(around), reverse=bool(reverse)):
+            raise sqlite3.DatabaseError("the index is out of order")
+        if mine not in around and connection.execute(_IS_LACKING, (row, key, key)).fetchall() == [(1,)]:
+            raise sqlite3.DatabaseError("the index lacks a row")

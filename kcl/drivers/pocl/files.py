@@ -1,0 +1,250 @@
+"""PoCL's cache directories: the helper's own, which it writes, and the user's, which is only read.
+
+    <cache>/<2 letters>/<37 letters>/program.bc                           bitcode of a program
+    <cache>/<2 letters>/<37 letters>/last_accessed                        touched whenever the program is built
+    <cache>/<2 letters>/<37 letters>/<kernel>/<local size>/<kernel>.so    specialised code
+
+The letters are a digest of source, options and device: the same in every cache directory.
+
+PoCL keeps no digests, and a program that needs a damaged file ends the process. Two builds of one program differ in
+their bytes. So a file is judged by its form: a library is an ELF file with its section table inside it, bitcode is a
+chain of blocks that ends with the file (LLVM's bitstream format). `kcl.drivers.pocl.repair` compares files with the
+bytes of an entry.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import struct
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from kcl.base.settings import trust
+from kcl.build.driver import DamagedFile
+from kcl.drivers.pocl import stub
+
+BITCODE = "program.bc"
+GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
+ACCESSED = "last_accessed"
+_SIZE_LIMIT = 256 << 20
+_SCAN_SHARE = 10  # a scan may take one part in ten of the time
+_ENTER_BLOCK = 1
+_NEEDED = {8, 23}  # the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
+
+
+class WorkCache:
+    """A PoCL cache directory that only this process uses. A program in it is named by its place, ``XX/YYY``."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._seeded: set[str] = set()
+        self._next_scan = 0.0
+
+    def seed(self, user: str, since: float) -> None:
+        """Copy the bitcode that the user's PoCL compiled since then: a build from source is 20 times faster with it."""
+        started = time.monotonic()
+        if started < self._next_scan:
+            return
+        for place in _programs(user):
+            if place not in self._seeded and _touched(f"{user}/{place}") >= since:
+                self._seeded.add(place)
+                self.seed_one(user, place)
+        ended = time.monotonic()
+        self._next_scan = ended + _SCAN_SHARE * (ended - started)
+
+    def seed_one(self, user: str, place: str) -> None:
+        """Copy the bitcode of one program, if it is there and fit to be read."""
+        content = _own(f"{user}/{place}/{BITCODE}")
+        if not bitcode_fault(content):
+            _write(f"{self.path}/{place}/{BITCODE}", content)
+
+    def used(self) -> str:
+        """Return the place of the one program that was built since the last `forget`; else raise `ValueError`."""
+        found = self._built()
+        if len(found) != 1:
+            raise ValueError(f"{len(found)} programs in PoCL's cache where one was built")
+        return found[0]
+
+    def _built(self) -> list[str]:
+        return [place for place in _programs(self.path) if os.path.exists(f"{self.path}/{place}/{ACCESSED}")]
+
+    def plant(self, place: str, files: Mapping[str, bytes]) -> None:
+        """Write files into the program's directory."""
+        for path, content in files.items():
+            _write(f"{self.path}/{place}{path}", content)
+
+    def plant_stubs(self, place: str, kernels: Iterable[str]) -> list[str]:
+        """Put a stub where PoCL looks for a generic function, unless one is there; return the stubs' paths."""
+        stubs = []
+        for kernel in kernels:
+            path = f"/{kernel}/{GENERIC}/{kernel}.so"
+            target = f"{self.path}/{place}{path}"
+            if not os.path.exists(target):
+                _write(target, stub.library(stub.symbol_of(kernel)))
+                stubs.append(path)
+        return stubs
+
+    def files(self, place: str) -> dict[str, bytes]:
+        """Return every file of the program by its path."""
+        root = f"{self.path}/{place}"
+        found = {}
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = f"{folder}/{name}"
+                found[path[len(root) :]] = _own(path)
+        return found
+
+    def clear(self) -> None:
+        """Remove every program that was built; the programs that were only seeded stay."""
+        for place in self._built():
+            self.forget(place)
+
+    def wipe(self) -> None:
+        """Remove every program, the seeded ones too."""
+        for letters in _folders(self.path, 2):
+            shutil.rmtree(letters.path, ignore_errors=True)
+
+    def forget(self, place: str) -> None:
+        """Remove the program."""
+        shutil.rmtree(f"{self.path}/{place}", ignore_errors=True)
+
+
+def specialised_paths(user: str, place: str) -> list[str]:
+    """Return the paths of the code that the user's PoCL made for a program, so far."""
+    root = f"{user}/{place}"
+    return [
+        f"/{kernel.name}/{size.name}/{kernel.name}.so"
+        for kernel in _folders(root)
+        for size in _folders(kernel.path)
+        if os.path.lexists(f"{size.path}/{kernel.name}.so")
+    ]
+
+
+def specialised_files(user: str, place: str) -> dict[str, bytes]:
+    """Return that code by its path: whole libraries, in regular files that only this user can write."""
+    found = {}
+    for path in specialised_paths(user, place):
+        content = _own(f"{user}/{place}{path}")
+        if content and not library_fault(content):
+            found[path] = content
+    return found
+
+
+def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each kernel the names of the local sizes that have code."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        _, kernel, size, _ = path.split("/")
+        found.setdefault(kernel, []).append(size)
+    return found
+
+
+def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
+    """Yield the damaged files below folders of PoCL's cache, as `kcl.caches.files` names them; skip others' files."""
+    for folder in folders:
+        for place, folders_in, names in os.walk(folder):
+            for name in [*names, *folders_in]:
+                if name == BITCODE or name.endswith(".so"):
+                    path = os.path.join(place, name)
+                    reason = _fault(path)
+                    if reason:
+                        yield DamagedFile(path, reason)
+
+
+def library_fault(content: bytes) -> str:
+    """Describe the damage of a shared library; empty where it has all its bytes, and on systems without ELF."""
+    if not content:
+        return "it is empty"
+    if sys.platform != "linux":
+        return ""
+    if len(content) < 64 or content[:6] != b"\x7fELF\x02\x01":
+        return "it is no shared library"
+    (start,) = struct.unpack_from("<Q", content, 40)
+    size, count = struct.unpack_from("<HH", content, 58)
+    # the section table is the last part
+    return "" if 0 < start <= start + size * count <= len(content) else "it is cut short"
+
+
+def bitcode_fault(content: bytes) -> str:
+    """Describe the damage of LLVM bitcode; empty where its blocks end where the file ends."""
+    if not content:
+        return "it is empty"
+    if content[:4] != b"BC\xc0\xde" or len(content) % 4:
+        return "it is no bitcode" if content[:4] != b"BC\xc0\xde" else "it is cut short"
+    words = struct.unpack(f"<{len(content) // 4}I", content)
+    position, blocks = 1, set()
+    while position < len(words):
+        # 2 bits that say that a block begins, its number and the width of its codes, up to the end of the word
+        if words[position] & 3 != _ENTER_BLOCK:
+            return "it is no chain of blocks"
+        blocks.add(words[position] >> 2 & 0xFF)
+        position += 2 + words[position + 1] if position + 1 < len(words) else len(words)
+    return "" if position == len(words) and blocks >= _NEEDED else "it is cut short"
+
+
+def _fault(path: str) -> str:
+    """Describe the damage of a file; empty for a whole one, and for one that is gone or may not be read."""
+    try:
+        content = _read(path)[1]
+    except (FileNotFoundError, PermissionError):
+        return ""
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return bitcode_fault(content) if path.endswith(BITCODE) else library_fault(content)
+
+
+def _programs(cache: str) -> Iterator[str]:
+    """Yield the places of the programs in a cache directory."""
+    for letters in _folders(cache, 2):
+        for folder in _folders(letters.path, 37):
+            yield f"{letters.name}/{folder.name}"
+
+
+def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
+    """Yield the directories in a directory, links not followed; only names of `length`, where one is given."""
+    try:
+        with os.scandir(path) as items:
+            found = [item for item in items if length in (0, len(item.name)) and item.is_dir(follow_symlinks=False)]
+    except OSError:
+        return
+    yield from found
+
+
+def _touched(path: str) -> float:
+    latest = 0.0
+    for name in (path, f"{path}/{ACCESSED}"):
+        with suppress(OSError):
+            latest = max(latest, os.lstat(name).st_mtime)
+    return latest
+
+
+def _read(path: str) -> tuple[os.stat_result, bytes]:
+    """Return the status and the content of a regular file; raises OSError."""
+    descriptor = os.open(path, trust.READ)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _SIZE_LIMIT:
+            raise OSError(errno.EINVAL, "no regular file, or a huge one")
+        return status, os.read(descriptor, status.st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _own(path: str) -> bytes:
+    """Return the content of a file that only this user can write; empty if there is none."""
+    with suppress(OSError):
+        status, content = _read(path)
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+            return content
+    return b""
+
+
+def _write(path: str, content: bytes) -> None:
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    with open(path, "wb") as stream:
+        stream.write(content)

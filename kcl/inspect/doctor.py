@@ -1,0 +1,344 @@
+"""The check-up behind `kcl doctor`: the faults around the caches, each finding with its cure. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from importlib import metadata, util
+from typing import NamedTuple
+
+from kcl import caches, drivers
+from kcl.base import settings
+from kcl.base.settings import option, trust
+from kcl.base.text.layout import counted
+from kcl.cache import places
+from kcl.caches import contents, usable
+from kcl.caches.table import ROWS, CacheSwitch
+from kcl.errors import CacheFault, meant
+from kcl.inspect import inventory
+from kcl.inspect.history import journal
+
+OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
+
+_NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
+_INODES = 1000
+_POCL = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
+_HOME = "set HOME to a directory that can be written, or what `kcl env --dir DIRECTORY` prints"
+_GET_POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
+_NEWER_POCL = (
+    "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
+    "python tools/with_pocl.py of a checkout of kcl"
+)
+_LARGEST = 256 << 20  # bytes of a database that is checked
+_LOCK_AGE = 60.0  # pyopencl waits no longer
+_OLD = 3600.0
+_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
+_TRUE, _FALSE = {"1", "y", "yes", "t", "true", "on"}, {"0", "n", "no", "f", "false", "off"}
+_RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
+
+
+class Finding(NamedTuple):
+    """The finding of one check: its words, its severity, and its cure.
+
+    A problem keeps something from working, a warning costs time or space, a note is good to know.
+    """
+
+    severity: str
+    words: str
+    cure: str = ""
+
+
+def run() -> Iterator[tuple[str, Finding]]:
+    """Yield the findings of every check, with its name; a check without findings yields one that says so."""
+    for name, check in CHECKS.items():
+        for found in list(check()) or [Finding(OK, "nothing found")]:
+            yield name, found
+
+
+def directories() -> Iterator[Finding]:
+    """Find directories that are not writable, belong to other users, or lie on a network file system."""
+    home = settings.home()
+    own = list(dict.fromkeys(option.folder(name) for name in places.FOLDERS))
+    foreign = {name: caches.place(name) for name in ("pocl", "loopy", "pyopencl-binary") if caches.place(name).path}
+    if why := usable.fault(home):  # the cause of all faults below it
+        below = home.rstrip(os.sep) + os.sep
+        if any(path.startswith(below) for path in (*own, *(place.path for place in foreign.values()))):
+            words = f"the home directory {home} cannot be written: {why}; caches keep nothing there, and {_POCL}"
+            yield Finding(PROBLEM, words, _HOME)
+        own = [path for path in own if not path.startswith(below)]
+        foreign = {name: place for name, place in foreign.items() if not place.path.startswith(below)}
+    faults: dict[str, None] = {}  # an ancestor of all three is named once
+    for path in own:
+        try:
+            is_there = trust.check(path)
+        except (OSError, CacheFault) as error:
+            faults[str(error)] = None
+            continue
+        if (why := usable.fault(path)) and is_there:
+            yield Finding(NOTE, f"{path} cannot be written: {why}; it is read: hits only")
+        elif why:
+            yield Finding(PROBLEM, f"{path} cannot be made: {why}", "set KCL_CACHE_DIR to a directory of your own")
+        if trust.is_network(path):
+            words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
+            yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
+    yield from (Finding(PROBLEM, words) for words in faults)
+    for name, place in foreign.items():
+        if why := usable.fault(place.path):
+            effect = _POCL if name == "pocl" else f"{ROWS[name].title} fail then"
+            variable = "POCL_CACHE_DIR" if name == "pocl" else "XDG_CACHE_HOME"
+            words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
+            yield Finding(PROBLEM, words, f"set {variable} to a directory of your own")
+
+
+def platforms() -> Iterator[Finding]:
+    """Name the OpenCL platforms and devices that pyopencl finds; loads every driver."""
+    folder = settings.variable("OCL_ICD_VENDORS")
+    where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
+    place = caches.place("pocl").path  # where it cannot write its cache PoCL shows no device
+    first = "cure the directories first; if that is not enough: " if place and usable.fault(place) else ""
+    try:
+        import pyopencl
+
+        found = pyopencl.get_platforms()
+    except Exception as error:  # a driver may raise any exception, and no driver at all is an error too
+        yield Finding(PROBLEM, f"no OpenCL platform was found ({error}){where}", first + _GET_POCL)
+        return
+    devices = 0
+    for platform in found:
+        try:
+            listed = platform.get_devices()
+            names = ", ".join(device.name.strip() for device in listed)
+            nameless = any(has_no_cpu_name(device.version) for device in listed)
+        except Exception as error:
+            yield Finding(WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
+            continue
+        devices += len(listed)
+        yield Finding(OK if names else NOTE, f"{platform.name} ({platform.version}): {names or 'no device'}")
+        if nameless:
+            words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
+            yield Finding(WARNING, words, _NEWER_POCL)
+        if re.search(r"(?i)\bpocl\b", platform.version) and shutil.which("ld") is None:
+            words = f"{platform.name} links what it builds with ld, which is not there: a program that is built aborts"
+            yield Finding(WARNING, words, "apt-get install binutils, or the package of your system that has ld")
+    if not devices:
+        yield Finding(PROBLEM, f"no platform has a device{where}", first + _GET_POCL)
+
+
+def has_no_cpu_name(version: str) -> bool:
+    """Return True if PoCL found no name for this CPU, by a device's version; clang insists on one for x86."""
+    return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
+
+
+def packages() -> Iterator[Finding]:
+    """Name the missing packages, and the features that need them."""
+    for name, severity, needed in (
+        ("pyopencl", PROBLEM, "every launch"),
+        ("numpy", PROBLEM, "every launch"),
+        ("loopy", NOTE, "recipes that return loopy kernels"),
+    ):
+        if util.find_spec(name) is None:
+            yield Finding(severity, f"{name} is not installed: {needed} need it", f"pip install {name}")
+
+
+def versions() -> Iterator[Finding]:
+    """Name versions that are known to fail together."""
+    loopy, islpy = _version("loopy"), _version("islpy")
+    if loopy and islpy and _numbers(loopy) < (2026,) <= _numbers(islpy):
+        words = "prefetches and tight bounds fail: 'Aff' object has no attribute 'is_equal'"
+        yield Finding(PROBLEM, f"loopy {loopy} with islpy {islpy}: {words}", 'pip install "islpy>=2025.2,<2026"')
+
+
+def disk() -> Iterator[Finding]:
+    """Find file systems without room."""
+    seen = set()
+    for path in filter(None, [places.own(), *(caches.directory(name) for name in ROWS)]):
+        there = usable.nearest(path)
+        try:
+            device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
+        except OSError:
+            continue
+        if device in seen:
+            continue
+        seen.add(device)
+        free = f"{usage.free / 1e6:.0f} MB"
+        if usage.free < _NEEDED or _inodes(there) < _INODES:
+            yield Finding(PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
+        elif usage.free < _WANTED:
+            yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
+
+
+def roots() -> Iterator[Finding]:
+    """Find a root that the owners of caches read differently, and a missing home."""
+    xdg = settings.variable("XDG_CACHE_HOME")
+    if xdg and not os.path.isabs(xdg):
+        words = f"XDG_CACHE_HOME={xdg} is relative: pytools, pyopencl and kcl ignore it, PoCL takes it from wherever a "
+        cure = f"export XDG_CACHE_HOME={os.path.abspath(os.path.expanduser(xdg))}"
+        yield Finding(WARNING, f"{words}program starts", cure)
+    if not settings.variable("HOME") and os.name != "nt":
+        yield Finding(WARNING, "HOME is not set: PoCL goes to /tmp/pocl", "export HOME=...")
+
+
+def switches() -> Iterator[Finding]:
+    """Find switches whose value means something else to the owner than it seems to, and name caches that are off."""
+    seen = set()
+    for name, row in ROWS.items():
+        for switch in row.switches:
+            value = settings.variable(switch.variable)
+            if value is None or switch.variable in seen:
+                continue
+            seen.add(switch.variable)
+            found = _misread(switch, value, row.title)
+            if found is None and switch.parse(value) is not None:
+                found = Finding(NOTE, f"{row.title} is off: {caches.state(name).reason}")
+            if found is not None:
+                yield found
+
+
+def late() -> Iterator[Finding]:
+    """Find the switches of the last week that came too late in a program."""
+    for note in journal.late():
+        cure = f"set {note.late.variable} before the program starts, or first of all in it"
+        yield Finding(WARNING, f"{note.driver}: {note.late.words}", cure)
+
+
+def process_ids() -> Iterator[Finding]:
+    """Find directories that are new for each process or job, so that no later run finds their contents again."""
+    changing = {str(os.getppid()): "process id", **{settings.variable(name) or "": name for name in _JOBS}}
+    for variable in dict.fromkeys(("KCL_CACHE_DIR", *(caches.place(name).why for name in ROWS))):
+        value = settings.variable(variable) or ""
+        found = [word for word in re.findall(r"\d{2,}", value) if word in changing]
+        if found:
+            words = f"{variable}={value} names the {changing[found[0]]} {found[0]}: a cache of its own for each"
+            yield Finding(WARNING, f"{words}, which is never warm", f"take the number out of {variable}")
+
+
+def unknown_settings() -> Iterator[Finding]:
+    """Find settings that are not understood, or ask for nothing, and variables that kcl does not have."""
+    chosen = settings.read()
+    for words in chosen.rejected:
+        yield Finding(WARNING, words)
+    if "hit" in chosen.strict and chosen.no_cache:
+        words = f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={chosen.no_cache_value} switches off"
+        yield Finding(NOTE, words, "unset KCL_NO_CACHE")
+    known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
+    for name in sorted(settings.environment()):
+        if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
+            yield Finding(WARNING, f"{name}: kcl has no such variable{meant(name, known)}", f"unset {name}")
+
+
+def damaged() -> Iterator[Finding]:
+    """Find damaged files: entries of kcl by their headers, databases, PoCL's files."""
+    faults: list[inventory.Fault] = []
+    inventory.rows(faults)
+    for fault in faults:
+        if not os.path.isdir(fault.place):  # `directories` reports that
+            words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
+            yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte")
+    for name in ("loopy", "pyopencl"):
+        for path in contents.files(name):
+            if fault_of := _fault_of_database(path):
+                words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
+                yield Finding(PROBLEM, words, f"kcl purge {name}")
+    found = [one for driver in drivers.every() for one in driver.damaged(contents.files("pocl"))]
+    if found:
+        files = counted(len(found), "damaged file", "damaged files")
+        words = (
+            f"{files} in PoCL's cache, such as {found[0].path}: {found[0].reason}; kcl replaces those of its entries"
+        )
+        yield Finding(
+            PROBLEM, f"{words}, and a program that needs another fails, or its process dies", "kcl purge pocl"
+        )
+
+
+def locks() -> Iterator[Finding]:
+    """Find left-over locks of killed processes: pyopencl's lock is an existing file."""
+    for folder in contents.files("pyopencl-binary"):
+        path = os.path.join(folder, "lock")
+        with suppress(OSError):
+            if time.time() - os.lstat(path).st_mtime > _LOCK_AGE:
+                words = f"{path} was left over: every build by pyopencl waits for a minute, then it fails"
+                yield Finding(PROBLEM, words, f"rm {path}")
+            else:
+                yield Finding(NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}")
+
+
+def pending() -> Iterator[Finding]:
+    """Find programs whose entries no helper completes."""
+    try:
+        found = drivers.pending()
+    except (OSError, CacheFault) as error:
+        yield Finding(WARNING, f"the queue of programs to complete cannot be read: {error}")
+        return
+    if found.elsewhere or (not found.helper and 0.0 < found.since < time.time() - _OLD):
+        yield from (Finding(NOTE, words, "in a batch job put kcl flush at its end") for words in found.described())
+
+
+# In the order of the report; a check without findings yields nothing.
+CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
+    "directories": directories,  # a fault there may hide the devices of a driver
+    "platforms": platforms,
+    "packages": packages,
+    "versions": versions,
+    "disk": disk,
+    "roots": roots,
+    "switches": switches,
+    "late switches": late,
+    "process ids": process_ids,
+    "settings": unknown_settings,
+    "damaged files": damaged,
+    "lock files": locks,
+    "completing": pending,
+}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
+
+
+def _inodes(path: str) -> float:
+    with suppress(OSError, AttributeError):
+        status = os.statvfs(path)
+        if status.f_files:  # some file systems do not number their inodes
+            return status.f_favail
+    return float("inf")
+
+
+def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:
+    """Return the finding on a value that its owner reads in another way than it seems; None if it is read so."""
+    verdict, word = switch.parse(value), value.strip().lower()
+    if verdict and switch.variable in _RAISES:
+        words = f"{switch.variable}={value} makes the import fail: {title} reads words for yes and no alone"
+        return Finding(PROBLEM, words, f"unset {switch.variable}")
+    is_negative = switch.parse("1") is not None  # a 1 switches the cache off
+    means_off = (word in _TRUE) == is_negative
+    is_off = verdict is not None
+    if word not in _TRUE | _FALSE or switch.parse("1") == switch.parse("0") or means_off == is_off:
+        return None
+    cure = f"export {switch.variable}={int(means_off == is_negative)}"
+    return Finding(WARNING, f"{switch.variable}={value}: {title} is {'off' if is_off else 'on'} all the same", cure)
+
+
+def _fault_of_database(path: str) -> str:
+    if not path.endswith(places.DATABASE):
+        return ""
+    try:
+        special = trust.special_file(path)
+        if special or os.path.getsize(path) > _LARGEST:
+            return special
+        with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=1.0)) as database:
+            (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            return "" if answer == "ok" else str(answer)
+    except (OSError, sqlite3.Error) as error:
+        return "" if "locked" in str(error) else str(error)

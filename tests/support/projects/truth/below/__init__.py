@@ -1,3 +1,0 @@
-import builtins
-
-builtins.TRUTH_BELOW = 2

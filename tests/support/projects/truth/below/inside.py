@@ -1,2 +1,0 @@
-def factor():
-    return TRUTH_BELOW  # noqa: F821

@@ -1,3 +1,0 @@
-"""Imported by what a recipe imports."""
-
-VALUE = 14

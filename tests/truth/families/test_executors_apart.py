@@ -1,0 +1,123 @@
+"""Each executor of a loopy unit is a program of its own: variables that outlive a launch count apart.
+
+Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+"""
+
+from __future__ import annotations
+
+import alone
+import pytest
+
+pytestmark = pytest.mark.slow_platforms
+
+HEAD = """
+import loopy as lp
+warnings.simplefilter("ignore")
+
+def unit(name, begin=5):
+    return lp.make_kernel(
+        "{[i]: 0<=i<1}",
+        [lp.CInstruction("i", "out[i] = ++counter;", assignees="out[i]")],
+        [lp.GlobalArg("out", np.int32, shape=(1,))],
+        preambles=[("10_counter", f"int counter = {begin};")],
+        options=lp.Options(build_options=["-cl-std=CL2.0"]),
+        name=name,
+        lang_version=(2018, 2),
+    )
+
+def counted(run, queue=queue):
+    return int(run(queue, out_host=True)[1][0][0])
+"""
+PROGRAMS = {
+    "two executors": """
+knl = unit("two")
+a, b = knl.executor(context), knl.executor(context)
+print([counted(one) for one in (a, a, b, a, b)])
+""",
+    "the second one is launched first": """
+knl = unit("second")
+a, b = knl.executor(context), knl.executor(context)
+print([counted(one) for one in (b, a, a, b, a)])
+""",
+    "made after a launch": """
+knl = unit("after")
+a = knl.executor(context)
+seen = [counted(a), counted(a)]
+b = knl.executor(context)
+print(seen + [counted(one) for one in (b, a, b)])
+""",
+    "of a queue and of a context": """
+knl = unit("holders")
+made = [knl.executor(queue), knl.executor(context), knl.executor(cl.CommandQueue(context))]
+print([counted(made[i]) for i in (0, 1, 2, 0, 1, 2, 0)])
+""",
+    "one executor on two queues": """
+run, other = unit("queues").executor(context), cl.CommandQueue(context)
+print([counted(run), counted(run, other), counted(run), counted(run, other)])
+""",
+    "direct calls": """
+knl = unit("direct")
+print([counted(knl), counted(knl), counted(knl.executor(context)), counted(knl)])
+""",
+    "a unit that is loopy's own": """
+knl = unit("own")
+_ = knl.entrypoints
+a, b = knl.executor(context), knl.executor(context)
+print([counted(one) for one in (a, a, b, a, b)], counted(knl), counted(knl))
+""",
+    "made by loopy between two launches": """
+knl = unit("between")
+a = knl.executor(context)
+seen = [counted(a)]
+_ = knl.entrypoints
+b = knl.executor(context)
+print(seen + [counted(one) for one in (a, b, a, b)])
+""",
+    "units of one content": """
+made = [unit("alike").executor(context) for _ in range(3)]
+print([counted(made[i]) for i in (0, 1, 1, 2, 0)])
+""",
+    "an executor is dropped": """
+import gc
+knl, seen = unit("dropped"), []
+for _ in range(3):
+    run = knl.executor(context)
+    seen += [counted(run), counted(run)]
+    del run
+    gc.collect()
+print(seen)
+""",
+    "two contexts": """
+knl, other = unit("contexts"), cl.Context(context.devices)
+a, b = knl.executor(context), knl.executor(other)
+print(counted(a), counted(b, cl.CommandQueue(other)), counted(a), counted(b, cl.CommandQueue(other)))
+""",
+    "threads": """
+import threading
+knl, seen = unit("threads"), []
+made = [knl.executor(context) for _ in range(4)]
+threads = [threading.Thread(target=lambda run=run: seen.append(counted(run))) for run in made]
+[one.start() for one in threads]
+[one.join() for one in threads]
+print(sorted(seen), sorted(counted(run) for run in made))
+""",
+    "a copy of an executor's unit": """
+knl = unit("copied")
+a, b = knl.executor(context), knl.copy().executor(context)
+print([counted(one) for one in (a, a, b, a, b)])
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def found(platform_name, tmp_path_factory):
+    """The answers of all programs."""
+    texts = {title: HEAD + text for title, text in PROGRAMS.items()}
+    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, texts)
+
+
+@pytest.mark.parametrize("title", PROGRAMS)
+def test_program(found, title):
+    """A program says with kcl what it says without, in each run."""
+    assert found[""][title].status == 0, f"the program is broken: {found[''][title]}"
+    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"

@@ -1,0 +1,647 @@
+"""kcl.cache.stores.sqlite: rows of bytes in the file of pytools' PersistentDict."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from at_once import at_once
+from harness import ROOT
+from pytools.persistent_dict import PersistentDict
+
+from kcl.cache.places import ASIDE, GENERATED
+from kcl.cache.stores import sqlite
+from kcl.cache.stores.base import ROW_LIMIT, Store
+from kcl.cache.stores.contract import PersistentContract, example
+from kcl.cache.stores.sqlite import Database, Rows
+from kcl.errors import DamagedEntry, UnusableDirectory
+
+_INDEX_LEAF = 10  # how a page of an index begins
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a process that runs some code with kcl on its path and pipes at both ends."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Rows:
+    """A store whose file holds rows 0 to 9."""
+    store = Rows(tmp_path)
+    for number in range(10):
+        store.put(example(number), b"%d" % number)
+    return store
+
+
+@pytest.fixture
+def locked(rows: Rows) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the file of `rows` locked until a line is sent to it."""
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.readline(); c.execute('ROLLBACK')"
+    )
+    with python(code, rows.location) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        yield process
+        process.kill()
+
+
+class TestRows(PersistentContract):
+    def make(self, tmp_path: Path) -> Store:
+        return Rows(tmp_path / "pytools")
+
+
+class TestBusy:
+    def test_locked_by_another_process(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
+        """A lock that stays is an error for get and put alike, waited for once only; the file is not set aside."""
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            rows.get(example(1))
+        started = time.monotonic()
+        for number in range(42):
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                rows.put(example(number), b"new")
+        assert time.monotonic() - started < 1
+        locked.communicate("go on\n")
+        assert rows.get(example(1)) == b"1"
+        rows.put(example(1), b"new")
+        assert rows.get(example(1)) == b"new"
+        assert not os.path.exists(rows.location + ASIDE)
+
+    def test_patience_comes_back(self, rows: Rows, locked: subprocess.Popen[str]) -> None:
+        """A lock that is released meanwhile is waited for, also after a wait in vain."""
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            rows.get(example(1))
+        locked.communicate("go on\n")
+        assert rows.get(example(1)) == b"1"
+        with sqlite3.connect(rows.location, isolation_level=None, check_same_thread=False) as holder:
+            holder.execute("BEGIN EXCLUSIVE")
+            timer = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
+            timer.start()
+            assert rows.get(example(1)) == b"1"
+            timer.join()
+
+    def test_readers(self, rows: Rows) -> None:
+        """A change ends although other threads read all the time."""
+        over = threading.Event()
+
+        def read() -> None:
+            with contextlib.closing(sqlite3.connect(rows.location, isolation_level=None, timeout=5.0)) as connection:
+                while not over.is_set():
+                    connection.execute("BEGIN")
+                    connection.execute("SELECT * FROM dict").fetchall()
+                    time.sleep(0.02)
+                    connection.execute("COMMIT")
+
+        readers = [threading.Thread(target=read) for _ in range(16)]
+        for reader in readers:
+            reader.start()
+        try:
+            for number in range(20, 25):
+                rows.put(example(number), b"new")
+            assert len(list(rows.scan())) == 15
+        finally:
+            over.set()
+            for reader in readers:
+                reader.join()
+
+
+class TestDamage:
+    @pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
+    def test_garbage(self, rows: Rows, content: bytes) -> None:
+        """A file that is no database is reported once, set aside and made anew."""
+        Path(rows.location).write_bytes(content)
+        fresh = Rows(os.path.dirname(rows.location))
+        with pytest.raises(DamagedEntry, match="was damaged"):
+            fresh.get(example(1))
+        assert Path(rows.location + ASIDE).read_bytes() == content
+        assert fresh.get(example(1)) is None
+        fresh.put(example(1), b"new")
+        assert fresh.get(example(1)) == b"new"
+
+    def test_put_first(self, rows: Rows) -> None:
+        """A put that meets a damaged file stores its row in a new one, and reports the damage."""
+        Path(rows.location).write_bytes(b"garbage" * 1000)
+        fresh = Rows(os.path.dirname(rows.location))
+        with pytest.raises(DamagedEntry, match="was damaged"):
+            fresh.put(example(1), b"new")
+        assert fresh.get(example(1)) == b"new"
+
+    def test_once_per_process(self, rows: Rows) -> None:
+        """A file that is damaged again is an error and stays where it is."""
+        for expected in (DamagedEntry, sqlite3.DatabaseError):
+            Path(rows.location).write_bytes(b"garbage" * 1000)
+            with pytest.raises(expected):
+                rows.get(example(1))
+        assert os.path.exists(rows.location)
+
+    def test_truncated(self, tmp_path: Path) -> None:
+        """At any length a shortened file gives the row, nothing or an error; afterwards puts work."""
+        content = self.database(tmp_path)
+        for length in range(0, len(content), 509):
+            self.check(tmp_path / str(length), content[:length])
+
+    def test_flipped(self, tmp_path: Path) -> None:
+        """With any byte of the first page's header or schema changed, likewise."""
+        content = self.database(tmp_path)
+        for position in [*range(16, 28), *range(40, 64), *range(92, 116), *range(3900, 4096, 9)]:
+            flipped = bytes([content[position] ^ 0x40])
+            self.check(tmp_path / str(position), content[:position] + flipped + content[position + 1 :])
+
+    @staticmethod
+    def database(directory: Path) -> bytes:
+        store = Rows(directory / "whole")
+        for number in range(5):
+            store.put(example(number), b"%d" % number * 3000)
+        return Path(store.location).read_bytes()
+
+    @staticmethod
+    def check(directory: Path, content: bytes) -> None:
+        """Use a store whose file has this content, as a layer would: faults are misses, puts come after them."""
+        store = Rows(directory)
+        directory.mkdir(0o700)
+        Path(store.location).write_bytes(content)
+        os.chmod(store.location, 0o600)
+        for number in range(5):
+            try:
+                blob = store.get(example(number))
+            except (sqlite3.Error, DamagedEntry):
+                blob = None
+            assert blob is None or isinstance(blob, bytes)
+            try:
+                store.put(example(number), b"new")
+            except (sqlite3.Error, DamagedEntry):
+                pass
+        again = Rows(directory)
+        for number in range(5):
+            try:
+                again.put(example(number), b"newer")
+            except DamagedEntry:
+                pass
+        assert [again.get(example(number)) for number in range(5)] == [b"newer"] * 5
+
+    @pytest.mark.parametrize("damage", ["order", "type"])
+    def test_index(self, rows: Rows, damage: str) -> None:
+        """A put where the index is out of order keeps its row, and sets the file aside: another row would be hidden."""
+        content = bytearray(Path(rows.location).read_bytes())
+        page = next(page for page in range(0, len(content), 4096) if content[page] == _INDEX_LEAF)
+        first, second = (int.from_bytes(content[page + 8 + 2 * cell : page + 10 + 2 * cell], "big") for cell in (4, 5))
+        if damage == "order":
+            content[page + 16 : page + 20] = second.to_bytes(2, "big") + first.to_bytes(2, "big")
+        else:
+            content[page + first + 2] ^= 1  # of a text it makes bytes
+        Path(rows.location).write_bytes(content)
+        store = Rows(os.path.dirname(rows.location))
+        (missed, *_others) = [number for number in range(10) if store.get(example(number)) is None]
+        with pytest.raises(DamagedEntry, match="out of order"):
+            store.put(example(missed), b"again")
+        assert os.path.exists(store.location + ASIDE)
+        for number in range(10):
+            store.put(example(number), b"new")
+        again = Rows(os.path.dirname(rows.location))
+        assert [again.get(example(number)) for number in range(10)] == [b"new"] * 10
+
+    def test_index_that_lost_a_row(self, rows: Rows) -> None:
+        """A row that the index has lost is put again, and listed once."""
+        content = bytearray(Path(rows.location).read_bytes())
+        page = next(page for page in range(0, len(content), 4096) if content[page] == _INDEX_LEAF)
+        content[page + 4] -= 1  # the number of its cells
+        Path(rows.location).write_bytes(content)
+        store = Rows(os.path.dirname(rows.location))
+        (missed,) = [number for number in range(10) if store.get(example(number)) is None]
+        store.put(example(missed), b"again")
+        assert Rows(os.path.dirname(rows.location)).get(example(missed)) == b"again"
+        assert sorted(Database(rows.location).scan()) == sorted(example(number) for number in range(10))
+
+    def test_schema_that_is_no_text(self, rows: Rows) -> None:
+        """A schema that SQLite cannot even complain about in UTF-8 is damage like any other."""
+        content = Path(rows.location).read_bytes()
+        for flipped in (b"TABLE dict", b"TABLE \xe4\xff\xfe\xff", b"TABL\xff dict"):
+            Path(rows.location).write_bytes(content.replace(b"TABLE dict", flipped))
+            fresh = Rows(os.path.dirname(rows.location))
+            for _ in range(2):
+                with contextlib.suppress(DamagedEntry):
+                    fresh.put(example(1), b"new")
+            assert fresh.get(example(1)) == b"new"
+
+    def test_other_table(self, tmp_path: Path, rows: Rows) -> None:
+        """A table of other columns is damage like any other."""
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("DROP TABLE dict")
+            connection.execute("CREATE TABLE dict (one, two, three)")
+        with pytest.raises(DamagedEntry, match="no such column"):
+            rows.get(example(1))
+        rows.put(example(1), b"new")
+        assert Rows(tmp_path).get(example(1)) == b"new"
+
+    def test_file_of_another_is_not_set_aside(self, rows: Rows) -> None:
+        """Of two stores that meet the same damage the slower does not set aside the new file of the faster."""
+        fast = Rows(os.path.dirname(rows.location))
+
+        def damage(connection: sqlite3.Connection) -> None:
+            Path(rows.location).write_bytes(b"garbage" * 1000)
+            with pytest.raises(DamagedEntry):
+                fast.put(example(1), b"new")
+            connection.execute("SELECT other FROM dict")
+
+        with pytest.raises(DamagedEntry):
+            rows._tried(damage)
+        assert fast.get(example(1)) == rows.get(example(1)) == b"new"
+
+    def test_killed_writers(self, tmp_path: Path) -> None:
+        """Writers killed at any moment leave a file that can be read and written."""
+        code = (
+            "import os, sys; from kcl.cache.stores.sqlite import Rows\n"
+            "from kcl.cache.stores.contract import example\n"
+            "store = Rows(sys.argv[1]); print('go', flush=True)\n"
+            "while True:\n  for number in range(20): store.put(example(number), bytes([number]) * 5000)"
+        )
+        for _ in range(3):
+            with python(code, str(tmp_path)) as process:
+                assert process.stdout is not None
+                process.stdout.readline()
+                for number in range(20):
+                    try:
+                        assert Rows(tmp_path).get(example(number)) in (None, bytes([number]) * 5000)
+                    except sqlite3.OperationalError as error:
+                        assert "locked" in str(error)  # noqa: PT017
+                process.kill()
+        store = Rows(tmp_path)
+        store.put(example(1), b"after")
+        assert store.get(example(1)) == b"after"
+
+
+class TestFile:
+    def test_modes(self, tmp_path: Path) -> None:
+        """The file is made with mode 0600 in directories of mode 0700, whatever the umask."""
+        previous = os.umask(0)
+        try:
+            store = Rows(tmp_path / "a" / "pytools")
+            store.put(example(1), b"blob")
+        finally:
+            os.umask(previous)
+        assert stat.S_IMODE(os.stat(store.location).st_mode) == 0o600
+        for directory in (tmp_path / "a", tmp_path / "a" / "pytools"):
+            assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+    def test_deleted_while_open(self, rows: Rows) -> None:
+        """A file deleted under an open store is gone for it too, and made anew by the next put."""
+        assert rows.get(example(1)) == b"1"
+        os.unlink(rows.location)
+        assert rows.get(example(1)) is None
+        assert not os.path.exists(rows.location)
+        rows.put(example(2), b"new")
+        assert Rows(os.path.dirname(rows.location)).get(example(2)) == b"new"
+
+    def test_directory_deleted_while_open(self, tmp_path: Path) -> None:
+        """The whole directory may be deleted at any time."""
+        store = Rows(tmp_path / "pytools")
+        store.put(example(1), b"blob")
+        os.unlink(store.location)
+        os.rmdir(tmp_path / "pytools")
+        assert store.get(example(1)) is None
+        store.put(example(1), b"again")
+        assert store.get(example(1)) == b"again"
+
+    def test_special_characters(self, tmp_path: Path) -> None:
+        """Characters that mean something in a URI are allowed in the path."""
+        store = Rows(tmp_path / "100%2f? #x")
+        store.put(example(1), b"blob")
+        assert store.get(example(1)) == b"blob"
+        assert os.path.dirname(store.location) == str(tmp_path / "100%2f? #x")
+
+    def test_empty_file(self, tmp_path: Path) -> None:
+        """A file that another process has just made, without a table, is empty."""
+        store = Rows(tmp_path)
+        os.close(os.open(store.location, os.O_CREAT, 0o600))
+        assert store.get(example(1)) is None
+        store.delete(example(1))
+        assert list(store.scan()) == []
+        store.put(example(1), b"blob")
+        assert store.get(example(1)) == b"blob"
+
+    @pytest.mark.parametrize("kind", ["symlink", "dangling", "fifo", "directory", "device"])
+    def test_planted(self, tmp_path: Path, kind: str) -> None:
+        """Anything but a regular file in the file's place is refused and left alone, like what it points to."""
+        store = Rows(tmp_path / "pytools")
+        (tmp_path / "pytools").mkdir(0o700)
+        target = tmp_path / "target"
+        if kind == "symlink":
+            target.write_bytes(b"precious")
+        if kind in ("symlink", "dangling"):
+            os.symlink(target, store.location)
+        elif kind == "fifo":
+            os.mkfifo(store.location)
+        elif kind == "directory":
+            os.mkdir(store.location)
+        elif os.geteuid() == 0:
+            os.mknod(store.location, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        else:
+            pytest.skip("only root can plant a device")
+        for use in (lambda: store.get(example(1)), lambda: store.put(example(1), b"blob")):
+            with pytest.raises(UnusableDirectory, match="not a regular file"):
+                use()
+        assert target.read_bytes() == b"precious" if kind == "symlink" else not target.exists()
+
+    @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+    def test_planted_beside(self, tmp_path: Path, suffix: str) -> None:
+        """A FIFO, a link or a directory that SQLite would open beside the file is refused, before and after opening."""
+        code = (
+            "import os, sys; from kcl.cache.stores.contract import example;"
+            "from kcl.cache.stores.sqlite import Database, Rows\n"
+            "plant = [lambda at: os.mkfifo(at, 0o600), os.mkdir, lambda at: os.symlink(at + '-target', at)]\n"
+            "def said(use, *values):\n"
+            "    try: return use(*values)\n"
+            "    except Exception as error: return type(error).__name__\n"
+            "for make in plant:\n"
+            "    opened = Rows(sys.argv[1]); opened.put(example(1), b'blob'); listed = Database(opened.location)\n"
+            "    beside = opened.location + sys.argv[2]; listed.get(example(1)); make(beside)\n"
+            "    stores = [opened, listed, Rows(sys.argv[1]), Database(opened.location)]\n"
+            "    print(*[said(one.get, example(1)) for one in stores], end=' ')\n"
+            "    print(*[said(one.put, example(2), b'new') for one in stores[::2]], flush=True)\n"
+            "    os.rmdir(beside) if os.path.isdir(beside) else os.unlink(beside)\n"
+            "print(opened.get(example(1)), opened.get(example(2)), os.path.lexists(beside + '-target'))\n"
+        )
+        process = python(code, str(tmp_path), suffix)
+        try:
+            lines = process.communicate(timeout=60)[0].splitlines()
+        finally:
+            process.kill()
+        assert lines == [" ".join(["UnusableDirectory"] * 6)] * 3 + ["b'blob' None False"]
+
+    def test_huge_row(self, rows: Rows) -> None:
+        """A row that is longer than any entry is refused by its length, and one is not put."""
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("INSERT OR REPLACE INTO dict VALUES (?, zeroblob(?))", (example(8), ROW_LIMIT + 1))
+        connection.close()
+        tracemalloc.start()
+        try:
+            for store in (rows, Database(rows.location)):
+                with pytest.raises(DamagedEntry, match=f"{ROW_LIMIT + 1} bytes"):
+                    store.get(example(8))
+            assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        finally:
+            tracemalloc.stop()
+        with pytest.raises(ValueError, match="above the limit"):
+            rows.put(example(9), bytes(ROW_LIMIT + 1))
+
+    def test_loose_file(self, rows: Rows) -> None:
+        """A file that others can write is refused."""
+        os.chmod(rows.location, 0o666)
+        with pytest.raises(UnusableDirectory, match="others can write"):
+            Rows(os.path.dirname(rows.location)).get(example(1))
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+    def test_foreign_file(self, rows: Rows) -> None:
+        """A file of another user is refused."""
+        os.chown(rows.location, 12345, 12345)
+        with pytest.raises(UnusableDirectory, match="belongs to uid 12345"):
+            Rows(os.path.dirname(rows.location)).get(example(1))
+
+    def test_loose_directory(self, rows: Rows) -> None:
+        """A directory that others can write is refused for reading and writing."""
+        os.chmod(os.path.dirname(rows.location), 0o777)
+        fresh = Rows(os.path.dirname(rows.location))
+        for use in (lambda: fresh.get(example(1)), lambda: fresh.put(example(1), b"blob")):
+            with pytest.raises(UnusableDirectory, match="chmod go-w"):
+                use()
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+    def test_read_only(self, tmp_path: Path) -> None:
+        """A file that I may only read is read; a put is an error, and the file is not set aside."""
+        code = (
+            "import os, sys, sqlite3; from kcl.cache.stores.sqlite import Rows;"
+            "from kcl.cache.stores.contract import example;"
+            "os.setgid(12345); os.setuid(12345); store = Rows(sys.argv[1]); print(store.get(example(1)))\n"
+            "try: store.put(example(1), b'new')\nexcept sqlite3.OperationalError as error: print(error)"
+        )
+        place = Path("/tmp") / f"kcl-test-{os.getpid()}-{tmp_path.name}"  # tmp_path's ancestors are closed to others
+        store = Rows(place)
+        store.put(example(1), b"blob")
+        try:
+            os.chmod(store.location, 0o400)
+            os.chown(store.location, 12345, 12345)
+            os.chown(place, 12345, 12345)
+            os.chmod(place, 0o500)
+            output = python(code, str(place)).communicate()[0].splitlines()
+            assert output == ["b'blob'", "attempt to write a readonly database"]
+            assert not os.path.exists(store.location + ASIDE)
+        finally:
+            os.unlink(store.location)
+            os.rmdir(place)
+
+
+class TestDatabase:
+    def test_same(self, rows: Rows) -> None:
+        """It reads what was put, without making anything."""
+        rows.put(example(2), b"")
+        database = Database(rows.location)
+        assert list(database.scan()) == list(rows.scan())
+        for place in (example(1), example(2), example(30)):
+            assert database.get(place) == rows.get(place)
+            assert database.stat(place) == rows.stat(place)
+        assert database.head(example(1), 8) == ((1, None), b"1")
+        assert database.count(b"1", 100) == 1
+        assert database.count(b"10", 100) == 0
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            database.ask("DELETE FROM dict")
+        assert Database(rows.location + "none").get(example(1)) is None
+        assert not os.path.exists(rows.location + "none")
+
+    def test_what_is_no_row_of_kcl(self, rows: Rows) -> None:
+        """A row that is no entry's is not listed."""
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("INSERT INTO dict VALUES (?, ?)", ("other", b"1"))
+        assert len(list(Database(rows.location).scan())) == 10
+
+
+class Bomb:
+    """Unpickling it creates a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return open, (str(self.path), "w")
+
+
+class TestPytools:
+    def test_same_file(self, tmp_path: Path) -> None:
+        """Table and name are those of the installed pytools, but for the patch release; pytools empties the file."""
+        theirs: PersistentDict[str, bytes] = PersistentDict(GENERATED, container_dir=str(tmp_path), safe_sync=False)
+        theirs["key"] = b"value"
+        ours = Rows(tmp_path / "ours")
+        ours.put(example(1), b"blob")
+        python = "{}.{}".format(*sys.version_info)
+        name = os.path.basename(ours.location)
+        assert os.path.basename(theirs.filename).startswith(name.removesuffix(f"-{python}.sqlite"))
+        assert name.endswith(f"-{python}.sqlite")
+        command = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('dict')"
+        tables = [sqlite3.connect(path).execute(command).fetchall() for path in (theirs.filename, ours.location)]
+        assert tables[0] == tables[1]
+        os.replace(ours.location, theirs.filename)
+        again: PersistentDict[str, bytes] = PersistentDict(GENERATED, container_dir=str(tmp_path), safe_sync=False)
+        again.clear()
+        os.replace(theirs.filename, ours.location)
+        assert ours.get(example(1)) is None
+
+    def test_pickles_stay_bytes(self, tmp_path: Path, rows: Rows) -> None:
+        """A row that holds a pickle, as pytools would have written it, is handed out as bytes by every method."""
+        mark = tmp_path / "unpickled"
+        bomb = pickle.dumps((example(1), Bomb(mark)))
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("UPDATE dict SET key_value = ?", (bomb,))
+        assert rows.get(example(1)) == Database(rows.location).get(example(1)) == bomb
+        assert len(list(rows.scan())) == 10
+        rows.delete(example(3))
+        rows.put(example(4), b"new")
+        assert not mark.exists()
+        pickle.loads(bomb)
+        assert mark.exists()  # it would have gone off
+
+    @pytest.mark.parametrize("value", ["a text", 1, 1.5])
+    def test_other_types(self, rows: Rows, value: object) -> None:
+        """A row of another type is handed out as bytes, for the entry's digest to reject."""
+        with sqlite3.connect(rows.location) as connection:
+            connection.execute("UPDATE dict SET key_value = ?", (value,))
+        assert rows.get(example(1)) == str(value).encode()
+
+
+class TestProcesses:
+    def test_concurrent_writers(self, tmp_path: Path) -> None:
+        """Several processes that put and get the same rows lose none and see whole ones only."""
+        code = (
+            "import sys; from kcl.cache.stores.sqlite import Rows\n"
+            "from kcl.cache.stores.contract import example\n"
+            "store = Rows(sys.argv[1])\nsys.stdin.readline()\n"
+            "for turn in range(40):\n"
+            "    place = example(turn % 5); store.put(place, bytes([turn]) * 4000); blob = store.get(place)\n"
+            "    assert len(blob) == 4000 and len(set(blob)) == 1\n"
+            "print('done')"
+        )
+        processes = [python(code, str(tmp_path)) for _ in range(4)]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert [process.communicate()[0] for process in processes] == ["done\n"] * 4
+        assert len(list(Rows(tmp_path).scan())) == 5
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    def test_fork_then_use(self, tmp_path: Path) -> None:
+        """Forked children, also of a parent whose threads are using the store, read and write on their own."""
+        code = (
+            "import os, sys, threading; from kcl.cache.stores.sqlite import Rows\n"
+            "from kcl.cache.stores.contract import example\n"
+            "store = Rows(sys.argv[1]); store.put(example(1), b'parent'); stop = threading.Event()\n"
+            "def work():\n"
+            "    while not stop.is_set(): store.put(example(3), b'thread'); store.get(example(1))\n"
+            "threads = [threading.Thread(target=work) for _ in range(2)]\n"
+            "for thread in threads: thread.start()\n"
+            "codes = []\n"
+            "for number in range(10, 20):\n"
+            "    child = os.fork()\n"
+            "    if not child:\n"
+            "        assert store.get(example(1)) == b'parent'; store.put(example(number), b'child')\n"
+            "        sys.exit(0) if number % 2 else os._exit(0)\n"
+            "    codes.append(os.waitpid(child, 0)[1])\n"
+            "stop.set()\n"
+            "for thread in threads: thread.join()\n"
+            "store.put(example(4), b'parent')\n"
+            "print(codes.count(0), sum(store.get(example(number)) == b'child' for number in range(10, 20)))"
+        )
+        process = python(code, str(tmp_path))
+        assert process.communicate(timeout=60)[0] == "10 10\n"
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    def test_threads_that_fork_at_once(self, rows: Rows) -> None:
+        """Each thread that forks lets go of what it held back itself, so that a step in any thread goes on."""
+        children: list[int] = []
+
+        def fork(_number: int) -> None:
+            for _ in range(5):
+                child = os.fork()
+                if not child:
+                    signal.alarm(20)  # ends a child in which the step waits for ever
+                    os._exit(rows.get(example(1)) != b"1")
+                children.append(child)
+
+        at_once(fork, 6)
+        assert [os.waitpid(child, 0)[1] for child in children] == [0] * 30
+        found: list[bytes | None] = []
+        thread = threading.Thread(target=lambda: found.append(rows.get(example(1))), daemon=True)
+        thread.start()
+        thread.join(20)
+        assert found == [b"1"]
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    def test_fork_beside_one_that_takes_long(self, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A child opens the file although another thread held its turn for longer than the fork waited for it."""
+        monkeypatch.setattr(sqlite, "_FORK_SECONDS", 0.05)
+        held, over = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with rows.turn:
+                held.set()
+                over.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(60)
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # ends a child that waits for ever
+            os._exit(rows.get(example(1)) != b"1")
+        over.set()
+        thread.join()
+        assert os.waitpid(child, 0)[1] == 0
+
+    def test_row_of_another_process(self, rows: Rows) -> None:
+        """A row that others remove and store again while the index is looked at is no damage."""
+        others = Rows(os.path.dirname(rows.location))
+
+        class Between:
+            asked = 0
+
+            def __init__(self, connection: sqlite3.Connection) -> None:
+                self.connection = connection
+
+            def execute(self, command: str, values: tuple[object, ...]) -> sqlite3.Cursor:
+                self.asked += 1
+                if self.asked == 1:
+                    others.delete(example(1))
+                if self.asked == 2:
+                    others.put(example(1), b"2")
+                return self.connection.execute(command, values)
+
+        rows._tried(lambda connection: sqlite._check_index(Between(connection), example(1), 2))  # type: ignore[arg-type]
+
+    def test_threads_open_at_once(self, rows: Rows) -> None:
+        """Threads that open the same store at the same moment all get their row."""
+        fresh, barrier, found = Rows(os.path.dirname(rows.location)), threading.Barrier(8), []
+
+        def work(number: int) -> None:
+            barrier.wait()
+            found.append(fresh.get(example(number)))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(blob for blob in found if blob) == [b"%d" % number for number in range(8)]

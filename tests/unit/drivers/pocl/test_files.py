@@ -1,0 +1,144 @@
+"""kcl.drivers.pocl.files: the helper's own PoCL cache, what it reads of the user's, and damage, found by its form."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+import shutil
+import struct
+
+import pytest
+from harness import platforms
+
+from kcl.drivers.pocl.files import ACCESSED, BITCODE, WorkCache, bitcode_fault, damaged, library_fault
+
+PLACE = "AB/" + "C" * 37
+# The blocks that PoCL's bitcode has, each empty.
+SOUND = b"BC\xc0\xde" + struct.pack("<4I", 1 | 8 << 2, 0, 1 | 23 << 2, 0)
+
+
+@pytest.fixture
+def private(tmp_path):
+    """A private cache."""
+    (tmp_path / "private").mkdir()
+    return WorkCache(str(tmp_path / "private"))
+
+
+def program(root: pathlib.Path, place: str = PLACE, content: bytes = SOUND) -> pathlib.Path:
+    """Write a program as PoCL leaves it."""
+    folder = root / place
+    folder.mkdir(parents=True)
+    (folder / BITCODE).write_bytes(content)
+    (folder / ACCESSED).write_bytes(b"")
+    return folder
+
+
+def test_seeded(private, tmp_path):
+    """Bitcode of the user's programs is copied, and nothing else; a seeded program was not built."""
+    program(tmp_path / "user")
+    private.seed(str(tmp_path / "user"), since=0.0)
+    assert private.files(PLACE) == {f"/{BITCODE}": SOUND}
+    with pytest.raises(ValueError, match="0 programs"):
+        private.used()
+
+
+def test_old_programs(private, tmp_path):
+    """What was compiled before is not copied."""
+    folder = program(tmp_path / "user")
+    os.utime(folder, (1e9, 1e9))
+    for path in folder.iterdir():
+        os.utime(path, (1e9, 1e9))
+    private.seed(str(tmp_path / "user"), since=2e9)
+    assert private.files(PLACE) == {}
+
+
+def test_link_is_not_followed(private, tmp_path):
+    """A link in the user's cache is not read."""
+    (tmp_path / "secret").write_bytes(b"secret")
+    folder = tmp_path / "user" / PLACE
+    folder.mkdir(parents=True)
+    (folder / BITCODE).symlink_to(tmp_path / "secret")
+    private.seed_one(str(tmp_path / "user"), PLACE)
+    assert private.files(PLACE) == {}
+
+
+def test_used(private):
+    """The one program that was built is named; after it is forgotten there is none."""
+    program(pathlib.Path(private.path))
+    assert private.used() == PLACE
+    private.forget(PLACE)
+    with pytest.raises(ValueError, match="0 programs"):
+        private.used()
+
+
+def test_two_programs(private):
+    """Two programs where one was built are an error."""
+    program(pathlib.Path(private.path))
+    program(pathlib.Path(private.path), "CD/" + "E" * 37)
+    with pytest.raises(ValueError, match="2 programs"):
+        private.used()
+    private.clear()
+    assert private.files(PLACE) == {}
+
+
+def test_stubs(private):
+    """A stub stands where PoCL looks for a generic function, unless one is there."""
+    private.plant(PLACE, {"/f/0-0-0/f.so": b"real"})
+    assert private.plant_stubs(PLACE, ["f", "g"]) == ["/g/0-0-0/g.so"]
+    assert private.files(PLACE)["/f/0-0-0/f.so"] == b"real"
+    assert private.files(PLACE)["/g/0-0-0/g.so"].startswith(b"\x7fELF")
+
+
+@pytest.fixture
+def cache(full, tmp_path):
+    """A copy of a cache that PoCL has filled."""
+    if "pocl" not in platforms():
+        pytest.skip("this is PoCL's cache")
+    return shutil.copytree(full.cache / "pocl" / "kcache", tmp_path / "kcache")
+
+
+def files(cache):
+    """Return the files of PoCL's that count."""
+    return sorted(path for path in cache.rglob("*") if path.suffix in (".so", ".bc"))
+
+
+def names(cache):
+    """Return the paths of what is found."""
+    return {found.path for found in damaged(map(str, cache.iterdir()))}
+
+
+class TestDamaged:
+    def test_whole(self, cache):
+        """What PoCL wrote is whole."""
+        assert len(files(cache)) >= 24
+        assert names(cache) == set()
+
+    def test_kinds(self, cache):
+        """Empty, random, zeroed and cut files are found, and what is no file at all."""
+        dice = random.Random(1)
+        spoils = [
+            lambda path, _content: path.write_bytes(b""),
+            lambda path, content: path.write_bytes(dice.randbytes(len(content))),
+            lambda path, content: path.write_bytes(bytes(len(content))),
+            lambda path, content: path.write_bytes(content[: len(content) // 2]),
+            lambda path, content: path.write_bytes(content[:-4]),
+            lambda path, _content: (path.unlink(), path.mkdir()),
+            lambda path, _content: (path.unlink(), os.mkfifo(path)),
+            lambda path, _content: (path.unlink(), path.symlink_to("/dev/zero")),
+        ]
+        for number, path in enumerate(files(cache)):
+            spoils[number // 2 % len(spoils)](path, path.read_bytes())
+        assert names(cache) == set(map(str, files(cache)))
+
+    def test_every_cut(self, cache):
+        """However much is missing, it is seen."""
+        for fault, end in ((bitcode_fault, ".bc"), (library_fault, ".so")):
+            content = next(path.read_bytes() for path in files(cache) if path.suffix == end)
+            assert not fault(content)
+            assert all(fault(content[:length]) for length in range(len(content)))
+
+    def test_others(self, cache):
+        """A file that is not PoCL's code is no damage."""
+        (files(cache)[0].parent / "notes.txt").write_bytes(b"")
+        assert names(cache) == set()

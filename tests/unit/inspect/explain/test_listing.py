@@ -1,0 +1,392 @@
+"""Listings of records: a mutation is named by exactly the lines that it should be named by."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcl.inspect.explain import listing
+from kcl.inspect.explain.listing import distance, is_akin, is_elsewhere, of, of_code, read
+
+LOOPS = "'{[i]: 0<=i<n}'"
+FUNCTIONS = ("split_iname", "tag_inames", "add_prefetch", "prioritize_loops")
+
+
+def record(*listed, beside=(), file="driver.py"):
+    """Return a record of (function, arguments); call N stands in line 10*N of a file."""
+    described = [
+        {"function": function, "place": f"{file}:{10 * number}", "arguments": [list(pair) for pair in arguments]}
+        for number, (function, arguments) in enumerate(listed, 1)
+    ]
+    return {"calls": described, "result": len(listed), "beside": [list(pair) for pair in beside]}
+
+
+def differences(before, after):
+    """Return what is said of two records as they are written."""
+    found = listing.differences(of(before), of(after))
+    return [line for one in found for line in (one.sentence, *(f"  {line}" for line in one.diff))]
+
+
+def made(*statements, loops=LOOPS):
+    """Return a call of make_kernel."""
+    return "make_kernel", [("domains", loops), ("instructions", repr("\n".join(statements)))]
+
+
+def split(kernel, length, **more):
+    """Return a call of split_iname on the result of another call."""
+    arguments = [("kernel", f"call {kernel}"), ("split_iname", "'i'"), ("inner_length", str(length))]
+    return "split_iname", [*arguments, *more.items()]
+
+
+def tagged(kernel, tag="l.0"):
+    """Return a call of tag_inames on the result of another call."""
+    return "tag_inames", [("kernel", f"call {kernel}"), ("iname_to_tag", repr({"i_inner": tag}))]
+
+
+BEFORE = record(made("a[i] = 1", "b[i] = 2"), split(1, 16), tagged(2))
+
+
+class TestLines:
+    def test_it(self):
+        """A line reads like the call; the previous result is `it`, an argument of a kernel has its name."""
+        found = record(("GlobalArg", [("name", "'x'")]), made("a"), split(2, 4), ("merge", [("k", "[call 3, call 2]")]))
+        found["calls"][1]["arguments"].append(["kernel_data", "[call 1, '...']"])
+        found["calls"][2]["positional"] = 3
+        assert [one.line for one in of(found).calls] == [
+            "GlobalArg 'x'(name='x')",
+            f"make_kernel(domains={LOOPS}, instructions='a', kernel_data=[GlobalArg 'x', '...'])",
+            "split_iname(it, 'i', 4)",
+            "merge(k=[it, make_kernel])",
+        ]
+
+    def test_no_reference(self):
+        """A text that looks like a reference is none in quotes, nor where no such call stands before."""
+        found = record(made("a"), ("f", [("x", "('call 1', \"call 1\", call 2, call 1)")]))
+        assert of(found).calls[1].line == "f(x=('call 1', \"call 1\", call 2, it))"
+
+
+class TestArguments:
+    def test_value(self):
+        """A changed value is named with its call, the place of that in this run, and both values."""
+        after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
+        assert differences(BEFORE, after) == ["call 2 (driver.py:20), split_iname: inner_length 16 -> 32"]
+
+    def test_several(self):
+        """All arguments of a call that differ stand in its line."""
+        after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32, outer_tag="'g.0'"), tagged(2))
+        head = "call 2 (driver.py:20), split_iname: inner_length"
+        assert differences(BEFORE, after) == [f"{head} 16 -> 32, outer_tag added: 'g.0'"]
+        assert differences(after, BEFORE) == [f"{head} 32 -> 16, outer_tag is gone"]
+
+    def test_names(self):
+        """An argument without a name has the name in the other record, else its number; dtypes have their own names."""
+        before, after = (record(("f", [("2", f"dtype('<f{size}')")])) for size in (4, 8))
+        assert differences(before, after) == ["call 1 (driver.py:10), f: argument 2 float32 -> float64"]
+        numbered = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
+        for number, argument in enumerate(numbered["calls"][1]["arguments"], 1):
+            argument[0] = str(number)
+        assert differences(BEFORE, numbered) == ["call 2 (driver.py:20), split_iname: inner_length 16 -> 32"]
+
+    def test_arrays(self):
+        """The argument of a kernel is named."""
+        before, after = (record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")])) for size in (8, 4))
+        assert differences(before, after) == ["call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32"]
+        assert differences(before, record()) == ["call 1, GlobalArg 'x' is gone"]
+
+    def test_in_another_way(self):
+        """Equal arguments in another order, or passed by name now, are said to be that."""
+        function, arguments = split(1, 16)
+        ordered, named = (
+            record(made("a[i] = 1", "b[i] = 2"), (function, arguments[::-1]), tagged(2)),
+            record(split(1, 16)),
+        )
+        said = "split_iname: arguments passed in another way"
+        assert differences(BEFORE, ordered) == [f"call 2 (driver.py:20), {said}"]
+        by_position = json.loads(json.dumps(named))
+        by_position["calls"][0]["positional"] = 3
+        assert differences(by_position, named) == [f"call 1 (driver.py:10), {said}"]
+
+    @pytest.mark.parametrize(
+        ("before", "after", "said"),
+        [
+            (f"sha256 {'1' * 64}", f"sha256 {'2' * 64}", "x changed"),
+            (
+                f"{90 * 'a'}1",
+                f"{90 * 'a'}2",
+                f"x {17 * 'a'}...{39 * 'a'}1 -> {17 * 'a'}...{39 * 'a'}2",
+            ),
+            (
+                f"{50 * 'a'}1{50 * 'a'}",
+                f"{50 * 'a'}2{50 * 'a'}",
+                f"x ...{20 * 'a'}1{33 * 'a'}... -> ...{20 * 'a'}2{33 * 'a'}...",
+            ),
+            ("(2018, 1)", "(2018, 2)", "x (2018, 1) -> (2018, 2)"),
+            ("{'a': 1}", "frozenset", "x {'a': 1} -> frozenset"),
+        ],
+    )
+    def test_values(self, before, after, said):
+        """Long values show both ends, or where they part; digests show nothing."""
+        found = differences(record(("f", [("x", before)])), record(("f", [("x", after)])))
+        assert found == [f"call 1 (driver.py:10), f: {said}"]
+
+
+class TestShown:
+    """Expressions are compared in ordinary notation, which stands beside their texts."""
+
+    def said(self, *texts, shown=("u[i] + 1.25*u[i + 1]", "u[i] + 1.5*u[i + 1]")):
+        """Return what differs between records of one expression each."""
+        described = []
+        for text, notation in zip(texts, shown, strict=True):
+            arguments = [("assignee", "'v[i]'"), ("expression", text)]
+            described.append({**record(("Assignment", arguments)), "shown": {text: notation} if notation else {}})
+        return differences(*described)
+
+    def test_notation(self):
+        """The notation of both is shown."""
+        texts = [f"pymbolic.primitives.Sum(children=sha256 {digit * 64},) with {'3' * 64}" for digit in "12"]
+        head = "call 1 (driver.py:10), Assignment: expression"
+        assert self.said(*texts) == [f"{head} u[i] + 1.25*u[i + 1] -> u[i] + 1.5*u[i + 1]"]
+
+    def test_without(self):
+        """If the notation does not differ the texts are shown, and for an older record, which has none."""
+        texts = [f"pymbolic.primitives.Variable(name={name!r}) with {'3' * 64}" for name in "uv"]
+        assert "'u') -> pymbolic.primitives.Variable(name='v')" in self.said(*texts, shown=("u", "u"))[0]
+        assert "'u') -> v" in self.said(*texts, shown=("", "v"))[0]
+
+
+class TestReached:
+    """What an object of the user leads to is compared part by part."""
+
+    def said(self, before, after, name="Limiter", beside=((), ())):
+        """Return what differs between records of one callable that leads to other parts, and has other attributes."""
+        described = []
+        for digit, (parts, attribute), facts in zip("12", (before, after), beside, strict=True):
+            text = f"class {name}(order={attribute}) with {digit * 64}"
+            one = record(("register_callable", [("callable_", text)]), beside=facts)
+            described.append({**one, "reached": {digit * 64: parts}} if parts is not None else one)
+        return differences(*described)
+
+    def test_value(self):
+        """A global and a helper are named as in the key of a pure recipe."""
+        before = [["code preamble", "1" * 64], ["global LIMIT in preamble", "0.75"]]
+        after = [["code preamble", "2" * 64], ["global LIMIT in preamble", "0.5"]]
+        assert self.said((before, 2), (after, 2)) == [
+            "call 1 (driver.py:10), register_callable: callable_: helper `preamble` changed, "
+            "callable_: global LIMIT in `preamble`: 0.75 -> 0.5"
+        ]
+
+    def test_attribute_too(self):
+        """Attributes of the object that differ stand before that."""
+        parts = [[["global LIMIT in preamble", value]] for value in ("0.75", "0.5")]
+        assert self.said((parts[0], 2), (parts[1], 4)) == [
+            "call 1 (driver.py:10), register_callable: "
+            "callable_ class Limiter(order=2) -> class Limiter(order=4), "
+            "callable_: global LIMIT in `preamble`: 0.75 -> 0.5"
+        ]
+
+    def test_unknown(self):
+        """Against a record that does not hold the parts it is said that something differs."""
+        parts = [["global LIMIT in preamble", "0.5"]]
+        assert self.said((None, 2), (parts, 2)) == ["call 1 (driver.py:10), register_callable: callable_ changed"]
+
+    def test_beside(self):
+        """A distribution that is told beside the calls is not told again; another Python digests code otherwise."""
+        for name in ("distribution loopy", "python"):
+            facts = [[(name, f"{number} {'1' * 64}")] for number in (1, 2)]
+            before, after = ([["code preamble", digit * 64], *facts[0]] for digit in "12")
+            said = self.said((before, 2), ([*after[:1], *map(list, facts[1])], 2), beside=facts)
+            told = "call 1 (driver.py:10), register_callable: callable_: helper `preamble` changed"
+            assert said == ([told] if name != "python" else [])
+
+
+class TestStatements:
+    def test_changed(self):
+        """Of a long text or list the lines that changed are shown, each behind its sign; blank ones do not count."""
+        before = record(made("c[i] = 'a long statement'", "a[i] = 1", "", "b[i] = 'another statement that is long'"))
+        after = record(made("c[i] = 'a long statement'", "a[i] = 2", "b[i] = 'another statement that is long'"))
+        assert differences(before, after) == [
+            "call 1 (driver.py:10), make_kernel: instructions changed",
+            "  -a[i] = 1",
+            "  +a[i] = 2",
+        ]
+        domains = [["[n] -> {[i]: 0 <= i < n}", f"[n] -> {{[j]: 0 <= j < {end}}}", "{[k]}"] for end in "nm"]
+        before, after = (record(("make_kernel", [("domains", repr(one))])) for one in domains)
+        assert differences(before, after)[1:] == ["  -[n] -> {[j]: 0 <= j < n}", "  +[n] -> {[j]: 0 <= j < m}"]
+
+    def test_long_lines(self):
+        """Of two long lines the part that differs is shown."""
+        line = "kernel void f(" + "global float const *x, " * 8
+        texts = [repr(f"{line}{kind} n, int m)") for kind in ("int", "long")]
+        before, after = (record(("kcl.Source", [("code", text)])) for text in texts)
+        assert differences(before, after)[1:] == [
+            "  -... float const *x, global float const *x, int n, int m)",
+            "  +... float const *x, global float const *x, long n, int m)",
+        ]
+
+    def test_layout(self):
+        """Another layout of the same statements is said to be that."""
+        before, after = (record(made(*(f"{blanks}{name * 30}" for name in "ab"))) for blanks in ("", "  "))
+        assert differences(before, after) == [
+            "call 1 (driver.py:10), make_kernel: instructions: the same lines, written in another way"
+        ]
+
+    def test_many(self):
+        """Of many changed statements a few are shown, and the rest is counted."""
+        before, after = (record(made(*(f"{name}[{i}] = {i}" for i in range(20)))) for name in "ab")
+        lines = differences(before, after)
+        assert (len(lines), lines[-1]) == (10, "  ... 32 more lines")
+
+    @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
+    def test_any(self, one, other):
+        """Taking the removed lines out and putting the added ones in leads from one text to the other."""
+        lines = of_code("\n".join(one), "\n".join(other))
+        if lines and not lines[-1].startswith("..."):
+            removed = sum(line.startswith("-") for line in lines)
+            added = sum(line.startswith("+") for line in lines)
+            assert len(one) - removed + added == len(other)
+        assert bool(lines) == (one != other)
+
+    def test_large(self):
+        """One line of a long text is found at once, with one line around it."""
+        lines = [f"line {i}" for i in range(100_000)]
+        other = [*lines[:70_000], "new", *lines[70_000:]]
+        assert of_code("\n".join(lines), "\n".join(other)) == [" line 69999", "+new", " line 70000"]
+
+
+class TestCalls:
+    def test_inserted(self):
+        """A new call is named; the calls whose references it renumbers are not."""
+        after = record(made("a[i] = 1", "b[i] = 2"), split(1, 16), split(2, 4), tagged(3))
+        assert differences(BEFORE, after) == ["call 3 (driver.py:30), split_iname inserted"]
+
+    def test_gone(self):
+        """A call that is gone has the number that it had; a moved call is gone and inserted."""
+        after = record(made("a[i] = 1", "b[i] = 2"), tagged(1))
+        assert differences(BEFORE, after) == ["call 2, split_iname is gone"]
+        after = record(made("a[i] = 1", "b[i] = 2"), tagged(1), split(2, 16))
+        assert len(differences(BEFORE, after)) == 2
+
+    def test_exchanged(self):
+        """A call of another function stands for one that is gone and one that is inserted."""
+        after = record(made("a[i] = 1", "b[i] = 2"), ("rename_iname", [("kernel", "call 1")]), tagged(2))
+        assert differences(BEFORE, after) == [
+            "call 2, split_iname is gone",
+            "call 2 (driver.py:20), rename_iname inserted",
+        ]
+
+    def test_reference(self):
+        """A call that takes the result of another call is named."""
+        before, after = (
+            record(made("a"), made("b"), split(1, 16), split(2, 8), ("merge", [("kernels", f"[call 3, call {last}]")]))
+            for last in (4, 2)
+        )
+        said = "merge: kernels [split_iname, it] -> [split_iname, make_kernel]"
+        assert differences(before, after) == [f"call 5 (driver.py:50), {said}"]
+
+    def test_place(self):
+        """Another place is no difference; a call without one is named without it."""
+        assert differences(BEFORE, json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1"))) == []
+        before, after = ({"calls": [{"function": "f", "arguments": [["x", x]]}]} for x in "12")
+        assert differences(before, after) == ["call 1, f: x 1 -> 2"]
+
+    def test_many(self):
+        """Of very many calls the first are told, and the rest is counted."""
+        after = record(made("a"), *(tagged(n, str(n)) for n in range(1, 31)))
+        found = differences(record(made("a")), after)
+        assert (len(found), found[-1]) == (21, "and 10 more calls differ")
+
+    @pytest.mark.parametrize("functions", [("split_iname",), FUNCTIONS])
+    def test_unrelated(self, functions):
+        """Two long records that have nothing in common are compared at once: 20 ms; a bad alignment takes minutes."""
+        one, other = _long(1, functions), _long(2, functions)
+        seconds = []
+        for _ in range(5):
+            start = time.process_time()
+            assert len(differences(one, other)) == 21
+            seconds.append(time.process_time() - start)
+        assert min(seconds) < 1
+
+
+def _long(seed, functions):
+    draw = random.Random(seed)
+    listed = [made("a")]
+    for number in range(1, 200):
+        values = [(name, repr(draw.random())) for name in ("x", "y", "z")]
+        listed.append((draw.choice(functions), [("kernel", f"call {number}"), *values]))
+    return record(*listed)
+
+
+@st.composite
+def chains(draw):
+    """Return the calls of a random chain: a kernel, and steps of which each takes the result of the one before."""
+    count = iter(range(1000))
+    steps = draw(st.lists(st.tuples(st.sampled_from(FUNCTIONS), st.integers(1, 3)), max_size=10))
+    chain = [("make_kernel", {"instructions": repr(f"v{next(count)}")})]
+    return [*chain, *((function, {name: repr(f"v{next(count)}") for name in "xyz"[:size]}) for function, size in steps)]
+
+
+def written(chain):
+    """Return the record of a chain."""
+    references = [[], *([("kernel", f"call {number}")] for number in range(1, len(chain)))]
+    return record(*((name, [*first, *given.items()]) for (name, given), first in zip(chain, references, strict=True)))
+
+
+class TestAnyRecord:
+    @given(chains())
+    def test_same(self, chain):
+        """A record does not differ from itself."""
+        assert differences(written(chain), written(chain)) == []
+        assert distance(of(written(chain)), of(written(chain))) == 0
+
+    @settings(deadline=None)
+    @given(chains(), st.data())
+    def test_one_mutation(self, chain, data):
+        """An argument that changed, a call that was inserted or is gone is named, and nothing else."""
+        place = data.draw(st.integers(0, len(chain) - 1))
+        function, given = chain[place]
+        name = data.draw(st.sampled_from(sorted(given)))
+        head = f"call {place + 1} (driver.py:{10 * place + 10}), {function}"
+        changed = [*chain[:place], (function, {**given, name: "'another'"}), *chain[place + 1 :]]
+        assert differences(written(chain), written(changed)) == [f"{head}: {name} {given[name]} -> 'another'"]
+        if place:
+            shorter = [*chain[:place], *chain[place + 1 :]]
+            assert differences(written(shorter), written(chain)) == [f"{head} inserted"]
+            assert differences(written(chain), written(shorter)) == [f"call {place + 1}, {function} is gone"]
+
+
+class TestRead:
+    def test_record(self):
+        """A record comes back as it was written."""
+        described = record(made("a"), split(1, 16), beside=[["python", "3.11"]])
+        found = read(json.dumps(described).encode())
+        assert found == of(described)
+        assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
+
+    @pytest.mark.parametrize(
+        "part", [None, b"", b"{", b"[]", b"{}", b'{"calls": [{}]}', b'{"calls": 1}', b'{"calls": [], "beside": [1]}']
+    )
+    def test_none(self, part):
+        """What is no record is None."""
+        assert read(part) is None
+
+
+class TestDistance:
+    def test_distance(self):
+        """An argument that differs counts on both sides, and so does a fact beside the calls."""
+        assert distance(of(BEFORE), of(BEFORE)) == 0
+        after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
+        assert distance(of(BEFORE), of(after)) == 2
+        assert distance(of(BEFORE), of({**BEFORE, "beside": [["python", "3.11"]]})) == 1
+
+    def test_files(self):
+        """Records of other files are those of another program; a record without calls is nowhere."""
+        before, other = of(record(made("a"), split(1, 16))), of(record(made("a"), split(1, 16), file="other.py"))
+        assert is_elsewhere(before, other)
+        assert not is_elsewhere(before, of(record()))
+        assert is_akin(before, of(record(made("a"), split(1, 32))))
+        assert not is_akin(before, other)

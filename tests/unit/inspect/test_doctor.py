@@ -1,0 +1,295 @@
+"""kcl.inspect.doctor: each check against the thing itself: variables, directories, databases, distributions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import types
+from contextlib import closing
+
+import pytest
+from late_switching import leave
+
+from kcl import caches, option
+from kcl.base.settings import trust
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.caches.late_switches import LateSwitch
+from kcl.caches.table import ROWS
+from kcl.drivers.pocl.jobs import JobQueue
+from kcl.inspect import doctor
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch):
+    """Unset what any owner reads, but for the root of a fresh cache."""
+    for variable in {each for row in ROWS.values() for each in row.variables} - {"HOME", "XDG_CACHE_HOME"}:
+        monkeypatch.delenv(variable, raising=False)
+
+
+def only(found):
+    """Return the one finding of a check."""
+    (finding,) = found
+    return finding
+
+
+def test_fine(monkeypatch, tmp_path):
+    """Each check says something, in the order of the list; where nothing is wrong, that."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = list(doctor.run())
+    assert list(dict.fromkeys(check for check, _finding in found)) == list(doctor.CHECKS)
+    assert {finding.severity for _check, finding in found} <= {"ok", "note"}
+    assert not (tmp_path / "cache").exists()
+
+
+class TestFiles:
+    def test_directories(self, monkeypatch, tmp_path):
+        """A directory that others can write, and one that cannot be made, are problems with their cures."""
+        (tmp_path / "cache").mkdir()
+        os.chmod(tmp_path / "cache", 0o777)
+        finding = only(doctor.directories())
+        assert finding.severity == "problem"
+        assert "chmod go-w" in finding.words
+        os.chmod(tmp_path / "cache", 0o700)
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "file" / "pocl"))
+        finding = only(doctor.directories())
+        assert "PoCL shows no device" in finding.words
+        assert "POCL_CACHE_DIR" in finding.cure
+
+    def test_home(self, monkeypatch, tmp_path):
+        """A home that cannot be written is told first, once for all caches below it; caches elsewhere are not its."""
+        (tmp_path / "file").write_text("")
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
+        finding = only(doctor.directories())
+        assert finding.words.startswith(f"the home directory {tmp_path}/file/home cannot be written: ")
+        assert "kcl env --dir" in finding.cure
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        assert list(doctor.directories()) == []
+
+    def test_read_only(self, monkeypatch, tmp_path):
+        """An own cache that cannot be written is read, and no problem."""
+        for folder in ("kcl", "pyopencl", "pytools"):
+            (tmp_path / "own" / folder).mkdir(parents=True, mode=0o700)
+        option.cache_dir(tmp_path / "own")
+        monkeypatch.setattr(
+            doctor.usable, "fault", lambda path: "a fault" if path.startswith(str(tmp_path / "own")) else ""
+        )
+        assert [finding.severity for finding in doctor.directories()] == ["note"] * 3
+
+    def test_network(self, monkeypatch, tmp_path):
+        """A directory on a network file system is a note."""
+        with open("/proc/self/mountinfo") as stream:
+            kind = trust.mount_type(stream.read(), os.path.realpath(tmp_path))
+        monkeypatch.setattr(trust, "_NETWORK", {kind})
+        assert {finding.severity for finding in doctor.directories()} == {"note"}
+
+    @pytest.mark.parametrize(("limit", "severity"), [("_NEEDED", "problem"), ("_WANTED", "warning")])
+    def test_disk(self, monkeypatch, limit, severity):
+        """A disk with less room than is needed is a problem, with less than is good to have a warning."""
+        assert list(doctor.disk()) == []
+        monkeypatch.setattr(doctor, limit, 1 << 62)
+        assert {finding.severity for finding in doctor.disk()} == {severity}
+
+    def test_damaged_entry(self):
+        """A file in a layer that is no entry is named."""
+        place = os.path.join(option.folder("pyopencl"), "kcl-binary-v1", "device", "k-" + "0" * 64)
+        os.makedirs(os.path.dirname(place), 0o700)
+        with open(place, "wb") as stream:
+            stream.write(b"garbage")
+        os.chmod(place, 0o600)
+        finding = only(doctor.damaged())
+        assert place in finding.words
+        assert "kcl verify" in finding.cure
+
+    def test_damaged_database(self):
+        """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
+        folder = caches.directory("loopy")
+        os.makedirs(folder, 0o700)
+        with closing(sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))) as database:
+            database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
+        assert list(doctor.damaged()) == []
+        with open(os.path.join(folder, "pdict-v5-loopy-bad.sqlite"), "w") as stream:
+            stream.write("no database" * 100)
+        finding = only(doctor.damaged())
+        assert finding.severity == "problem"
+        assert "pdict-v5-loopy-bad.sqlite: file is not a database" in finding.words
+        assert finding.cure == "kcl purge loopy"
+
+    def test_damaged_pocl(self):
+        """A file that is no code where PoCL keeps code is a problem."""
+        program = "AB/" + "C" * 37
+        code = os.path.join(caches.directory("pocl"), program, "k", "8-1-1", "k.so")
+        os.makedirs(os.path.dirname(code))
+        for path, content in ((code, b""), (os.path.join(caches.directory("pocl"), program, "program.bc"), b"garbage")):
+            with open(path, "wb") as stream:
+                stream.write(content)
+        finding = only(doctor.damaged())
+        assert (finding.severity, finding.cure) == ("problem", "kcl purge pocl")
+        assert finding.words.startswith("2 damaged files in PoCL's cache")
+
+    def test_lock(self):
+        """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
+        path = os.path.join(caches.directory("pyopencl-binary"), "pyopencl-compiler-cache-v2-py3.11", "lock")
+        os.makedirs(os.path.dirname(path))
+        assert list(doctor.locks()) == []
+        open(path, "w").close()
+        assert only(doctor.locks()).severity == "note"
+        os.utime(path, (time.time() - 120,) * 2)
+        finding = only(doctor.locks())
+        assert (finding.severity, finding.cure) == ("problem", f"rm {path}")
+
+    def test_pending(self):
+        """Programs that nobody completes for an hour are a note."""
+        queue = JobQueue(option.folder("kcl"))
+        queue.add(Entry(Key([Part("number", "1")]), {}, {}))
+        assert list(doctor.pending()) == []
+        path = os.path.join(queue.folder, queue.jobs()[0].address)
+        os.utime(path, (time.time() - 7200,) * 2)
+        assert "1 program waits" in only(doctor.pending()).words
+
+
+class TestRoots:
+    @pytest.mark.parametrize("value", ["relative", "~/cache"])
+    def test_relative(self, monkeypatch, value):
+        """A relative XDG_CACHE_HOME splits the root: some ignore it, some take it from wherever a program starts."""
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        finding = only(doctor.roots())
+        assert finding.severity == "warning"
+        assert os.path.isabs(finding.cure.partition("=")[2])
+
+    def test_no_home(self, monkeypatch):
+        """Without HOME PoCL goes to a directory for temporary files."""
+        monkeypatch.delenv("HOME")
+        assert "/tmp/pocl" in only(doctor.roots()).words
+
+
+class TestSwitches:
+    @pytest.mark.parametrize(
+        ("variable", "value", "severity", "words", "cure"),
+        [
+            ("POCL_KERNEL_CACHE", "true", "warning", "is off all the same", "export POCL_KERNEL_CACHE=1"),
+            ("POCL_KERNEL_CACHE", "0", "note", "is off", ""),
+            ("NEO_CACHE_PERSISTENT", "yes", "warning", "is off all the same", "export NEO_CACHE_PERSISTENT=1"),
+            ("CUDA_CACHE_DISABLE", "true", "warning", "is on all the same", "export CUDA_CACHE_DISABLE=1"),
+            ("AMD_COMGR_CACHE", "off", "warning", "is on all the same", "export AMD_COMGR_CACHE=0"),
+            ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail", "unset LOOPY_NO_CACHE"),
+            ("PYOPENCL_NO_CACHE", "1", "note", "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1", ""),
+            ("NEO_CACHE_DIR", "/none", "note", "there is no such directory", ""),
+        ],
+    )
+    def test_values(self, monkeypatch, variable, value, severity, words, cure):
+        """A value that does not mean what it seems to mean is a warning, a switch that works a note."""
+        monkeypatch.setenv(variable, value)
+        finding = only(doctor.switches())
+        assert (finding.severity, finding.cure) == (severity, cure)
+        assert words in finding.words
+
+    @pytest.mark.parametrize(("variable", "value"), [("POCL_KERNEL_CACHE", "1"), ("LOOPY_NO_CACHE", "no")])
+    def test_on(self, monkeypatch, variable, value):
+        """A switch that says on, and is understood, is nothing to speak of."""
+        monkeypatch.setenv(variable, value)
+        assert list(doctor.switches()) == []
+
+    def test_strict_and_off(self, monkeypatch):
+        """To demand hits of a layer that is off demands nothing."""
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        monkeypatch.setenv("KCL_NO_CACHE", "binary")
+        assert only(doctor.unknown_settings()).severity == "note"
+
+    def test_late(self):
+        """A late switch of the last week is a warning."""
+        leave(LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late"))
+        finding = only(doctor.late())
+        assert finding.severity == "warning"
+        assert "before the program starts" in finding.cure
+
+    def test_settings(self, monkeypatch):
+        """A setting of kcl that is not understood is a warning."""
+        monkeypatch.setenv("KCL_STRICT", "hits")
+        assert "KCL_STRICT" in only(doctor.unknown_settings()).words
+
+    def test_unknown_variable(self, monkeypatch):
+        """A variable that begins as kcl's do and is none is compared with those."""
+        monkeypatch.setenv("KCL_CACHEDIR", "/x")
+        assert "did you mean 'KCL_CACHE_DIR'" in only(doctor.unknown_settings()).words
+
+
+class TestProcessIds:
+    @pytest.mark.skipif(os.getppid() < 100, reason="a small number may be anything")
+    def test_of_the_shell(self, monkeypatch):
+        """A directory that names the process around it is never warm; a year in a path is nothing."""
+        monkeypatch.setenv("POCL_CACHE_DIR", f"/scratch/pocl-{os.getppid()}")
+        assert only(doctor.process_ids()).words.startswith(f"POCL_CACHE_DIR=/scratch/pocl-{os.getppid()} names the pro")
+        monkeypatch.setenv("POCL_CACHE_DIR", "/data2026/pocl")
+        assert list(doctor.process_ids()) == []
+
+    def test_of_a_job(self, monkeypatch):
+        """So is one that names the job of a batch scheduler."""
+        monkeypatch.setenv("SLURM_JOB_ID", "8812345")
+        monkeypatch.setenv("KCL_CACHE_DIR", "/scratch/8812345/kcl")
+        assert "SLURM_JOB_ID 8812345" in only(doctor.process_ids()).words
+
+
+class TestSystem:
+    def test_platforms(self):
+        """Platforms and devices are named."""
+        found = list(doctor.platforms())
+        assert any("Portable Computing Language" in finding.words for finding in found)
+        assert {finding.severity for finding in found} <= {"ok", "note"}
+
+    @pytest.mark.parametrize(
+        ("version", "severities"),
+        [
+            ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", ["ok", "warning"]),
+            ("OpenCL 1.2 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic", ["ok", "warning"]),
+            ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3", ["ok"]),
+            ("OpenCL 3.0 PoCL HSTR: pthread-aarch64-unknown-linux-gnu-generic", ["ok"]),
+            ("OpenCL 3.1 (generic)", ["ok"]),
+        ],
+    )
+    def test_cpu_that_pocl_does_not_know(self, monkeypatch, version, severities):
+        """Where PoCL's compiler is older than the CPU builds fail for a reason that nobody guesses; there is a cure."""
+        device = types.SimpleNamespace(name="a CPU", version=version)
+        platform = types.SimpleNamespace(name="PoCL", version="3.0", get_devices=lambda: [device])
+        monkeypatch.setattr("pyopencl.get_platforms", lambda: [platform])
+        found = list(doctor.platforms())
+        assert [finding.severity for finding in found] == severities
+        assert all("conda install" in finding.cure and "with_pocl" in finding.cure for finding in found[1:])
+
+    def test_no_linker(self, monkeypatch, tmp_path):
+        """Where PoCL finds no linker the first build aborts the program; the doctor says so before, with the cure."""
+        monkeypatch.setenv("PATH", str(tmp_path))
+        warnings = [finding for finding in doctor.platforms() if finding.severity == "warning"]
+        assert [
+            finding.words.startswith("Portable Computing Language links what it builds") for finding in warnings
+        ] == [True]
+        assert "binutils" in warnings[0].cure
+
+    def test_no_platform(self, child):
+        """Where there is no device the directories come first, then a package; the folder of drivers is named."""
+        (child.directory / "empty").mkdir()
+        code = "import json; from kcl.inspect import doctor; print(json.dumps(list(doctor.platforms())))"
+        # PoCL, which is found without such a folder, disappears where it cannot make its directory
+        found = child.json(code, OCL_ICD_VENDORS=str(child.directory / "empty"), POCL_CACHE_DIR="/proc/nowhere")
+        severity, words, cure = found[-1]
+        assert severity == "problem"
+        assert "OCL_ICD_VENDORS=" in words
+        assert cure.startswith("cure the directories first; if that is not enough: pip install pocl-binary-")
+
+    def test_versions(self, monkeypatch, tmp_path):
+        """Versions that are known to be wrong together are a problem, with the command that cures it."""
+        assert list(doctor.versions()) == []
+        for name, version in (("loopy", "2025.2"), ("islpy", "2026.1"), ("pytools", "2031.1")):
+            folder = tmp_path / f"{name}-{version}.dist-info"
+            folder.mkdir()
+            (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        wrong, unknown = doctor.versions()
+        assert wrong.severity == "problem"
+        assert wrong.words.startswith("loopy 2025.2 with islpy 2026.1: ")
+        assert "islpy>=2025.2,<2026" in wrong.cure
+        assert unknown.severity == "note"
+        assert "pytools 2031.1" in unknown.words
