@@ -15,6 +15,7 @@ from kcl.cli import output
 from kcl.errors import CacheFault
 from kcl.remote import notes, seal
 
+
 class Keys(click.Group):
     """The commands on keys: a fault of one is a line, and status 1."""
 

@@ -168,7 +168,7 @@ def _text(path: str) -> str:
     """Return the content of a file that only this user, or root, can write; raises OSError, UnusableDirectory."""
     trust.check_folder(os.path.dirname(path))
     with open(os.open(path, trust.READ), "rb") as stream:
-        fault = trust.file_fault(os.fstat(stream.fileno()), roots=True)
+        fault = trust.file_fault(os.fstat(stream.fileno()), frozenset({0}))
         if fault is not None:
             raise PermissionError(f"{path}: {fault}")
         return stream.read(1000).decode("ascii", "replace")

@@ -301,7 +301,7 @@ SETTINGS = (
     ),
     Setting(
         "KCL_REMOTE_WRITE",
-        "`true`, `false` or `\"exit\"`",
+        '`true`, `false` or `"exit"`',
         "false",
         "A process that made something pushes it: `true` after its end, `exit` before it, in a minute at most.",
         _writing,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 
 import pytest
 import remotes
 from commands import run
 
-from kcl.base import process, settings
+from kcl.base import process
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -37,44 +36,27 @@ def test_new():
 
 
 class TestTrust:
-    def test_lines(self):
-        """Keys are added in their order, once; the list shows them."""
+    def test_lines(self, tmp_path):
+        """Trusted keys stand behind those of the settings file, by name; the list shows both."""
         assert "no key is trusted" in run("key", "list").output
-        for line in (LINE, OTHER, LINE):
+        third = seal.PublicKey("a", bytes(range(1, 33))).line
+        for line in (LINE, third, LINE):
             run("key", "trust", line)
-            process.reset()
-        assert trusted() == [OTHER, LINE]
+        assert trusted() == [third, LINE]
+        remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
+        assert trusted() == [OTHER, third, LINE]
         assert "team" in run("key", "list").output
 
-    def test_file_stays(self):
-        """The rest of the settings file stays as it is, its mode and a link to it too."""
-        path = pathlib.Path(settings.settings_file())
-        path.parent.mkdir(parents=True)
-        text = (
-            '# mine\npromote = "off"\ntrusted_keys = [\n  "'
-            + OTHER
-            + '",  # a friend\n]\n\n[[checkout]]\npath = "/x"\ntoken = "1"\n'
-        )
-        place = path.with_name("dotfile")
-        place.write_text(text)
-        place.chmod(0o640)
-        path.symlink_to(place)
+    def test_of_others(self):
+        """Keys that others could have written are not believed."""
         run("key", "trust", LINE)
-        assert trusted() == [OTHER, LINE]
-        assert settings.read().promote == "off"
-        assert place.read_text().endswith('# mine\npromote = "off"\n\n[[checkout]]\npath = "/x"\ntoken = "1"\n')
-        assert place.stat().st_mode & 0o777 == 0o640
-        assert sorted(os.listdir(path.parent)) == ["config.toml", "dotfile"]
-
-    @pytest.mark.parametrize("text", ['a."trusted_keys" = []\n', '"trusted_keys" = []\n', "no toml"])
-    def test_other_forms(self, text):
-        """A file that is written in another way is left alone, and the line to write is said."""
-        path = pathlib.Path(settings.settings_file())
-        path.parent.mkdir(parents=True)
-        path.write_text(text)
-        assert "by hand" in run("key", "trust", LINE, code=1).output
-        assert path.read_text() == text
-        assert os.listdir(path.parent) == ["config.toml"]
+        path = pathlib.Path(seal.path_of("team", seal.TRUSTED))
+        path.chmod(0o666)
+        with pytest.raises(PermissionError, match="others can write"):
+            trusted()
+        path.chmod(0o600)
+        path.parent.chmod(0o777)
+        assert "others can write" in run("key", "list", code=1).output
 
     def test_no_key(self):
         """A line that is no key is refused."""
@@ -108,6 +90,11 @@ class TestForget:
         assert answer or "not trusted any more" in run("key", "forget", "team", option).output
         assert trusted() == []
         assert sum(layers.generator().read(one.key.digest) is not None for one in row) == left
+
+    def test_of_the_settings(self, tmp_path):
+        """A key of the settings file is forgotten there."""
+        remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
+        assert "remove it there" in run("key", "forget", "other", code=1).output
 
     def test_unknown(self):
         """A key that is not trusted cannot be forgotten."""

@@ -94,13 +94,3 @@ class TestBelief:
         found.add(driver.terms(ADDRESS))
         remotes.configure(tmp_path / "config", remote_unsigned=[ADDRESS])
         assert len(found | {driver.terms(ADDRESS)}) == 4
-
-
-class TestSeconds:
-    def test_settings(self, tmp_path):
-        """A time is an age; what is none is a fault that names the setting."""
-        assert driver.seconds("remote_timeout", 2.0) == 2.0
-        remotes.configure(tmp_path / "config", remote_timeout="90min", remote_fresh="soon")
-        assert driver.seconds("remote_timeout", 2.0) == 5400.0
-        with pytest.raises(RemoteFault, match="remote_fresh"):
-            driver.seconds("remote_fresh", 2.0)
