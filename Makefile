@@ -26,13 +26,12 @@ test-again: $(VENV)/.dev
 test-all:
 	sh tools/test_all.sh
 
-# Mutations and noises against processes without a cache, made-up calls of 200 kernels against
+# Noises against processes without a cache, made-up calls of 200 kernels against
 # loopy's executor, ten storms of processes with threads, a crowd of 64 processes with 16 threads, 64 readers and writers
 # beside eviction, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families of hidden inputs: minutes.
 truth: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/truth/test_pairs.py tests/truth/test_body_imports.py tests/truth/test_mutations.py \
-		tests/truth/test_noises.py
+		tests/truth/test_pairs.py tests/truth/test_body_imports.py tests/truth/test_noises.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_calls.py
 	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_lead.py -k storm

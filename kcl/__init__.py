@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kcl.base.events import Event, add_hook, stats
     from kcl.bundle import artifacts, load_artifacts, load_cache_artifacts, save_artifacts, save_cache_artifacts
     from kcl.bundle.info import CacheInfo
-    from kcl.cache.layer import CacheWarning
+    from kcl.cache.layer import CacheWarning, disabled
     from kcl.errors import (
         CacheFault,
         CacheMiss,
@@ -46,7 +46,7 @@ _NAMES = {
     "kcl.base.settings.option": "option",
     "kcl.bundle": "artifacts load_artifacts load_cache_artifacts save_artifacts save_cache_artifacts",
     "kcl.bundle.info": "CacheInfo",
-    "kcl.cache.layer": "CacheWarning",
+    "kcl.cache.layer": "CacheWarning disabled",
     "kcl.errors": "CacheFault CacheMiss DamagedEntry KclError PrepareError RecipeError SettingError UnknownInput "
     "UnusableDirectory",
     "kcl.generate.frontends.source": "Array Image Local Sampler Scalar Source round_up",
@@ -91,6 +91,7 @@ __all__ = [
     "UnusableDirectory",
     "add_hook",
     "artifacts",
+    "disabled",
     "entries",
     "explain",
     "flush",

@@ -72,11 +72,6 @@ class Kernel:
         self._parameters = parameters
         self._line = Line(origin, function, context)
 
-    @classmethod
-    def of_call(cls, call: RecipeCall) -> Kernel:
-        """Return the kernel of a recipe with its parameters."""
-        return cls(origin_of(call), call.arguments, call.function)
-
     def __call__(
         self,
         queue: cl.CommandQueue = None,  # a call without one is refused by name
@@ -216,26 +211,6 @@ class Kernel:
         said = present.lines(self.name, generate, given, lambda: bindings_of(context_or_queue).build)
         return "\n".join(said)
 
-    @staticmethod
-    def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
-        """Call the recipe of a name in a module."""
-        import importlib
-
-        recipe: Any = importlib.import_module(module)
-        try:
-            for part in name.split("."):
-                recipe = getattr(recipe, part)
-        except AttributeError:
-            raise RecipeError(
-                f"kernel {name!r} cannot be unpickled: {module} has no such recipe in this process; "
-                "define the recipe in a module that this process can import"
-            ) from None
-        return recipe(**parameters)
-
-    def is_known(self) -> bool:
-        """Return True if the recipe has run."""
-        return self._line.open is not None
-
     def is_stored(self) -> bool:
         """Return True if the generator layer holds code of this kernel, for whatever dtypes; counts no look-up.
 
@@ -256,7 +231,7 @@ class Kernel:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
         if self._function is None or "<locals>" in self._function.__qualname__:
             raise TypeError(f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module")
-        return Kernel.by_name, (self._function.__module__, self._function.__qualname__, self._parameters)
+        return by_name, (self._function.__module__, self._function.__qualname__, self._parameters)
 
     def __repr__(self) -> str:
         ready = self._line.ready
@@ -387,6 +362,32 @@ class Kernel:
         from kcl.generate.frontends.loopy import missing_arguments
 
         return missing_arguments(self.name, names)
+
+
+def of_call(call: RecipeCall) -> Kernel:
+    """Return the kernel of a recipe with its parameters."""
+    return Kernel(origin_of(call), call.arguments, call.function)
+
+
+def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
+    """Call the recipe of a name in a module."""
+    import importlib
+
+    recipe: Any = importlib.import_module(module)
+    try:
+        for part in name.split("."):
+            recipe = getattr(recipe, part)
+    except AttributeError:
+        raise RecipeError(
+            f"kernel {name!r} cannot be unpickled: {module} has no such recipe in this process; "
+            "define the recipe in a module that this process can import"
+        ) from None
+    return recipe(**parameters)
+
+
+def is_known(kernel: Kernel) -> bool:
+    """Return True if the recipe of a kernel has run."""
+    return kernel._line.open is not None
 
 
 def described(kernel: Kernel) -> str:

@@ -75,7 +75,7 @@ class Recipe(Generic[P]):
         Raises TypeError for parameters that the function does not take, and for a queue; a recipe that asks for the
         device takes that, or a context.
         """
-        from kcl.handle import Kernel
+        from kcl import handle
 
         if self.sizes:
             from kcl import sized
@@ -88,8 +88,8 @@ class Recipe(Generic[P]):
         copied = {name: _copied(value) for name, value in arguments.items()}
         call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
         if self.sizes:
-            return sized.SizedKernel(call, self.sizes, Kernel)  # type: ignore[return-value]  # it is called as a Kernel is
-        return Kernel.of_call(call)
+            return sized.SizedKernel(call, self.sizes, handle)  # type: ignore[return-value]  # it is called as a Kernel is
+        return handle.of_call(call)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""

@@ -78,6 +78,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
             Field("leftovers", "integer", "the bytes of stores that only an earlier kcl reads"),
             Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
+            Field("sites", "list of <site>", "the site directories"),
             Field("pending", "<pending>", "the programs that are still being completed"),
             Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
             Field("notes", "list of string", "settings that were not understood"),
@@ -99,6 +100,12 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("saved", "number or null", "seconds that its hits saved over all runs; null of foreign"),
                 Field("remark", "string", "what else there is to know about it"),
                 Field("fault", "string", "what is wrong with it; empty where nothing is"),
+            ),
+            site=(
+                Field("directory", "string", "where it lies"),
+                Field("entries", "integer", "how many entries it has for this kcl"),
+                Field("bytes", "integer", "their size"),
+                Field("fault", "string", "why it is not used; empty where it is"),
             ),
             pending=(
                 Field("programs", "integer", "how many wait to be completed"),

@@ -272,6 +272,7 @@ class Build(Stage[BuildRequest]):
         found.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(found.stored, look.entries, strict=True):
             self.driver.loaded(slot, entry)
+            self._dump(text, slot.address, entry)
         return look._replace(value=found)
 
     def refusal(self, error: Exception) -> str:
@@ -287,6 +288,8 @@ class Build(Stage[BuildRequest]):
         entries: list[tuple[str, Entry]] = []
         if look.slots and self._headers_stand(wanted.text, look.slots[0]):
             entries, found.promises = self._entries(wanted, found, look, seconds)
+            for address, entry in [*entries, *((one.address, one.entry) for one in found.promises)]:
+                self._dump(wanted.text, address, entry)
         if wanted.holder is not None:
             promises, found.promises = found.promises, ()
             self.driver.unseen(promises)
@@ -324,6 +327,10 @@ class Build(Stage[BuildRequest]):
             elif complete.parts.get("binary"):
                 whole.append((slot.address, complete))
         return whole, tuple(promises)
+
+    def _dump(self, text: ProgramText, address: str, entry: Entry) -> None:
+        if self.layer.chosen.dump:
+            events.tool("dump").program(text.source_digest, address, entry)
 
     def _headers_stand(self, text: ProgramText, slot: Any) -> bool:
         """Tell whether the headers still match the key: the driver read them later than kcl did."""

@@ -9,7 +9,7 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
 from kcl.bundle.info import CacheInfo, misfit
-from kcl.cache import layers
+from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
 from kcl.cache.stores.base import digest_of
@@ -38,7 +38,7 @@ def used(info: CacheInfo) -> Contents:
                 waiting += [unit] if unit and isinstance(unit, str) and unit not in layer.used else []
             elif kind == settings.BINARY:
                 info.left_out.append((digest_of(address), _INCOMPLETE))
-    return found
+    return found | {(places.SHAPES, place): entry for place, entry in run_memo.used(places.SHAPES)}
 
 
 def add(found: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
@@ -68,7 +68,7 @@ def pack(found: Contents, info: CacheInfo) -> bytes:
 def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
     """Yield the verified entries of a bundle with layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
-        if kind not in settings.LAYERS:
+        if kind not in (*settings.LAYERS, places.SHAPES):
             info.skipped[kind] = info.skipped.get(kind, 0) + 1
             continue
         try:
@@ -88,6 +88,11 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
     They go into the layers, or `into` a site directory.
     """
     for kind, address, entry in unpack(data, info):
+        if kind == places.SHAPES:
+            if not into and not settings.read().no_cache:
+                run_memo.bring(kind, address, entry)
+                info._add(kind, entry)
+            continue
         if into:
             site = layers.site(kind, into)
             blob = site.get(address)

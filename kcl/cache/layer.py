@@ -13,7 +13,8 @@ import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kcl import caches
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from kcl.cache.stores.base import Store
 
 T = TypeVar("T")
+
+_disabled: ContextVar[frozenset[str]] = ContextVar("kcl.disabled", default=frozenset())
 
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
@@ -101,7 +104,8 @@ class Layer:
         While the result of a recipe is unknown, the layer is off for it as soon as one of its front ends is off.
         """
         owners = [self._by_owner.get(kind, "") for kind in sorted(front_ends or _UNKNOWN)]
-        return next(filter(None, [self._by_name, *owners]), "")
+        here = "kcl.disabled()" if self.name in _disabled.get() else ""
+        return next(filter(None, [self._by_name, here, *owners]), "")
 
     @property
     def state(self) -> str:
@@ -132,7 +136,8 @@ class Layer:
             if blob is None and faults:
                 return Answer(None, "error", str(faults[0]), 0)
             if blob is None:
-                return Answer(None, "miss", "not in the cache", 0)
+                has_site = any(not store.writable for store in self.stores)
+                return Answer(None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0)
         known = self._unpacked.get(address)
         if known is not None and known[0] is blob and known[1].key == key:
             return Answer(known[1], "hit", "", len(blob))
@@ -287,6 +292,28 @@ def _cause(error: Exception) -> str:
         return _FULL
     words = getattr(error, "strerror", None) or re.sub(r"\S*[/\d]\S*", "", said)
     return f"{type(error).__name__}: {words}"
+
+
+@contextmanager
+def disabled(*layers: str) -> Iterator[None]:
+    """Switch layers of kcl off in a block, "generator" or "binary", or both if none is named.
+
+    What the block makes is neither looked up nor stored. The block counts for its thread, and for tasks that begin in
+    it. A kernel that was launched before stays bound. Raises ValueError for another name.
+
+    >>> with kcl.disabled("binary"):
+    ...     event, outputs = doubled()(queue, x=x)
+    >>> kcl.stats()["binary"]["bypassed"]
+    1
+    """
+    unknown = set(layers) - set(settings.LAYERS)
+    if unknown:
+        raise ValueError(f"{', '.join(sorted(unknown))} is no layer: {', '.join(settings.LAYERS)}")
+    before = _disabled.set(_disabled.get() | frozenset(layers or settings.LAYERS))
+    try:
+        yield
+    finally:
+        _disabled.reset(before)
 
 
 class State(process.LockedState):

@@ -34,9 +34,9 @@ class LayerRow(NamedTuple):
     name: str
     owners: dict[str, str]
     own: tuple[str, str]
-    files: str
     folder: Callable[[], str]
     stores: Callable[[], tuple[list[Store], list[str]]]
+    files: str = ""
     on_disk: Callable[[str, list[str]], list[Files]] = lambda folder, _names: [Directory(folder)]
     keeps_read: bool = True
 
@@ -83,6 +83,13 @@ def at(name: str, folder: str) -> Layer:
     return Layer(name, {}, [Directory(folder)], settings.read(), TABLE[name].keeps_read)
 
 
+def sites(name: str) -> list[Directory]:
+    """Return the stores of the site directories, which are read only."""
+    chosen, row = settings.read(), TABLE[name]
+    others = chosen.site_owners | {0}
+    return [Directory(os.path.join(root, row.own[0], row.files), others=others) for root in chosen.site]
+
+
 def site(name: str, root: str) -> Directory:
     """Return the store that fills a site directory, with files that everyone may read."""
     row = TABLE[name]
@@ -109,15 +116,10 @@ def _open(name: str) -> Layer:
                 if text != chosen.strict_fault:  # each look-up raises that one
                     warn_once(text, text)
             stores, notes = row.stores()
-            stores = [*stores, *(_site(row, root, chosen) for root in chosen.site)]
+            stores += sites(name)
             state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
             state.layers[name].notes += notes
         return state.layers[name]
-
-
-def _site(row: LayerRow, root: str, chosen: settings.Settings) -> Directory:
-    """Return the store of a site directory, which is read only."""
-    return Directory(os.path.join(root, row.own[0], row.files), others=chosen.site_owners | {0})
 
 
 def _rows() -> tuple[list[Store], list[str]]:

@@ -19,13 +19,13 @@ import no code generator. Hence a thread releases the lead for code only when it
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ UNKNOWN_SECONDS = 20.0
 SHOWN_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 _THREAD_PAUSE = 1.0
+_ANOTHER = "another process"
 
 
 class State:
@@ -146,7 +147,7 @@ class Lead:
         held = _state().leads.get(key)
         if held is None:
             return True
-        return not self._is_nested and held.thread != get_ident() and held.waited(self._kernel)
+        return not self._is_nested and held.thread != get_ident() and held.wait(self._kernel)
 
     def __enter__(self) -> Lead:
         launching, me = _state().launching, get_ident()
@@ -181,34 +182,35 @@ class KeyLead:
         """
         folder = os.path.dirname(self._key)
         trust.make_trusted(folder)
-        holder = Holder()
         if sys.platform == "win32" or trust.is_network(folder):  # locks of other nodes may answer late, or never
-            return holder.name
+            return _ANOTHER
         while True:
-            descriptor = os.open(self._key, trust.LOCK, 0o600)
+            descriptor, name = os.open(self._key, trust.LOCK, 0o600), ""
             _state().descriptors.add(descriptor)
             try:
                 is_mine = _is_locked(descriptor)
                 if not is_mine and not at_once:
                     before_waiting()
-                    is_mine = wait(what, functools.partial(holder.has_gone, descriptor), holder.limit)
+                    is_mine, name = wait(what, partial(_is_locked, descriptor), partial(_holder_of, descriptor))
                 if is_mine and _is_at(self._key, descriptor):
                     _sign(descriptor)
                     self._descriptor, descriptor = descriptor, -1
-                    return holder.name
+                    return name or _ANOTHER
             finally:
                 if descriptor >= 0:
                     _close(descriptor)
-            if holder.was_met or not is_mine:  # it has released, or this thread waits no longer
-                return holder.name
+            if name or not is_mine:  # the holder has released, or this thread waits no longer
+                return name or _ANOTHER
 
-    def waited(self, what: str) -> bool:
+    def wait(self, what: str) -> bool:
         """Wait at the gate; if that takes too long return False, and nobody else waits for this thread."""
-        if wait(what, lambda _pause: self._gate.acquire(timeout=_THREAD_PAUSE), _limit_of_threads):
+        words = "another thread of this process"
+        has_gone, _name = wait(what, partial(self._gate.acquire, True, _THREAD_PAUSE), lambda: (words, LONGEST_SECONDS))
+        if has_gone:
             self.open()
-            return True
-        self._leave()
-        return False
+        else:
+            self._leave()
+        return has_gone
 
     def release(self) -> None:
         """Let the others continue: the entry is published, or will not be; a forked child releases nothing."""
@@ -241,30 +243,6 @@ class KeyLead:
             self.release()
 
 
-class Holder:
-    """The process that holds a lock file, as far as it is known; `name` is for display."""
-
-    __slots__ = ("name", "process", "was_met")
-
-    def __init__(self) -> None:
-        self.process, self.name, self.was_met = "", "another process", False
-
-    def has_gone(self, descriptor: int, pause: float) -> bool:
-        """Return True once this process has the lock; otherwise read the holder's name, and pause."""
-        if _is_locked(descriptor):
-            return True
-        self.process, self.name = _signature(descriptor)
-        self.was_met = True
-        time.sleep(pause)
-        return False
-
-    def limit(self) -> tuple[str, float]:
-        """Return the name, and the seconds that this process is worth waiting for."""
-        if is_stopped(self.process):
-            return self.name, 0.0
-        return self.name, LONGEST_SECONDS if _state_of(self.process) else UNKNOWN_SECONDS
-
-
 def holder(digest: str) -> str:
     """Return the id of the process that makes the entry of a key now; empty without a known process."""
     with suppress(OSError, CacheFault):
@@ -294,22 +272,31 @@ def _first(key: str) -> KeyLead | None:
     return mine if _state().leads.setdefault(key, mine) is mine else None
 
 
-def wait(what: str, has_gone: Callable[[float], bool], holder: Callable[[], tuple[str, float]]) -> bool:
-    """Wait until the holder has gone; return False if it is not worth waiting longer. Shown after two seconds."""
-    began, pause, is_shown = time.monotonic(), _FIRST_PAUSE, False
-    while not has_gone(pause):
-        waited, (name, limit) = time.monotonic() - began, holder()
+def wait(what: str, has_gone: Callable[[], bool], holder: Callable[[], tuple[str, float]]) -> tuple[bool, str]:
+    """Wait until the holder has gone, or is not worth waiting longer: (whether it has gone, its name after a wait).
+
+    `holder` returns the name, and the seconds that the holder is worth. A wait is shown after two seconds.
+    """
+    began, pause, name, is_shown = time.monotonic(), _FIRST_PAUSE, "", False
+    while not has_gone():
+        name, limit = holder()
+        waited = time.monotonic() - began
         if waited > limit:
-            return False
+            return False, name
         if waited > SHOWN_SECONDS and not is_shown:
             is_shown = True
             events.logger().warning("waiting %.0f s for %s: %s", waited, name, what)
+        time.sleep(pause)
         pause = min(pause * 1.3, _LONGEST_PAUSE)
-    return True
+    return True, name
 
 
-def _limit_of_threads() -> tuple[str, float]:
-    return "another thread of this process", LONGEST_SECONDS
+def _holder_of(descriptor: int) -> tuple[str, float]:
+    """Return the name of the process that holds a lock file, and the seconds that it is worth waiting for."""
+    process, name = _signature(descriptor)
+    if is_stopped(process):
+        return name, 0.0
+    return name, LONGEST_SECONDS if _state_of(process) else UNKNOWN_SECONDS
 
 
 def _is_locked(descriptor: int) -> bool:
@@ -338,7 +325,7 @@ def _signature(descriptor: int) -> tuple[str, str]:
     """Return the id of the process that signed a file, empty for one of another host, and its name for display."""
     found, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
     known = found if found.isdigit() and host == os.uname().nodename else ""
-    return known, f"process {found}" if found else "another process"
+    return known, f"process {found}" if found else _ANOTHER
 
 
 def _close(descriptor: int) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
-from kcl.base import events
+from kcl.base import events, process
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
@@ -23,6 +24,33 @@ KEPT = 64
 _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
+class State:
+    """The places of the memos that this process used, by their folder."""
+
+    def __init__(self) -> None:
+        self.used: dict[str, dict[str, None]] = {}
+
+
+_state = process.own(State)
+
+
+def used(folder: str) -> Iterator[tuple[str, Entry]]:
+    """Yield the memos in a folder that this process used, with their places."""
+    store = Directory(places.own(folder))
+    for place in list(_state().used.get(folder, ())):
+        with suppress(*_FAULTS):
+            blob = store.get(place)
+            if blob is not None:
+                yield place, entry_at(place, blob)
+
+
+def bring(folder: str, place: str, entry: Entry) -> None:
+    """Store a memo of another cache, unless there is one; raises the errors of the store."""
+    store = Directory(places.own(folder))
+    if store.stat(place) is None:
+        store.put(place, entry.pack())
+
+
 class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
@@ -30,6 +58,7 @@ class RunMemo:
         self._store = Directory(places.own(folder), notes_use=True)
         self._key = key
         self._place = address(key.digest, label=folder)
+        _state().used.setdefault(folder, {})[self._place] = None
 
     def read(self) -> dict[str, Any]:
         """Return the memo of the last run; empty for a missing or unreadable memo. Raises nothing."""

@@ -19,32 +19,13 @@ import click
 import kcl
 from kcl.errors import meant
 
-# One line per command, in the order of the help: its name, and the module whose attribute of that name it is.
-COMMANDS = {
-    "run": "kcl.cli.run",
-    "status": "kcl.cli.status",
-    "ls": "kcl.cli.ls",
-    "show": "kcl.cli.show",
-    "explain": "kcl.cli.explain",
-    "report": "kcl.cli.report",
-    "verify": "kcl.cli.verify",
-    "stats": "kcl.cli.stats",
-    "unpack": "kcl.cli.unpack",
-    "env": "kcl.cli.env",
-    "flush": "kcl.cli.flush",
-    "wait": "kcl.cli.flush",
-    "save": "kcl.cli.save",
-    "load": "kcl.cli.load",
-    "pull": "kcl.cli.pull",
-    "push": "kcl.cli.pull",
-    "key": "kcl.cli.key",
-    "purge": "kcl.cli.purge",
-    "gc": "kcl.cli.gc",
-    "pin": "kcl.cli.pin",
-    "unpin": "kcl.cli.pin",
-    "doctor": "kcl.cli.doctor",
-    "init": "kcl.cli.init",
-}
+_NAMES = (
+    *("run", "status", "ls", "show", "explain", "report", "verify", "stats", "unpack", "env"),
+    *("flush", "wait", "save", "load", "pull", "push", "key", "purge", "gc", "pin", "unpin", "doctor", "init"),
+)
+_BESIDE = {"wait": "flush", "unpin": "pin", "push": "pull"}  # commands that lie in the module of another one
+# By name, in the order of the help: the module whose attribute of that name is the command.
+COMMANDS = {name: f"kcl.cli.{_BESIDE.get(name, name)}" for name in _NAMES}
 
 
 class Lazy(click.Group):
@@ -59,6 +40,12 @@ class Lazy(click.Group):
         command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command in full: click would cut it."""
+        commands = {name: self.get_command(ctx, name) for name in COMMANDS}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(1000)) for name, one in commands.items() if one])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find a command; for an unknown one, name the nearest."""

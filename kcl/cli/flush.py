@@ -5,8 +5,12 @@ from __future__ import annotations
 import click
 
 from kcl import drivers
+from kcl.base.settings import trust
+from kcl.cache import places
+from kcl.caches import usable
 from kcl.cli import output
 from kcl.cli.output import Reply
+from kcl.errors import CacheFault
 from kcl.inspect import report
 
 _timeout = click.option(
@@ -28,7 +32,7 @@ def flush(timeout: float) -> Reply:
     On PoCL a helper process completes entries in the background, also after a run. Call this before you copy the cache,
     or before the machine is taken away.
 
-    Exits with 0; with 1 where programs are left.
+    Exits with 0; with 1 where programs are left, or nothing can be stored.
     """
     return _left(report.flush(timeout))
 
@@ -49,7 +53,12 @@ def wait(timeout: float) -> Reply:
 
 def _left(done: bool) -> Reply:
     """Return the programs that are left."""
-    found = drivers.pending()
+    try:
+        trust.check(places.own())
+        trust.check_writer(usable.nearest(places.own()))
+        found = drivers.pending()
+    except (OSError, CacheFault) as error:
+        output.fail(f"nothing can be stored: {error}")
     words = found.described()
     value = {"programs": len(found.here), "elsewhere": found.devices(), "words": words}
     return Reply(

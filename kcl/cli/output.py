@@ -33,8 +33,8 @@ _LONG = 100  # items of a list of JSON that a user still reads
 # By the first words of a cell in a column of states.
 _COLOURS = {
     **dict.fromkeys(("on", "ok", "fine"), "green"),
-    **dict.fromkeys(("off", "partly off", "warning", "not comparable"), "yellow"),
-    **dict.fromkeys(("memory only", "problem", "different"), "red"),
+    **dict.fromkeys(("off", "partly off", "warning"), "yellow"),
+    **dict.fromkeys(("memory only", "problem"), "red"),
 }
 
 

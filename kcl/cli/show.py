@@ -26,9 +26,16 @@ from kcl.inspect.inventory import Fault, ListedEntry
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
 _ELF = b"\x7fELF"
+_BITCODE = b"BC\xc0\xde"
 _INDENT = 12  # the column in which the values of an entry begin
 _OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
-_ONLY = {"invoker": settings.GENERATOR, "log": settings.BINARY, "binary": settings.BINARY, "asm": settings.BINARY}
+_ONLY = {
+    "invoker": settings.GENERATOR,
+    "log": settings.BINARY,
+    "binary": settings.BINARY,
+    "asm": settings.BINARY,
+    "ir": settings.BINARY,
+}
 
 
 class ShownEntry(NamedTuple):
@@ -50,6 +57,7 @@ class ShownEntry(NamedTuple):
 @click.option("--binary", type=click.Path(dir_okay=False, allow_dash=True), help="Write the program binary there.")
 @click.option("--file", "path", is_flag=True, help="The path of its file, of generated code of its database.")
 @click.option("--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX.")
+@click.option("--ir", is_flag=True, help="The LLVM IR in a binary of PoCL's; needs llvm-dis.")
 @output.replies("a list of entries, with the texts that are asked for")
 def show(key: str, binary: str | None, **asked: bool) -> Reply:
     """Show all about one entry.
@@ -60,7 +68,7 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
     Exits with 0; with 1 where there is no such entry, several are meant, which are listed, it is damaged, or has not
     what is asked for.
     """
-    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm") if asked[name]]
+    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm", "ir") if asked[name]]
     faults: list[Fault] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
@@ -156,9 +164,9 @@ def _piece(shown: ShownEntry, name: str) -> str:
         return "\n".join(_options(entry))
     if name == "path":
         return shown.summary.file
-    if name == "asm":
+    if name in ("asm", "ir"):
         try:
-            return assembly(_part(shown, "binary"))
+            return (assembly if name == "asm" else intermediate)(_part(shown, "binary"))
         except NoAssembly as error:
             output.fail(str(error))
     return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
@@ -221,14 +229,30 @@ def assembly(binary: bytes) -> str:
     return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
 
 
+def intermediate(binary: bytes) -> str:
+    """Return the LLVM IR of a program binary of PoCL's as text; raises `NoAssembly`, as `assembly` does."""
+    try:
+        files = drivers.own_files(binary)
+    except ValueError as error:
+        raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
+    bitcode = [content for content in files.values() if content.startswith(_BITCODE)]
+    if not bitcode:
+        raise NoAssembly("the binary holds no LLVM bitcode: PoCL's do; --asm shows native code and PTX")
+    return _printed(bitcode[0], ("llvm-dis", "-o", "-"), "llvm, no older than PoCL's LLVM")
+
+
 def _disassembled(content: bytes) -> str:
-    command = shutil.which("objdump")
-    if command is None:
-        raise NoAssembly("objdump is not installed: it comes with binutils; --binary FILE writes the binary as it is")
+    return _printed(content, ("objdump", "-d", "--no-show-raw-insn"), "binutils")
+
+
+def _printed(content: bytes, command: tuple[str, ...], package: str) -> str:
+    """Return what a command prints of a file with this content, without the lines that name the file."""
+    if shutil.which(command[0]) is None:
+        raise NoAssembly(f"{command[0]} is not installed: it comes with {package}; --binary FILE writes the binary")
     with tempfile.NamedTemporaryFile(suffix=".so") as stream:
         stream.write(content)
         stream.flush()
-        done = subprocess.run([command, "-d", "--no-show-raw-insn", stream.name], capture_output=True, text=True)
+        done = subprocess.run([*command, stream.name], capture_output=True, text=True)
     if done.returncode:
-        raise NoAssembly(f"objdump does not take it: {done.stderr.strip()}")
+        raise NoAssembly(f"{command[0]} does not take it, it comes with {package}: {done.stderr.strip()}")
     return "\n".join(line for line in done.stdout.splitlines() if stream.name not in line).strip("\n")

@@ -20,8 +20,9 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import pins, purge, tally
+from kcl.inspect import inventory, pins, purge, tally
 from kcl.inspect.history import journal
+from kcl.inspect.inventory import Fault
 
 _HEAD = (
     Column("layer"),
@@ -60,6 +61,7 @@ def status(everything: bool, directory: str | None) -> Reply:
             "max_size": settings.read().max_size,
             "leftovers": sum(item.size for item in purge.leftovers(0.0)),
             "pins": pins.read(),
+            "sites": [_site(root) for root in settings.read().site],
             "pending": _pending(),
             "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],
             "notes": list(settings.read().rejected),
@@ -93,6 +95,18 @@ def _layer(name: str) -> dict[str, Any]:
         **held._asdict(),
         "fault": fault or held.fault,
     }
+
+
+def _site(root: str) -> dict[str, Any]:
+    """Describe a site directory: the entries of both layers, or why it is not used."""
+    faults: list[Fault] = []
+    below = os.path.join(os.path.abspath(root), "")
+    stores = [(layer, store) for layer in settings.LAYERS for store in layers.sites(layer)]
+    mine = [(layer, store) for layer, store in stores if store.location.startswith(below)]
+    found = [one for layer, store in mine for one in inventory.of_store(layer, store, faults)]
+    shown = [one for one in found if one.kind not in inventory.HIDDEN]
+    fault = faults[0].reason if faults else "" if found else "it holds nothing for this kcl"
+    return {"directory": root, "entries": len(shown), "bytes": sum(one.size for one in found), "fault": fault}
 
 
 def _adapter(name: str) -> dict[str, Any]:
@@ -131,8 +145,13 @@ def _show(found: dict[str, Any], everything: bool) -> None:
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
     if used and found["max_size"]:
         lines.append(f"kcl's entries take {output.size(used)} of at most {output.size(found['max_size'])}")
-    if held := len(found["pins"]):
-        lines.append(f"kernels held by {counted(held, 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them")
+    if pinned := len(found["pins"]):
+        lines.append(
+            f"kernels held by {counted(pinned, 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
+        )
+    for site in found["sites"]:
+        held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
+        lines.append(f"site {site['directory']}: {site['fault'] or held}")
     lines += [f"{row['layer']}: {row[of]}" for row in rows for of in ("remark", "fault") if row[of]]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]

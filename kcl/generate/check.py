@@ -8,6 +8,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import process
+from kcl.base.text.layout import alike
 from kcl.code import Code, file_name
 from kcl.errors import WrongEntry
 
@@ -27,7 +28,7 @@ _INVOKER = {
 
 
 def chosen(fraction: float, digest: str, started: int = process.STARTED) -> bool:
-    """Tell whether a process that began at `started` verifies the look-up of a key; all its threads agree."""
+    """Return True if a process that began at `started` verifies the look-up of a key; all its threads agree."""
     if fraction in (0.0, 1.0):
         return fraction == 1.0
     drawn = hashlib.sha256(f"{digest} {started}".encode()).digest()[:8]
@@ -73,8 +74,6 @@ def _first(before: Any, now: Any) -> str:
     if not (isinstance(before, str) and isinstance(now, str)):
         return f"{before!r} -> {now!r}"
     one, other = before.splitlines(), now.splitlines()
-    number = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
-    if number is None:
-        number = min(len(one), len(other))
+    number = alike(one, other)
     lines = [lines[number].strip() if number < len(lines) else "" for lines in (one, other)]
     return f"line {number + 1}: {lines[0]!r} -> {lines[1]!r}"

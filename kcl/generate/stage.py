@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kcl.record.evidence import Evidence
 
 _VERIFIED = "verified"
+_DUMPED = "generated again for KCL_DUMP"
 _REUSED = "same translation unit as before: generated code reused"
 
 
@@ -190,6 +191,8 @@ class Generate(Stage[CallValues]):
         (entry,) = look.entries
         ready = rows.ready(entry)
         ready = self._of_this_run(ready._replace(code=self._named(ready.code)), given)
+        if self.layer.chosen.dump:
+            events.tool("dump").note_code(ready.code)
         return look._replace(value=ready, reason=self._origin.remark)
 
     def refusal(self, error: Exception) -> str:
@@ -199,13 +202,16 @@ class Generate(Stage[CallValues]):
     def checked(self, given: CallValues, look: Look) -> Look:
         """Compare a hit with newly generated code, under `KCL_VERIFY`."""
         self._origin.remark = ""  # it belongs to this look-up
-        if not self._is_chosen() or self.base is None:
+        if self.base is None or not (self._is_chosen() or self.layer.chosen.dump):
             return look
-        from kcl.generate import check
-
         (entry,) = look.entries
         dtypes = dtypes_of(given.values, self.base.packed)
         chosen = {name: dtypes[name] for name in entry.metadata["chosen"]}
+        if not self._is_chosen():
+            self._origin.anew(chosen)  # the dump has the stages of it
+            return look._replace(reason=_DUMPED, spared=0.0)
+        from kcl.generate import check
+
         stored = rows.from_entry(entry)[1]
         wrong = check.check(self._origin.name, self._origin.anew, look.value.code, chosen, stored)
         if wrong is None:
@@ -229,6 +235,8 @@ class Generate(Stage[CallValues]):
         if reused:
             look = look._replace(reason=f"{look.reason}; {_REUSED}")
         key, entries = self._entries(look, code, used, refused, unit, reused, time.perf_counter() - started)
+        if self.layer.chosen.dump:
+            events.tool("dump").note_code(code)
         promised = given.launch and look.outcome == "miss" and bool(entries)
         ready = self._of_this_run(made_ready(code), given)
         return Product(ready, entries, promised, look._replace(key=key or look.key))

@@ -16,7 +16,7 @@ from kcl import caches, drivers
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
-from kcl.cache import places
+from kcl.cache import layers, places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS, CacheSwitch
 from kcl.errors import CacheFault, meant
@@ -87,6 +87,14 @@ def directories() -> Iterator[Finding]:
             words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
             yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
     yield from (Finding(PROBLEM, words) for words in faults)
+    for store in [store for name in settings.LAYERS for store in layers.sites(name)]:
+        try:
+            if next(iter(store.scan()), None) is None:
+                yield Finding(NOTE, f"{store.location} holds nothing", "fill the site: kcl load FILE --into DIR")
+        except (OSError, CacheFault) as error:
+            yield Finding(
+                WARNING, f"a site directory is not used: {error}", "chown root and chmod go-w, or KCL_SITE=off"
+            )
     for name, place in foreign.items():
         if why := usable.fault(place.path):
             effect = _POCL if name == "pocl" else f"{ROWS[name].title} fail then"

@@ -165,14 +165,17 @@ def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
     return RecipeSummary(**{name: getattr(first, name) for name in same})
 
 
-def entries(*layer_names: str, faults: list[Fault] | None = None, all_rows: bool = False) -> Iterator[ListedEntry]:
+def entries(
+    *layer_names: str, faults: list[Fault] | None = None, all_rows: bool = False, own: bool = False
+) -> Iterator[ListedEntry]:
     """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
-    The generator layer yields only the rows that hold code, unless `all_rows` asks for those that lead there.
+    The generator layer yields only the rows that hold code, unless `all_rows` asks for those that lead there. Entries
+    of site directories come last, and not at all if only one's `own` are wanted.
     """
     told: list[Fault] = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
-        for store in stores(layer, told):
+        for store in [*stores(layer, told), *([] if own else layers.sites(layer))]:
             for found in of_store(layer, store, told):
                 if all_rows or found.kind not in HIDDEN:
                     yield found
@@ -181,7 +184,7 @@ def entries(*layer_names: str, faults: list[Fault] | None = None, all_rows: bool
 def read(layer: str, address: str) -> Entry:
     """Return the verified entry at an address; raises KeyError where it is missing, CacheFault, or OSError."""
     faults: list[Fault] = []
-    for store in stores(layer, faults):
+    for store in [*stores(layer, faults), *layers.sites(layer)]:
         with suppress(sqlite3.Error):  # it may lie in the file of another Python
             blob = store.get(address)
             if blob is not None:

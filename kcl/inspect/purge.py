@@ -167,7 +167,7 @@ def remove(found: Removal, reason: str) -> None:
             gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
             found.refusals.append(Refusal(item.cache, item.path, str(error)))
-    _note([address[-64:] for item in gone for address in item.addresses], reason)
+    note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
 def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
@@ -229,7 +229,8 @@ def leftovers(older: float = _WEEK) -> list[RemovalItem]:
 
 def removed() -> list[tuple[str, str, float]]:
     """Return the last removed entries, the latest last: digest, reason, and the time in seconds since the epoch."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, CacheFault):
+        trust.check(places.own())
         with open(places.own(places.REMOVED), encoding="utf-8") as stream:
             return [(digest, reason, moment) for digest, reason, moment in map(json.loads, stream)]
     return []
@@ -255,7 +256,7 @@ def _entries(names: list[str], kernel: str | None, before: float | None, refusal
     Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
     """
     faults: list[inventory.Fault] = []
-    listed, uses = list(inventory.entries(*names, all_rows=True, faults=faults)), journal.uses()
+    listed, uses = list(inventory.entries(*names, all_rows=True, faults=faults, own=True)), journal.uses()
     refusals += [Refusal(*fault) for fault in faults]
     gone = [
         one
@@ -301,7 +302,7 @@ def _remove_rows(item: RemovalItem) -> None:
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 
 
-def _note(digests: list[str], reason: str) -> None:
+def note_removed(digests: list[str], reason: str) -> None:
     """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
     if digests:
         now = round(time.time(), 3)

@@ -148,7 +148,10 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     _write_journal()
     from kcl import drivers
 
-    return drivers.flush(seconds, progress)
+    done = drivers.flush(seconds, progress)
+    if settings.read().dump:
+        events.tool("dump").complete()
+    return done
 
 
 def _write_journal() -> None:

@@ -55,7 +55,7 @@ def used() -> int:
 def chosen(bound: int) -> Choice:
     """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0."""
     faults: list[inventory.Fault] = []
-    listed = list(inventory.entries(all_rows=True, faults=faults))
+    listed = list(inventory.entries(all_rows=True, faults=faults, own=True))
     before = size = used()
     parts: list[ListedEntry] = []
     for one in sorted(wholes(listed), key=lambda one: one.last) if 0 < bound < size else ():

@@ -17,7 +17,7 @@ from kcl.cache.key import Part
 from kcl.record import GENERATING
 from kcl.record.callables import distributions
 
-FORMAT = "2"  # of the generator key; it stands beside the version and the files of kcl
+FORMAT = "3"  # of the generator key; it stands beside the version and the files of kcl
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"
 _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a kcl.Source depends on
 

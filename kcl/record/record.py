@@ -257,9 +257,8 @@ class Record(StandIn):
                 calls.append(record._call(numbers, names))
                 numbers[record.digest] = len(calls)
                 for thing, text in record.kept:
-                    found, notation = texts.reached(thing, text)
-                    reached |= {digest: [*map(list, parts)] for digest, parts in found.items()}
-                    shown |= {text: notation} if notation else {}
+                    reached |= {digest: [*map(list, parts)] for digest, parts in texts.reached(thing, text).items()}
+                    shown |= {text: notation} if (notation := texts.notation(thing)) else {}
         return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
 
     def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
-from kcl.record import beside, proofs, table
+from kcl.record import Modes, beside, proofs, table
 from kcl.record.proofs import Group
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
@@ -29,7 +29,7 @@ from kcl.record.table import CONSTRUCTORS
 _LOOPY = frozenset({"loopy"})
 
 
-class _Thread(threading.local):
+class _Thread(threading.local, Modes):
     """The state of this thread."""
 
     group: Group | None = None  # of the recipe that runs
@@ -39,16 +39,6 @@ class _Thread(threading.local):
     asked = False  # the program, or the recipe that runs, has asked a question that only loopy answers
     carried = 0  # calls that this thread has carried out
     seconds = 0.0  # of the processor, in the calls of this thread
-
-    @contextmanager
-    def having(self, **values: Any) -> Iterator[None]:
-        """Set some of these in a block."""
-        before = {name: getattr(self, name) for name in values}
-        vars(self).update(values)
-        try:
-            yield
-        finally:
-            vars(self).update(before)
 
 
 thread = _Thread()

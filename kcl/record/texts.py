@@ -24,12 +24,11 @@ from kcl.errors import UnknownInput
 from kcl.record.callables.plain import SIMPLE
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+_LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 _MANY = 10_000
-_LARGE = 100_000  # characters of the text of an expression, at most
-_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 _MEMOS = re.compile(r"(?<= with [0-9a-f]{64}) and memos [0-9a-f]{64}\Z")
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
@@ -382,42 +381,34 @@ def without_memos(text: str) -> str:
     return _MEMOS.sub("", text)
 
 
-def reached(value: Any, text: str) -> tuple[dict[str, list[Part]], str]:
-    """Return the parts, by digest, that a value with this text leads to, and an expression in pymbolic's notation.
+def reached(value: Any, text: str) -> dict[str, list[Part]]:
+    """Return the parts, by digest, that a value with this text leads to; empty if the value has another text now.
 
-    Both are empty where the value has another text now. This runs on a miss, so that a hit keeps no parts.
+    This runs on a miss, so that a hit keeps no parts.
     """
     from kcl.record.callables import walker
 
     try:
         found = walker.walked(value)
     except UnknownInput:
-        return {}, ""
-    if text != walked(value):
-        return {}, ""
-    return ({found.lasting: [*found.parts]} if found.parts else {}), _notation(value, found.text, found.long)
+        return {}
+    return {found.lasting: [*found.parts]} if found.parts and text == walked(value) else {}
 
 
-def _notation(value: Any, text: str, long: Mapping[str, str]) -> str:
-    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large.
-
-    pymbolic writes an expression that stands in several places once per place: the texts tell the length of the whole.
-    """
+def notation(value: Any) -> str:
+    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large."""
     primitives: Any = sys.modules.get("pymbolic.primitives")
-    if primitives is None or _package(type(value)) not in _LIBRARIES:
-        return ""
+    kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
     try:
-        kind = getattr(primitives, "ExpressionNode", None) or primitives.Expression  # the name in an earlier pymbolic
-        return str(value) if isinstance(value, kind) and _length(text, long, {}) <= _LARGE else ""
+        return str(value) if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE else ""
     except Exception:  # an expression may hold any object
         return ""
 
 
-def _length(text: str, long: Mapping[str, str], known: dict[str, int]) -> int:
-    """Return the length of a text in which each digest is replaced by the text that it stands for."""
-    size = len(text)
-    for digest in filter(long.__contains__, _DIGEST.findall(text)):
-        if digest not in known:
-            known[digest] = _length(long[digest], long, known)
-        size += known[digest]
-    return size
+def _size(value: Any, kind: type, known: dict[int, int]) -> int:
+    """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
+    if id(value) not in known:
+        fields = getattr(value, "__dataclass_fields__", ())
+        parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
+        known[id(value)] = 1 + sum(_size(one, kind, known) for one in parts if isinstance(one, (kind, tuple)))
+    return known[id(value)]

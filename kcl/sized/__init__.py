@@ -21,7 +21,7 @@ import pyopencl as cl
 from kcl.errors import RecipeError
 from kcl.generate.frontends import expressions
 from kcl.generate.frontends.source import round_up
-from kcl.sized.size import Size, values_of
+from kcl.sized.size import Size, answers, said, values_of
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
@@ -43,6 +43,14 @@ def sizes(*, most: int = 1, **texts: str) -> Sizes:
 
     Each text is an expression over the arguments of a call. `fixed` of a size is a value as long as the recipe has seen
     at most `most` values of it; with 0 it never is. Raises TypeError for a text that is no such expression.
+
+    >>> @kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", most=3))
+    ... def negated(n):
+    ...     import loopy as lp
+    ...     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = -x[i]", lang_version=(2018, 2))
+    >>> event, (y,) = negated()(queue, x=np.ones(2))
+    >>> y.tolist()
+    [-1.0, -1.0]
     """
     if not isinstance(most, int) or most < 0:
         raise TypeError(f"kcl.sizes(most=...) takes a whole number, not {most!r}")
@@ -98,6 +106,7 @@ class _Variant(NamedTuple):
     """A Kernel, and the sizes that its recipe asks."""
 
     kernel: Any
+    is_known: Callable[[Any], bool]
     asked: dict[str, Size]
     values: tuple[int, ...]
 
@@ -108,9 +117,9 @@ class _Variant(NamedTuple):
         """
         if values == self.values:
             return True
-        if not self.kernel.is_known():
+        if not self.is_known(self.kernel):
             return False
-        return all(size.answers(value) for size, value in zip(self.asked.values(), values, strict=True))
+        return all(answers(size, value) for size, value in zip(self.asked.values(), values, strict=True))
 
 
 class SizedKernel:
@@ -119,8 +128,8 @@ class SizedKernel:
     `prepare`, `source`, `key` and `explain` take sizes by name, as `n=64`; without them they mean the general variant.
     """
 
-    def __init__(self, call: RecipeCall, found: Sizes, kernels: Any) -> None:
-        self._kernels = kernels  # the class Kernel, which lies above this room
+    def __init__(self, call: RecipeCall, found: Sizes, handle: Any) -> None:
+        self._handle = handle  # the module of Kernel, which lies above this room
         self.name = call.name
         self._call = call
         self._declared = found
@@ -173,16 +182,16 @@ class SizedKernel:
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what the recipe asked of its sizes, and what each layer holds for one variant."""
         kernel, left = self._named(arguments)
-        said = kernel.explain(context_or_queue, **left)
+        words = kernel.explain(context_or_queue, **left)
         variant = next(one for one in self._variants if one.kernel is kernel)
-        return f"{said}\n  sizes: {self._said(variant, self._given(arguments))}"
+        return f"{words}\n  sizes: {self._said(variant, self._given(arguments))}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters."""
         function = self._call.function
         if "<locals>" in function.__qualname__:
             raise TypeError(f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module")
-        return self._kernels.by_name, (function.__module__, function.__qualname__, self._call.arguments)
+        return self._handle.by_name, (function.__module__, function.__qualname__, self._call.arguments)
 
     def __repr__(self) -> str:
         return f"<kcl.SizedKernel {self.name}: {len(self._variants)} variant(s) for {', '.join(self._names)}>"
@@ -213,7 +222,9 @@ class SizedKernel:
             if found is None:
                 seen = values_of(self._call.function, self._names, self._declared.most)
                 asked = {name: Size(name, value, seen) for name, value in zip(self._names, whole, strict=True)}
-                found = _Variant(self._kernels.of_call(self._call._replace(sizes=asked)), asked, whole)
+                found = _Variant(
+                    self._handle.of_call(self._call._replace(sizes=asked)), self._handle.is_known, asked, whole
+                )
                 self._variants.append(found)
             if len(self._chosen) >= _CHOICES:
                 self._chosen.clear()
@@ -242,4 +253,4 @@ class SizedKernel:
         return tuple(arguments[name] if hasattr(arguments.get(name), "__index__") else 0 for name in self._names)
 
     def _said(self, variant: _Variant, values: tuple[int, ...]) -> str:
-        return "; ".join(size.said(value) for size, value in zip(variant.asked.values(), values, strict=True))
+        return "; ".join(said(size, value) for size, value in zip(variant.asked.values(), values, strict=True))

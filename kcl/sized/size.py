@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
@@ -20,7 +20,17 @@ _HAS = "a kcl.Size has `multiple`, `fixed` and `assume(knl)` only"
 
 
 class Size:
-    """What a recipe may ask of one size of a call; what it does not ask makes no variant."""
+    """What a recipe may ask of one size of a call; what it does not ask makes no variant.
+
+    >>> @kcl.kernel(sizes={"n": "x.shape[0]"})
+    ... def tripled(n: kcl.Size):
+    ...     import loopy as lp
+    ...     knl = n.assume(lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", lang_version=(2018, 2)))
+    ...     return lp.split_iname(knl, "i", 16, inner_tag="unr")
+    >>> event, (y,) = tripled()(queue, x=np.ones(32))
+    >>> y.sum().item()
+    96.0
+    """
 
     __slots__ = ("_answers", "_name", "_value", "_values")
 
@@ -43,24 +53,16 @@ class Size:
             self._answers["fixed"] = self._values.fixed(self._name, self._value)
         return self._answers["fixed"]
 
-    def answers(self, value: int) -> bool:
-        """Return True if this size would answer for another value as it did for its own."""
-        given = self._answers
-        if given.get("multiple", 1) != (multiple_of(value) if "multiple" in given else 1):
-            return False
-        fixed = given.get("fixed", value)
-        return fixed == value or (fixed is None and self._values.is_general(self._name, value))
-
-    def said(self, value: int) -> str:
-        """Describe what the recipe was told of a value."""
-        given = self._answers
-        words = [f"multiple {given['multiple']}"] if "multiple" in given else []
-        if "fixed" in given:
-            words.append(f"fixed, one of at most {self._values.most}" if given["fixed"] else "not fixed")
-        return f"{self._name} = {value or 'any'}: {', '.join(words) or 'not asked'}"
-
     def assume(self, knl: Any) -> Any:
-        """Return the unit with the assumption that holds for this size, for loopy's parameter of the same name."""
+        """Return the unit with the assumption that holds for this size, for loopy's parameter of the same name.
+
+        >>> @kcl.kernel(sizes={"n": "x.shape[0]"})
+        ... def same(n):
+        ...     import loopy as lp
+        ...     return n.assume(lp.make_kernel("{[i]: 0<=i<n}", "y[i] = x[i]", lang_version=(2018, 2)))
+        >>> same().explain(queue, n=48).splitlines()[-1]
+        '  sizes: n = 48: multiple 16'
+        """
         if self.multiple == 1:
             return knl
         return calls.call("assume", (knl, f"{self._name} mod {self.multiple} = 0"), {})
@@ -82,7 +84,26 @@ class Size:
         object.__setattr__(self, name, value)
 
 
+def answers(size: Size, value: int) -> bool:
+    """Return True if a size would answer for another value as it did for its own."""
+    given = size._answers
+    if given.get("multiple", 1) != (multiple_of(value) if "multiple" in given else 1):
+        return False
+    fixed = given.get("fixed", value)
+    return fixed == value or (fixed is None and size._values.is_general(size._name, value))
+
+
+def said(size: Size, value: int) -> str:
+    """Describe what the recipe was told of a value."""
+    given = size._answers
+    words = [f"multiple {given['multiple']}"] if "multiple" in given else []
+    if "fixed" in given:
+        words.append(f"fixed, one of at most {size._values.most}" if given["fixed"] else "not fixed")
+    return f"{size._name} = {value or 'any'}: {', '.join(words) or 'not asked'}"
+
+
 def multiple_of(value: int) -> int:
+    """Return the largest of 1, 4, 16 and 64 that divides a number; 1 for 0."""
     return next((one for one in MULTIPLES if value and value % one == 0), 1)
 
 
@@ -94,7 +115,7 @@ class Values:
 
     def __init__(self, key: Key, most: int) -> None:
         self._key = key
-        self.most = most
+        self.most = 0 if settings.SHAPES in settings.read().no_cache else most
         self._lock = threading.Lock()
         self._values: dict[str, list[int]] | None = None
 
@@ -140,7 +161,7 @@ _state = process.own(State)
 
 def values_of(function: Any, names: Iterable[str], most: int) -> Values:
     """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
-    module = function.__module__
+    module = function.__module__ or ""
     if module == "__main__":
         module = os.path.basename(getattr(sys.modules.get("__main__"), "__file__", None) or "")
     key = Key([Part("module", module), Part("recipe", function.__qualname__), *(Part("size", one) for one in names)])

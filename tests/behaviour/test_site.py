@@ -119,6 +119,44 @@ class TestReading:
         assert len(entries(site)) == before + 1
 
 
+class TestCommands:
+    """Commands list the entries of a site, and change none."""
+
+    def run(self, child, site, *command, status=0):
+        """Run a command for a user with an empty cache; return what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-m", "kcl", *command],
+            env=child.environment(KCL_SITE=str(site)),
+            text=True,
+            capture_output=True,
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    def test_listed(self, site, child):
+        """`ls`, `show` and `verify` know them, and `status` has a line for the directory."""
+        listed = json.loads(self.run(child, site, "ls", "--json"))
+        assert {one["kernel"] for one in listed} == {"added", "halved"}
+        assert str(site) in self.run(child, site, "show", "halved", "--file")
+        checked = json.loads(self.run(child, site, "verify", "--json"))
+        assert sum(checked["checked"].values()) == len(entries(site))
+        assert f"site {site}: {len(listed)} entries" in self.run(child, site, "status")
+
+    def test_left_alone(self, site, child):
+        """`purge` and `gc` leave them alone."""
+        before = state_of(site)
+        self.run(child, site, "purge", "--all", "--yes")
+        self.run(child, site, "gc", "--max-size", "1k")
+        assert state_of(site) == before
+
+    def test_fault(self, site, child):
+        """`status` and `doctor` name what is wrong with it."""
+        os.chmod(site, 0o777)
+        assert f"site {site}: others can write" in " ".join(self.run(child, site, "status").split())
+        found = json.loads(self.run(child, site, "doctor", "--json", status=0))
+        assert any("a site directory is not used" in str(one) for one in found)
+
+
 class TestRefused:
     def misses(self, site, child, platform_name, words):
         """The run is right, misses, and says why in one line."""

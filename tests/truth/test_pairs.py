@@ -2,7 +2,7 @@
 
 A callable that reads what no key holds is refused, and then loopy generates. What stands here is small and odd:
 identity, positions, layouts of memory, hooks of classes, what a program does to its modules while it runs. Whole
-processes on PoCL are in test_mutations.py.
+processes on PoCL are in the families.
 """
 
 from __future__ import annotations

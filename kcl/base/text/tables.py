@@ -113,4 +113,5 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 
 def _printable(cell: str) -> str:
     """Replace characters that would steer a terminal; a file's name may be any bytes."""
-    return cell if cell.isprintable() else "".join(one if one.isprintable() else "?" for one in cell)
+    is_shown = cell.isprintable()  # a lone surrogate stands for a byte of a path
+    return cell if is_shown else "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else "?" for c in cell)

@@ -30,11 +30,10 @@ _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 class State:
-    """The locks that this process is about to hand over, and the queues, by folder."""
+    """The locks that this process is about to hand over."""
 
     def __init__(self) -> None:
         self.locks: set[int] = set()
-        self.queues: dict[str, JobQueue] = {}  # each remembers that its directory was checked
 
     def after_fork(self) -> None:
         """Close the copies of the parent's locks."""
@@ -56,17 +55,18 @@ def request(folder: str, address: str, job: Entry, unseen: bool = False) -> None
     """
     asked: dict[str, Any] = {
         "address": address,
-        "directory": _directory(),
         "environment": driver_variables(settings.environment()),
         "host": host(),
         "process": os.getpid(),
         "unseen": unseen,
     }
+    with suppress(OSError):  # removed under the process
+        asked["directory"] = os.getcwd()
     built = job.metadata.get("environment")  # of the variables that change code, those that the build has read
     if built is not None:
         others = {name: value for name, value in asked["environment"].items() if name not in caches.CODE_VARIABLES}
         asked["environment"] = {**others, **built}
-    queue_of(folder).add(Entry(job.key, {**job.metadata, **asked}, job.parts))
+    JobQueue(folder).add(Entry(job.key, {**job.metadata, **asked}, job.parts))
 
 
 def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float:
@@ -75,7 +75,7 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
     The wait ends after `seconds` without progress, and at once if no helper will do the job soon: it is stopped, this
     host lacks the device, or none is alive and none can be started. With `starts` this process may start one.
     """
-    queue, idle, pause, progress = queue_of(folder), 0.0, 0.005, 0
+    queue, idle, pause, progress = JobQueue(folder), 0.0, 0.005, 0
     before = time.monotonic()
     while idle < seconds and (job := queue.find(digest)) is not None:
         if queue.is_lacking(job.setting) or queue.is_early(job):
@@ -91,14 +91,14 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
 
 def dismiss(folder: str) -> None:
     """End a helper that has nothing to do, and wait for its end: then no process writes below the folder."""
-    queue = queue_of(folder)
+    queue = JobQueue(folder)
     if queue.is_empty():
         queue.end_helper(_END_SECONDS)
 
 
 def quiet(folder: str, seconds: float) -> bool:
     """Drop all jobs and end the helper; return False if it still runs after that time: entries may reappear."""
-    queue, end = queue_of(folder), time.monotonic() + seconds
+    queue, end = JobQueue(folder), time.monotonic() + seconds
     while time.monotonic() < end:
         with suppress(OSError, CacheFault):
             for job in queue.jobs():
@@ -120,7 +120,7 @@ def idle(
     `progress` is called with two numbers: the jobs that have gone since the call, and all jobs. With `starts` a
     helper is started once if none lives: another process may have dismissed the last one.
     """
-    queue, end = queue_of(folder), time.monotonic() + seconds
+    queue, end = JobQueue(folder), time.monotonic() + seconds
     total, shown = 0, -1
     while left := len(queue.due()):
         total = max(total, left)
@@ -145,7 +145,7 @@ def start(folder: str) -> bool:
 
     The helper inherits the lock that this process takes: no moment is without a holder.
     """
-    queue = queue_of(folder)
+    queue = JobQueue(folder)
     if queue.has_helper() or queue.is_empty():
         return True
     command = _command(os.path.abspath(folder))
@@ -169,19 +169,6 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if name.startswith(_DRIVER_PREFIXES) and name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES)
     }
-
-
-def queue_of(folder: str) -> JobQueue:
-    """Return the queue below a kcl folder."""
-    queues = _state().queues
-    return queues.get(folder) or queues.setdefault(folder, JobQueue(folder))
-
-
-def _directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # removed under the process
-        return "/"
 
 
 def _command(folder: str) -> list[str] | None:

@@ -97,7 +97,7 @@ class Workshop:
                 return None
         try:
             with suppress(OSError):  # for relative include directories
-                os.chdir(str(task.entry.metadata["directory"]))
+                os.chdir(str(task.entry.metadata.get("directory", "/")))
             try:
                 made = self._make(task, before, True)
             except (ValueError, RefusedCall):

@@ -119,14 +119,15 @@ class Pocl(Driver):
         if is_there and digest not in state.jobs:
             return False
         try:
-            from kcl.drivers.pocl import client
+            from kcl.drivers.pocl import client, jobs
 
             folder = option.folder("kcl")
-            if client.queue_of(folder).find(digest) is None:
+            queue = jobs.JobQueue(folder)
+            if queue.find(digest) is None:
                 return digest in state.jobs  # the helper was faster
             bound = _STRICT_PATIENCE if "hit" in layer.chosen.strict else state.left
             state.left -= client.wait(folder, digest, bound, layer.chosen.promote != "off")
-            return client.queue_of(folder).find(digest) is None
+            return queue.find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False

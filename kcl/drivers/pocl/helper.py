@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import shutil
 import signal
 import sys
@@ -53,7 +52,8 @@ class Helper:
         self._pyopencl = pyopencl
         self._queue = JobQueue(folder)
         self._lock = lock
-        self._home = f"{self._queue.work}/{os.getpid()}"  # a file that goes with the folder
+        self._work = f"{self._queue.work}{os.getpid()}"
+        self._begun = f"{self._work}/begun"  # a file that goes with the folder
         self._end = time.monotonic() + LIFE_SECONDS
         self._ranks = {rank} if rank else set[int]()
         self._with_ranks = time.monotonic()
@@ -76,7 +76,7 @@ class Helper:
                 self._do([job for job in due if job.setting == due[0].setting], lock)
         finally:  # a process that sees the lock released may remove the cache
             is_at_home = self._queue.is_locked_by(lock)
-            shutil.rmtree(self._queue.work, ignore_errors=True)
+            shutil.rmtree(self._work, ignore_errors=True)
             os.close(lock)
         return is_at_home and self._is_in_time() and bool(self._due())
 
@@ -99,45 +99,43 @@ class Helper:
 
     def _do(self, jobs: list[Job], lock: int) -> None:
         """Have a worker do the jobs of a setting, and note how it ended."""
-        shutil.rmtree(self._queue.work, ignore_errors=True)
-        os.mkdir(self._queue.work, 0o700)
-        open(self._home, "x").close()
-        reading, writing = os.pipe()
+        shutil.rmtree(self._work, ignore_errors=True)
+        os.mkdir(self._work, 0o700)
+        self._begin("")
         worker = os.fork()
         if not worker:
             os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
-            os._exit(self._be_worker(jobs, writing))
-        os.close(writing)
-        begun, has_ended = "", False
+            os._exit(self._be_worker(jobs))
+        ended, status = 0, 0
         try:
-            begun, has_ended = self._followed(reading, lock)
+            while not ended:
+                time.sleep(_PAUSE)
+                if not self._may_go_on(lock) or time.time() - os.stat(self._begun).st_mtime > STUCK_SECONDS:
+                    os.kill(worker, signal.SIGKILL)
+                ended, status = os.waitpid(worker, os.WNOHANG)
         finally:  # this process may be asked to end
-            os.close(reading)
-            if not has_ended:
+            if not ended:
                 os.kill(worker, signal.SIGKILL)
-            status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
-        if status in (_FINE, _LACKS_DEVICE):
-            self._queue.note_device(jobs[0].setting, status == _FINE)
-        if begun and -status in _CRASHES:
+                os.waitpid(worker, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code in (_FINE, _LACKS_DEVICE):
+            self._queue.note_device(jobs[0].setting, code == _FINE)
+        with open(self._begun) as stream:
+            begun = stream.read()
+        if begun and -code in _CRASHES:
             self._queue.drop(begun)
         else:
             self._left.update(jobs)
 
-    def _followed(self, stream: int, lock: int) -> tuple[str, bool]:
-        """Read which jobs the worker begins; return the address of the last one, and True if the worker has ended."""
-        begun, last = "", time.monotonic()
-        while self._may_go_on(lock) and time.monotonic() - last < STUCK_SECONDS:
-            if select.select([stream], [], [], 0.1)[0]:
-                more = os.read(stream, 1 << 16).decode()
-                if not more:
-                    return begun, True
-                begun, last = more.split()[-1], time.monotonic()
-                self._queue.note_progress(lock)
-        return begun, False
+    def _begin(self, address: str) -> None:
+        """Write down which job is begun, and show that to the processes that wait."""
+        with open(self._begun, "w") as stream:
+            stream.write(address)
+        self._queue.note_progress()
 
     # the worker
 
-    def _be_worker(self, jobs: list[Job], stream: int) -> int:
+    def _be_worker(self, jobs: list[Job]) -> int:
         """Do the due jobs of a setting until none has come for a second; return the status of this process."""
         try:
             _die_with_parent()
@@ -148,7 +146,7 @@ class Helper:
             device = library.device(entry.metadata["platform"], entry.metadata["device"])
             if device is None:
                 return _LACKS_DEVICE
-            self._do_all(jobs[0].setting, Workshop(device, WorkCache(self._queue.work)), stream)
+            self._do_all(jobs[0].setting, Workshop(device, WorkCache(self._work)))
             return _FINE
         except BaseException:
             return 1
@@ -164,7 +162,7 @@ class Helper:
         for name, value in (dict(variables) if isinstance(variables, dict) else {}).items():
             os.putenv(name, value)
         # The drivers read C's environment, at the first query for platforms.
-        os.putenv("POCL_CACHE_DIR", self._queue.work)
+        os.putenv("POCL_CACHE_DIR", self._work)
         os.putenv("POCL_KERNEL_CACHE", "1")
         os.putenv("POCL_MAX_PTHREAD_COUNT", "1")
         os.putenv("PYOPENCL_HOME", self._pyopencl)
@@ -172,7 +170,7 @@ class Helper:
             os.unsetenv(name)
         return Library(self._pyopencl)
 
-    def _do_all(self, setting: str, workshop: Workshop, stream: int) -> None:
+    def _do_all(self, setting: str, workshop: Workshop) -> None:
         tasks: dict[Job, CompletionTask] = {}
         seen = time.monotonic()
         while time.monotonic() - seen < IDLE_SECONDS:
@@ -180,13 +178,13 @@ class Helper:
             mine = [job for job in due if job.setting == setting]
             if due and not mine:
                 return
-            done = [self._try(workshop, tasks, job, stream) for job in mine]
+            done = [self._try(workshop, tasks, job) for job in mine]
             if not any(done):
                 time.sleep(_PAUSE)
             if mine:
                 seen = time.monotonic()
 
-    def _try(self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job, stream: int) -> bool:
+    def _try(self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job) -> bool:
         """Do a job if it can be done now; return True if there was work to do."""
         if job not in tasks:
             entry = self._queue.read(job)
@@ -195,7 +193,7 @@ class Helper:
             tasks[job] = CompletionTask(entry, job.written)
         if not tasks[job].is_ready():
             return False
-        os.write(stream, f"{job.address}\n".encode())
+        self._begin(job.address)
         later: CompletionTask | None = None
         kernel = str(tasks[job].entry.metadata.get("kernel", ""))
         with suppress(Exception), spans.span("complete", kernel, settings.BINARY):
@@ -203,7 +201,7 @@ class Helper:
         if later is not None:
             tasks[job] = later
             return True
-        if not os.path.exists(self._home):
+        if not os.path.exists(self._begun):
             sys.exit(1)  # the folder was removed and made again: the job belongs to another helper
         self._left.add(job)
         with suppress(OSError):

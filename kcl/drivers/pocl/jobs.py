@@ -3,7 +3,7 @@
     <folder>/pending/<setting>/<digest>          a job: an entry without its binary
     <folder>/pending/<setting>/.lacks-<host>     that host has no device for these jobs
     <folder>/pending/<host>.lock                 held (flock) by the one helper of that host, whose process id it says
-    <folder>/pending/work-<host>                  that helper's own PoCL cache
+    <folder>/pending/work-<host>-<process>        that helper's own PoCL cache
 
 A setting is a digest of the drivers' variables, the platform and the device: a helper can do all jobs of one setting.
 A job is written and verified as every entry is. Hosts that share a home directory share the jobs, and each has a lock
@@ -59,7 +59,7 @@ class JobQueue:
         self._files = Directory(self.folder)
         self._processes: dict[Job, tuple[int, bool]] = {}
         self._lock_path = f"{self.folder}/{host()}.lock"
-        self.work = f"{self.folder}/{places.HELPER_WORK}{host()}"
+        self.work = f"{self.folder}/{places.HELPER_WORK}{host()}-"  # the process id of a helper follows
 
     def add(self, entry: Entry) -> None:
         """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
@@ -135,12 +135,14 @@ class JobQueue:
             os.unlink(path) if is_there else os.close(os.open(path, trust.LOCK, 0o600))
 
     def sweep(self) -> None:
-        """Remove jobs of a month ago, and locks that killed makers of entries left."""
+        """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
         now = time.time()
         for name in _names(self.folder):
+            path = f"{self.folder}/{name}"
+            is_work = path.startswith(self.work) and path[len(self.work) :].isdigit()
             with suppress(OSError):
-                if os.stat(f"{self.folder}/{name}").st_mtime < now - LONGEST_AGE:
-                    shutil.rmtree(f"{self.folder}/{name}")
+                if is_work or os.stat(path).st_mtime < now - LONGEST_AGE:
+                    shutil.rmtree(path)
         with suppress(OSError):
             for item in os.scandir(os.path.join(os.path.dirname(self.folder), places.FLIGHT)):
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
@@ -198,10 +200,10 @@ class JobQueue:
             text = stream.read(20)
         return int(text) if text.isdigit() else 0
 
-    def note_progress(self, descriptor: int) -> None:
-        """Show the processes that wait that the helper with this lock has done a job."""
+    def note_progress(self) -> None:
+        """Show the processes that wait that the helper has done a job."""
         with suppress(OSError):
-            os.utime(descriptor)
+            os.utime(self._lock_path)
 
     def progress(self) -> int:
         """Return a number that changes with each job that the helper of this host has done."""

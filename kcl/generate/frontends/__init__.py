@@ -107,6 +107,9 @@ def accept(result: object, recipe: str) -> Result:
     """Give `result` to the front end that knows it; raises RecipeError where none does."""
     row = row_of(result)
     accepted: Result | None = importlib.import_module(row.file).accept(result, recipe) if row is not None else None
+    if result is None:
+        end = "end it with `return` and a loopy TranslationUnit or a kcl.Source"
+        raise RecipeError(f"recipe {recipe!r} returned nothing: {end}")
     if accepted is None:
         raise RecipeError(
             f"recipe {recipe!r} returned {type(result).__module__}.{type(result).__qualname__}; "

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
+from kcl.base import events, settings
 from kcl.base.dtypes import dtype_text, layout_of
 from kcl.code import Argument, Code, Invoker, ProgramText
 from kcl.errors import RecipeError, UnknownInput
@@ -57,7 +58,6 @@ class LoopyResult(Result):
                 "choose one with TranslationUnit.with_entrypoints"
             )
         (self._entry,) = unit.entrypoints
-        self._users: list[Any] | None = None
         # The executor only generates. It needs no context for that, and must keep none alive.
         self._executor = PyOpenCLExecutor(None, unit, self._entry)
         self._options = unit[self._entry].options
@@ -118,14 +118,11 @@ class LoopyResult(Result):
         return exact_key(self._executor.t_unit)
 
     def state(self) -> str:
-        """Return a digest of the user's objects in the unit as they are now, empty if it cannot be known."""
+        """Return a digest of the unit as it is now, without what its objects remember; empty if it cannot be known."""
         from kcl.record.callables.walker import walked
-        from kcl.record.content import users
 
-        if self._users is None:
-            self._users = users(self._executor.t_unit)
         try:
-            return walked(self._users).lasting if self._users else ""
+            return walked((self._executor.t_unit,)).lasting
         except UnknownInput:
             return ""
 
@@ -152,6 +149,9 @@ class LoopyResult(Result):
             options=_option_list(entry.options.build_options),
             kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
         )
+        if settings.read().dump:
+            stages = {"unit.txt": str(self._executor.t_unit), "scheduled.txt": str(typed)}
+            events.tool("dump").note(text.source_digest, stages)
         return Code(
             text,
             Invoker(

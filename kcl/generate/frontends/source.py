@@ -187,6 +187,10 @@ class Source:
         self.path: str | None = None
         _check(self)
 
+    def __repr__(self) -> str:
+        names = ", ".join(argument.name for argument in self.arguments)
+        return f"<kcl.Source {self.entry}({names}): {len(self.code)} characters of OpenCL C>"
+
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], **keywords: Any) -> Source:
         """Read the OpenCL C from a file; the keywords are those of the class. A changed file is a miss.

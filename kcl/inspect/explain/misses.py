@@ -17,7 +17,7 @@ from kcl.cache.key import Key
 from kcl.cache.phrases import WIDTH
 from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
-from kcl.inspect import inventory
+from kcl.inspect import inventory, purge
 from kcl.inspect.explain import Candidate, Explanation, Texts, texts_in
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.listing import Change
@@ -74,14 +74,13 @@ class Miss(NamedTuple):
 class Shelf:
     """The entries of a layer, with their texts, which are read on request; those that a helper still writes count, too.
 
-    `made` tells when digests were missed first, `removed` by what digests were removed, and when.
+    `made` tells when digests were missed first.
     """
 
-    def __init__(
-        self, layer: str, made: Mapping[str, float] = {}, removed: Mapping[str, tuple[str, float]] = {}
-    ) -> None:
+    def __init__(self, layer: str, made: Mapping[str, float] = {}) -> None:
         self.entries = list(inventory.entries(layer, all_rows=True))
-        self.made, self.removed = made, removed
+        self.made = made
+        self.removed = {digest: (reason, moment) for digest, reason, moment in purge.removed()}
         self._read: dict[str, Texts] = {}
         self._by_digest = {one.digest: one for one in self.entries}
         for job in _pending() if layer == settings.BINARY else ():

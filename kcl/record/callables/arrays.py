@@ -16,12 +16,15 @@ from kcl.record.callables.plain import name_of, refuse
 Encode = Callable[[Any], str]  # the text of any value
 
 
-def numpy_object(encode: Encode, numpy: Any, value: Any) -> str:
-    """Encode a dtype, array or scalar of numpy, which is imported."""
-    if isinstance(value, numpy.dtype):
+def numpy_object(encoder: Any, numpy: Any, value: Any) -> str:
+    """Encode a dtype, array or scalar of numpy, which is imported; code may ask for the layout of an array."""
+    encode = encoder.encode
+    dtype = value if isinstance(value, numpy.dtype) else value.dtype
+    encoder.structured |= bool(dtype.fields)
+    if value is dtype:
         return _dtype(encode, value)
     if isinstance(value, numpy.ndarray):
-        text = f"array({_dtype(encode, value.dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
+        text = f"array({_dtype(encode, dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
         if type(value) is numpy.ndarray:
             return text
         getattr(value, "fill_value", None)  # a masked array makes it at the first access
@@ -36,7 +39,7 @@ def numpy_object(encode: Encode, numpy: Any, value: Any) -> str:
 
 
 def _laid(array: Any) -> str:
-    """Describe the layout of an array in memory where that is unusual; code may ask for it."""
+    """Describe the layout of an array in memory if that is unusual."""
     strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
     return strides if array.flags.writeable else f"{strides}, read-only"
 
@@ -53,7 +56,7 @@ def _layout(encode: Encode, dtype: Any) -> str:
         base, shape = dtype.subdtype
         return f"dtype({_dtype(encode, base)}, {shape!r})"
     if dtype.fields is None:
-        return f"dtype({dtype.str!r})"
+        return f"dtype({dtype.str!r}, {dtype.char!r})"
     fields = []
     for name in dtype.names:
         field = dtype.fields[name]
@@ -73,6 +76,8 @@ def _content(encode: Encode, numpy: Any, array: Any) -> str:
         return ", ".join(_content(encode, numpy, array[name]) for name in array.dtype.names)
     if array.dtype.hasobject:
         return encode(array.ravel().tolist())
+    if array.dtype.char in "gG":  # the bytes of a long double have gaps with undefined content
+        return encode([*map(repr, array.ravel())])
     if array.size <= 4 and array.dtype.kind in "biu":
         return repr(array.ravel().tolist())
     return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, static
+from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, is_remembered, static
 from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
 from kcl.record.callables.pure import GENERATORS
 
@@ -48,6 +48,10 @@ class Encoder:
         self.cycles = 0  # references to such values
         self.memos: list[str] = []  # results that objects remember: they count, and a call may add to them
         self.long: dict[str, str] = {}  # digest -> the text that was too long
+        self.structured = False  # a dtype among the values is a structure
+        self.changes: dict[type, bool] = {}  # class -> whether code may tell its objects from equal ones
+        self.open: dict[tuple[type, bool], str] = {}  # class of the generators, in code or not -> its text
+        self.plans: dict[tuple[Any, ...], list[tuple[str, str]]] = {}  # such a class, names -> those that count
 
     def reference(self, value: Any) -> str:
         """Return the name of a function, class or module."""
@@ -73,7 +77,10 @@ class Encoder:
             return self.shorten(repr(value))
         if isinstance(value, _REFERENCES):
             return self.reference(value)
-        is_told = self._can_change(value, kind) and (self.in_code or callable(value))  # from an equal one, by code
+        changes = self.changes.get(kind)
+        if changes is None:
+            changes = self.changes[kind] = _can_change(kind)
+        is_told = changes and (self.in_code or callable(value))  # from an equal one, by code
         if is_told:
             number = len(self.met)
             first = self.met.setdefault(id(value), (value, number))[1]
@@ -84,13 +91,13 @@ class Encoder:
         if id(value) in self.above:
             self.cycles += 1
             return f"<{len(self.above) - self.above[id(value)]} up>"
-        cycles, self.above[id(value)] = self.cycles, len(self.above)
+        cycles, met, self.above[id(value)] = self.cycles, len(self.met), len(self.above)
         try:
             text = self.shorten(self._composed(value))
         finally:
             del self.above[id(value)]
-        if cycles == self.cycles:
-            self.done[id(value)] = value, text
+        if cycles == self.cycles:  # if an object in it counts by its number, the second text refers to the first
+            self.done[id(value)] = value, text if met == len(self.met) else f"<again {met}: {text}>"
         return text
 
     def shorten(self, text: str) -> str:
@@ -100,13 +107,6 @@ class Encoder:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         self.long[digest] = text
         return f"sha256 {digest}"
-
-    def _can_change(self, value: Any, kind: type) -> bool:
-        """Return True if code may tell an object from an equal one: it may change one under two names."""
-        if kind in _MUTABLE or kind.__name__ == "ndarray":
-            return True
-        is_own = kind.__flags__ & HEAP and not isinstance(kind, enum_type())
-        return bool(is_own) and str(kind.__module__).partition(".")[0] not in _SHARED and not isinstance(value, tuple)
 
     def prepare(self, value: Any) -> None:
         """Take texts from the innermost parts of an expression outwards, so that each text needs few calls."""
@@ -130,8 +130,14 @@ class Encoder:
 
     def members(self, values: Iterable[Any]) -> str:
         """Return the texts of the elements of a set, met in an order that no hash and no address decides."""
-        ordered = sorted(values, key=self._rank)
-        return ", ".join(sorted([self.encode(value) for value in ordered]))
+        return ", ".join(sorted([self.encode(value) for value in sorted(values, key=self._rank)]))
+
+    def unordered(self, value: Any) -> str:
+        """Return the text of a dictionary whose order does not count; any other value counts as it is."""
+        if not isinstance(value, dict):
+            return self.encode(value)
+        pairs = sorted(value.items(), key=lambda pair: self._rank(pair[0]))
+        return f"{type(value).__name__}{{{self.pairs(pairs)}}}"
 
     def _rank(self, value: Any) -> str:
         kind = type(value)
@@ -155,6 +161,8 @@ class Encoder:
         writer = _COMPOSED.get(kind)
         if writer is not None:
             return writer(self, value)
+        if (kind, self.in_code) in self.open:
+            return self._open(value, kind)
         own = self.own(value)
         if own is not None:
             return own
@@ -175,8 +183,12 @@ class Encoder:
             refuse(value)
         held = []
         named = self.encode(kind)
+        theirs = is_library and _package(kind) in GENERATORS
+        if theirs and kind.__dictoffset__ and not _has_other_content(kind):
+            self.open[kind, self.in_code] = named
+            return self._open(value, kind)
         for name, attribute in content(value):
-            if is_memo(kind, name):
+            if is_remembered(kind, name) if theirs else is_memo(kind, name):
                 continue
             text = f"{name_of(name)}={self.encode(attribute)}"
             if type(static(kind, name)).__name__ == "cached_property":
@@ -189,14 +201,31 @@ class Encoder:
                 break
         return f"{named}({', '.join(held)})"
 
+    def _open(self, value: Any, kind: type) -> str:
+        """Encode an object of the generators that keeps its content in its dictionary."""
+        held = vars(value)
+        key = (kind, *held)
+        plan = self.plans.get(key)
+        if plan is None:
+            names = [name for name in sorted(held) if name not in _COMPUTED and not str(name).startswith("_kcl_")]
+            counted = [name for name in names if not is_remembered(kind, name)]
+            plan = self.plans[key] = [(name, f"{name_of(name)}=") for name in counted]
+        encode = self.encode
+        texts = [
+            head + (self.unordered(held[name]) if name in _UNORDERED else encode(held[name])) for name, head in plan
+        ]
+        return f"{self.open[kind, self.in_code]}({', '.join(texts)})"
+
     def _of_library(self, value: Any, kind: type) -> str | None:
         """Encode an object of a library: by its fields if the class lists them, else by its pickled state."""
         if kind is object:
             return "builtins.object"
-        fields = getattr(kind, "__dataclass_fields__", None)
-        if fields is not None:
-            held = [f"{name_of(name)}={self.encode(_ordered(getattr(value, name, None)))}" for name in fields]
-            return f"{self.encode(kind)}({', '.join(held)})"
+        if _package(kind) in GENERATORS:
+            special = _OF_GENERATORS.get(kind.__name__)
+            if special is not None:
+                return special(self, value)
+            if is_plain(kind) and _package(kind) != "islpy":
+                return None
         if hasattr(kind, "__next__") or kind.__module__ in _STATEFUL:
             refuse(value)
         if isinstance(getattr(value, "__dict__", None), dict) and not _is_pickled_its_way(kind):
@@ -213,13 +242,32 @@ class Encoder:
         return f"{named}{head} from {self.each([_ordered(item) for item in reduced[1:]])}"
 
 
+def _can_change(kind: type) -> bool:
+    """Return True if code may tell an object of a class from an equal one: it may change one under two names."""
+    if kind in _MUTABLE or kind.__name__ == "ndarray":
+        return True
+    is_own = kind.__flags__ & HEAP and not isinstance(kind, enum_type())
+    return bool(is_own) and _package(kind) not in _SHARED and not issubclass(kind, tuple)
+
+
+def _has_other_content(kind: type) -> bool:
+    """Return True if objects of a class have slots, or the content of a builtin type."""
+    slots = any(type(member) is types.MemberDescriptorType for base in kind.__mro__ for member in vars(base).values())
+    return slots or issubclass(kind, tuple(_BUILTIN))
+
+
+def _package(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
+
+
 def _parts(value: Any) -> Iterable[Any]:
-    """List what a tuple or an object of the generators holds."""
-    if type(value) is tuple:
+    """List what a container or an object of the generators holds."""
+    if isinstance(value, (tuple, list, set, frozenset)):
         return value
-    fields = getattr(type(value), "__dataclass_fields__", ())
-    is_theirs = str(type(value).__module__).partition(".")[0] in GENERATORS
-    return [getattr(value, name, None) for name in fields] if is_theirs else ()
+    if isinstance(value, dict):
+        return (*value, *value.values())
+    is_theirs = _package(type(value)) in GENERATORS and not isinstance(value, type)
+    return getattr(value, "__dict__", {}).values() if is_theirs else ()
 
 
 def _ordered(item: Any) -> Any:
@@ -252,6 +300,37 @@ _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
     complex: lambda encoder, value: encoder.encode(complex(complex.real.__get__(value), complex.imag.__get__(value))),
     bytearray: lambda encoder, value: encoder.encode(bytearray.__getitem__(value, slice(None))),
     BaseException: lambda encoder, value: encoder.encode(BaseException.args.__get__(value)),  # type: ignore[attr-defined]
+}
+# Attributes of loopy's kernels and units in which it keeps results computed from the others, beside `is_remembered`.
+_COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
+# Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
+# the hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
+_UNORDERED = frozenset({"callables_table", "happens_after", "iname_slab_increments", "inames"})
+
+
+def _isl(encoder: Encoder, value: Any) -> str:
+    """Encode a set or map with its parameters in the order of their names; names count beside the printed text."""
+    from islpy import Space, dim_type
+
+    is_map = type(value).__name__.endswith("Map")
+    kinds = (dim_type.param, dim_type.in_, dim_type.out) if is_map else (dim_type.param, dim_type.set)
+    names = [value.get_var_names(kind) for kind in kinds]
+    if None not in names[0] and names[0] != sorted(names[0]):
+        names[0] = sorted(names[0])
+        space = Space.params_alloc(value.get_ctx(), len(names[0]))
+        for position, name in enumerate(names[0]):
+            space = space.set_dim_name(dim_type.param, position, name)
+        value = value.align_params(space)
+    return f"isl {type(value).__name__}({encoder.encode((names, str(value)))})"
+
+
+# the objects of the generators that have texts of their own, by the name of the class
+_OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
+    **dict.fromkeys(("BasicMap", "BasicSet", "Map", "Set"), _isl),
+    "constantdict": lambda encoder, value: f"constantdict{{{encoder.pairs(value.items())}}}",
+    # a list after a pickle
+    "LazilyUnpicklingList": lambda encoder, value: f"[{encoder.each(value)}]",
+    "LazilyUnpicklingListWithEqAndPersistentHashing": lambda encoder, value: f"[{encoder.each(value)}]",
 }
 # packages with objects that do not change once they are made
 _SHARED = GENERATORS | {"numpy", "typing"}
@@ -302,7 +381,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
 
     if own and isinstance(value, numpy.ufunc):
         return encoder.reference(value)
-    return arrays.numpy_object(encoder.encode, numpy, value) if own else arrays.opencl_object(encoder.encode, value)
+    return arrays.numpy_object(encoder, numpy, value) if own else arrays.opencl_object(encoder.encode, value)
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:

@@ -11,17 +11,16 @@ does everything in installed packages.
 from __future__ import annotations
 
 import _locale
-import importlib
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
+from kcl.record import Modes
 from kcl.record.callables import bodies, classes, distributions, names, pure
 from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, USER
 from kcl.record.callables.encoder import Encoder
@@ -29,7 +28,6 @@ from kcl.record.callables.facts import facts
 from kcl.record.callables.plain import is_stand_in, label_of, name_of
 
 _LIMIT = 4000  # functions and classes
-_CONTENT = "kcl.record.content"  # the module that keys units; it uses this one
 # what C code makes of functions: Cython, nanobind, pybind11, numpy
 _FUNCTION_LIKE = frozenset(
     (
@@ -51,10 +49,10 @@ class WalkResult(NamedTuple):
     parts: tuple[Part, ...]
     digest: str
     lasting: str
-    long: Mapping[str, str]  # the texts behind digests
+    structured: bool  # a dtype in it is a structure
 
 
-class Walk(Encoder):
+class Walk(Encoder, Modes):
     """One walk at one moment. `encode` gives texts and notes code; `finish` reads the code that was noted."""
 
     def __init__(self, lenient: bool = False) -> None:
@@ -72,6 +70,7 @@ class Walk(Encoder):
         self._labels: dict[str, int] = {}
         self.where = ("", "", 0)  # function, file, line
         self._versions: set[int] = set()
+        self.ranks: dict[int, tuple[object, str]] = {}  # id of an element of a set -> itself, its digest
 
     def add(self, name: str, value: str) -> None:
         """Note a part."""
@@ -88,16 +87,6 @@ class Walk(Encoder):
                 read(self, thing, label)
         if had:
             self._add_state()
-
-    @contextmanager
-    def having(self, **values: bool) -> Iterator[None]:
-        """Set some of the modes in a block."""
-        before = {name: getattr(self, name) for name in values}
-        vars(self).update(values)
-        try:
-            yield
-        finally:
-            vars(self).update(before)
 
     def _add_state(self) -> None:
         """Note the state of the process that names on the list read: how numbers are written, and numpy's errors."""
@@ -147,21 +136,19 @@ class Walk(Encoder):
     # What the encoder asks for
 
     def own(self, value: Any) -> str | None:
-        """Return the text of kcl's objects, of units of loopy, and of functions that C code made."""
+        """Return the text of kcl's objects, and of functions that C code made."""
         kind = type(value)
         if is_stand_in(kind):
             return self.reference(value)
         if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
             return f"recipe {self.reference(value.function)}"
-        if kind.__name__ == "TranslationUnit" and kind is getattr(sys.modules.get("loopy"), "TranslationUnit", None):
-            return f"unit {importlib.import_module(_CONTENT).exact_key(value)}"
         if kind.__name__ in _FUNCTION_LIKE and isinstance(getattr(value, "__name__", None), str):
             return self.reference(value)
         return None
 
     def is_library(self, kind: type) -> bool:
         """Return True if a class counts by its name; raise UnknownInput if code may not use its instances."""
-        if self.is_walked(kind.__module__) and kind.__flags__ & classes.HEAP:
+        if bodies.is_own(self, kind):
             return False
         if self.in_code or any("__call__" in vars(base) for base in kind.__mro__):
             self.judge(f"{kind.__module__}.{kind.__qualname__}")
@@ -169,7 +156,11 @@ class Walk(Encoder):
 
     def alone(self, value: Any) -> str:
         """Return the text of a value, with the code that it leads to, for an order."""
-        return walked(value, self.lenient, self.excuses).digest
+        known = self.ranks.get(id(value))
+        if known is None:
+            found = _result(*_walked(value, self.lenient, self.excuses, self.ranks))
+            known = self.ranks[id(value)] = value, found.digest
+        return known[1]
 
     def reference(self, value: Any) -> str:
         """Return the name of a function, class or module, after taking note of its code."""
@@ -334,28 +325,32 @@ def walked(value: Any, lenient: bool = False, excuses: bool = False) -> WalkResu
     """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it."""
     try:
         try:
-            walk, text = _walked(value, lenient, excuses)
+            return _result(*_walked(value, lenient, excuses))
         except RecursionError:  # loopy generates from expressions that are nested too deeply for the calls of writers
-            walk, text = _walked(value, lenient, excuses, deeply=True)
+            return _result(*_walked(value, lenient, excuses, deeply=True))
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
-    parts = sorted([*walk.parts, *map(distribution, sorted(walk.reached))])
-    lasting = digest = Key([Part("text", text), *parts]).digest
-    if walk.memos:
-        parts.append(Part("memos", "; ".join(walk.memos)))
-        digest = Key([Part("text", text), *parts]).digest
-    return WalkResult(text, tuple(parts), digest, lasting, walk.long)
 
 
-def _walked(value: Any, lenient: bool, excuses: bool, deeply: bool = False) -> tuple[Walk, str]:
+def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None, deeply: bool = False) -> tuple[Walk, str]:
     walk = Walk(lenient)
     walk.excuses = excuses
+    walk.ranks = {} if ranks is None else ranks
     if deeply:
         walk.prepare(value)
     with walk.having(in_code=callable(value) and not isinstance(value, type)):
         text = walk.encode(value)
     walk.finish()
     return walk, text
+
+
+def _result(walk: Walk, text: str) -> WalkResult:
+    parts = sorted([*walk.parts, *map(distribution, sorted(walk.reached))])
+    lasting = digest = Key([Part("text", text), *parts]).digest
+    if walk.memos:
+        parts.append(Part("memos", "; ".join(walk.memos)))
+        digest = Key([Part("text", text), *parts]).digest
+    return WalkResult(text, tuple(parts), digest, lasting, walk.structured)
 
 
 def distribution(name: str) -> Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from kcl.code import Argument, Code, Invoker, ProgramText
-from kcl.generate.frontends import FrontEndRow, OpenArguments
+from kcl.generate.frontends import FrontEndRow, OpenArguments, Result
 
 INVOKER = """
 def invoke(kernels, queue, allocator=None, wait_for=None, out_host=None, *, x, y):
@@ -23,37 +23,21 @@ class Polynomial:
         self.coefficients = coefficients
 
 
-class PolynomialResult:
+class PolynomialResult(Result):
     """A polynomial in the hands of its front end: nothing is open."""
 
-    front_end, volatile, options, packed, arguments = "polynomial", "", (), {}, ()
+    front_end = "polynomial"
 
     def __init__(self, polynomial: Polynomial) -> None:
         self.coefficients = polynomial.coefficients
 
-    @property
-    def digest(self) -> str:
-        """The SHA-256 over the coefficients."""
-        return hashlib.sha256(repr(self.coefficients).encode()).hexdigest()
-
     def identity(self) -> str:
-        """Return the same digest."""
-        return self.digest
-
-    def state(self):
-        """Return that no callable of the user is in it."""
-        return ""
-
-    def refuse(self, _given):
-        """Take the arguments of any call."""
+        """Return the SHA-256 over the coefficients."""
+        return hashlib.sha256(repr(self.coefficients).encode()).hexdigest()
 
     def open(self, _dtypes):
         """Return that nothing is open."""
         return OpenArguments((), (), ("x", "y"), {})
-
-    def follows(self, _dtypes, _needed):
-        """Return True: no dtype makes a difference."""
-        return True
 
     def generate(self, kernel, _dtypes):
         """Write the sum by Horner's rule."""

@@ -43,13 +43,13 @@ def test_counts():
     info, one = CacheInfo(), Entry(Key([Part("proofs", "file.py")]), {"seconds": 1.5}, {})
     info._add("generator", one)
     info.left_out += [("1" * 64, "too large"), ("2" * 64, "too large")]
-    info.skipped["shapes"] = 3
+    info.skipped["tuning"] = 3
     assert not info.empty()
     assert info.generator_artifacts == [one.key.digest]
     assert str(info).splitlines() == [
         "kind                          entries",
         "generator                           1",
-        "shapes (unknown to this kcl)        3",
+        "tuning (unknown to this kcl)        3",
         "0 bytes; making the entries took 1.5 s",
         "left out: 2 entries: too large",
     ]

@@ -6,9 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 
+import numpy as np
+import pyopencl as cl
 import pytest
 
+import kcl
 from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
@@ -173,3 +177,56 @@ class TestFullFileSystem:
             subprocess.run(["umount", "-l", str(disk)], check=True)
         (said,) = [str(one.message) for one in recwarn.list if isinstance(one.message, CacheWarning)]
         assert said.startswith(f"kcl goes on without writing its caches: no inode is left on the file system of {disk}")
+
+
+class TestDisabled:
+    """`kcl.disabled` switches layers off in a block."""
+
+    def test_block(self):
+        """Only the named layer is off, and only in the block; blocks add up."""
+        with kcl.disabled("binary"):
+            assert [bool(layers.layer(name).off()) for name in settings.LAYERS] == [False, True]
+            with kcl.disabled("generator"):
+                assert layers.generator().off() == layers.binary().off() == "kcl.disabled()"
+            assert not layers.generator().off()
+        assert not layers.binary().off()
+
+    def test_all(self):
+        with kcl.disabled():
+            assert all(layers.layer(name).off() for name in settings.LAYERS)
+
+    def test_other_threads(self):
+        """Another thread goes on with its layers."""
+        found = []
+        with kcl.disabled():
+            thread = threading.Thread(target=lambda: found.append(layers.binary().off()))
+            thread.start()
+            thread.join()
+        assert found == [""]
+
+    def test_unknown(self):
+        with pytest.raises(ValueError, match="tuning is no layer: generator, binary"), kcl.disabled("tuning"):
+            raise AssertionError
+
+    @pytest.mark.one_platform
+    def test_nothing_stored(self, context):
+        """What the block makes is not stored, and is right."""
+        queue = cl.CommandQueue(context)
+        with kcl.disabled():
+            assert launched(queue, 3) == [3] * 4
+        assert list(kcl.entries()) == []
+        assert launched(queue, 3) == [3] * 4
+        assert [kcl.stats()[layer]["misses"] for layer in settings.LAYERS] == [1, 1]
+
+
+@kcl.kernel
+def scaled(factor):
+    """Multiply."""
+    text = f"kernel void scaled(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
+    return kcl.Source(text, entry="scaled", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4)
+
+
+def launched(queue, factor):
+    """Launch a new Kernel of `scaled`."""
+    _event, (x,) = scaled(factor)(queue, x=np.ones(4, np.float32))
+    return x.tolist()

@@ -197,7 +197,7 @@ class TestProcesses:
             plant = {"link": lambda: place.symlink_to(tmp_path / "t"), "fifo": lambda: os.mkfifo(place)}
             plant.get(kind, place.mkdir)()
         layers.reset()
-        words = "use its directory: .*flight is a file" if kind == "file" else "wait for other processes"
+        words = "use its directory: .*flight is not a directory" if kind == "file" else "wait for other processes"
         with pytest.warns(CacheWarning, match=words), Lead("add") as one:
             assert one.take(layers.binary(), DIGEST) == ""
         assert not (tmp_path / "t").exists()
@@ -282,13 +282,13 @@ class InThread:
 @pytest.fixture
 def waits(monkeypatch):
     """The number of waits for threads of this process that have begun."""
-    real, begun = KeyLead.waited, []
+    real, begun = KeyLead.wait, []
 
     def counted(self, what):
         begun.append(what)
         return real(self, what)
 
-    monkeypatch.setattr(KeyLead, "waited", counted)
+    monkeypatch.setattr(KeyLead, "wait", counted)
     return begun
 
 
@@ -346,7 +346,7 @@ class TestThreads:
             one.take(layers.binary(), DIGEST)
             assert InThread(taken).ended() == "another thread"
             assert "another thread of this process: add" in caplog.text
-            monkeypatch.setattr(KeyLead, "waited", None)
+            monkeypatch.setattr(KeyLead, "wait", None)
             assert InThread(lambda: Lead("add").alone(one._held[0]._key).__enter__()).ended() is None
 
     def test_alone(self):

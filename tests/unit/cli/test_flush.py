@@ -27,6 +27,15 @@ class TestFlush:
         assert done.exit_code == 0, done.output
         assert done.output == "every entry is complete\n"
 
+    def test_nothing_is_stored(self, tmp_path):
+        """Where the layers are in memory only nothing is complete: the exit status is 1."""
+        (tmp_path / "open").mkdir()
+        (tmp_path / "open").chmod(0o777)
+        option.cache_dir(tmp_path / "open")
+        done = flush()
+        assert done.exit_code == 1
+        assert "nothing can be stored" in done.stderr
+
     def test_left(self, monkeypatch):
         """What nobody completes in time is counted, and the exit status is 1."""
         monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: None)
@@ -81,7 +90,7 @@ class TestWait:
     def test_other_device(self, queue):
         """A job for a device that this machine lacks is named with that device, and is no failure."""
         (job,) = queue.jobs()
-        queue.drop(job)
+        queue.drop(job.address)
         queue.add(Entry(Key([("source", "2")]), {"kernel": "add", "device": {"name": "Another CPU"}}, {}))
         queue.note_device(queue.jobs()[0].setting, False)
         done = run("wait")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -42,6 +43,16 @@ class TestGc:
         assert "are removed" in done.output
         assert len(list(inventory.entries())) == listed - count
         assert sum(len(names) for _place, _folders, names in os.walk(places.binaries())) < files
+        assert re.search(
+            r"^\d+ entries were removed: kcl gc$", CliRunner().invoke(main, ["stats"]).output, re.MULTILINE
+        )
+
+    @pytest.mark.usefixtures("copy")
+    def test_json(self):
+        """As JSON: what the entries took, and what would go."""
+        found = json.loads(gc("--max-size", "20K", "--dry-run", "--json").output)
+        assert found["before"] > found["max_size"] == 20_000
+        assert found["entries"] > 0 < found["bytes"]
 
     def test_wrong_size(self):
         """What is no size is refused."""

@@ -140,6 +140,11 @@ class TestText:
         assert document["late"][0]["variable"] == "POCL_CACHE_DIR"
         assert document["late"][0]["driver"]
 
+    def test_directory(self, tmp_path):
+        """Another cache is shown by its directory, which is not made."""
+        assert str(tmp_path / "other" / "pyopencl") in status("--dir", str(tmp_path / "other"))
+        assert not (tmp_path / "other").exists()
+
     def test_rejected(self, monkeypatch):
         """A setting that is not understood is said."""
         monkeypatch.setenv("KCL_STRICT", "hits")

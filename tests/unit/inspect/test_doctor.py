@@ -79,11 +79,9 @@ class TestFiles:
         )
         assert [finding.severity for finding in doctor.directories()] == ["note"] * 3
 
-    def test_network(self, monkeypatch, tmp_path):
+    def test_network(self, monkeypatch):
         """A directory on a network file system is a note."""
-        with open("/proc/self/mountinfo") as stream:
-            kind = trust.mount_type(stream.read(), os.path.realpath(tmp_path))
-        monkeypatch.setattr(trust, "_NETWORK", {kind})
+        monkeypatch.setattr(trust, "is_network", lambda _path: True)
         assert {finding.severity for finding in doctor.directories()} == {"note"}
 
     @pytest.mark.parametrize(("limit", "severity"), [("_NEEDED", "problem"), ("_WANTED", "warning")])
@@ -282,14 +280,12 @@ class TestSystem:
     def test_versions(self, monkeypatch, tmp_path):
         """Versions that are known to be wrong together are a problem, with the command that cures it."""
         assert list(doctor.versions()) == []
-        for name, version in (("loopy", "2025.2"), ("islpy", "2026.1"), ("pytools", "2031.1")):
+        for name, version in (("loopy", "2025.2"), ("islpy", "2026.1")):
             folder = tmp_path / f"{name}-{version}.dist-info"
             folder.mkdir()
             (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
         monkeypatch.syspath_prepend(tmp_path)
-        wrong, unknown = doctor.versions()
+        (wrong,) = doctor.versions()
         assert wrong.severity == "problem"
         assert wrong.words.startswith("loopy 2025.2 with islpy 2026.1: ")
         assert "islpy>=2025.2,<2026" in wrong.cure
-        assert unknown.severity == "note"
-        assert "pytools 2031.1" in unknown.words

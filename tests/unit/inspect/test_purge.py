@@ -10,7 +10,6 @@ import time
 import numpy as np
 import pytest
 from handle_recipes import add
-from kcl.cache.stores.persistentdict import Rows
 
 import kcl
 from kcl import caches, option
@@ -20,6 +19,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.sqlite import Rows
 from kcl.caches import contents
 from kcl.caches.table import ROWS
 from kcl.inspect import purge

@@ -8,7 +8,6 @@ import types
 
 import numpy as np
 import pytest
-from pymbolic.primitives import Variable
 
 from kcl.errors import UnknownInput
 from kcl.record import unmade
@@ -224,17 +223,6 @@ class TestDescription:
         assert ["global LIMIT in Limiter.code", "0.75"] in parts
         monkeypatch.setitem(globals(), "LIMIT", 0.5)
         assert one.described()["reached"] == {}
-
-    def test_shown(self):
-        """An expression stands beside its text as pymbolic writes it, but for one that changed or is very large."""
-        u, i = Variable("u"), Variable("i")
-        one = call("Assignment", "v[i]", [2 * u[i] + 1 / 3 * u[i + 1], Limiter()])
-        (text, _other) = (text for _thing, text in one.kept)
-        assert one.described()["shown"] == {text: "2*u[i] + 0.3333333333333333*u[i + 1]"}
-        doubled = u
-        for _ in range(40):
-            doubled = doubled * doubled + 1  # each is one object that stands in two places
-        assert call("Assignment", "v", doubled).described()["shown"] == {}
 
     def test_strings_stay_as_they_are(self):
         """What looks like a reference in a string of the user is not replaced."""

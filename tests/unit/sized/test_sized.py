@@ -160,6 +160,27 @@ class TestVariants:
         assert multiplied(product(), queue, 10, 4)
         assert not (tmp_path / "cache" / "kcl").exists()
 
+    def test_shapes_off(self, queue, monkeypatch):
+        """`KCL_NO_CACHE=shapes` fixes nothing."""
+        monkeypatch.setenv("KCL_NO_CACHE", "shapes")
+        process.reset()
+        kernel = product()
+        assert multiplied(kernel, queue, 10, 4)
+        assert "not fixed" in kernel.explain(queue, n=10, k=4)
+
+    def test_bundle(self, queue, monkeypatch, tmp_path):
+        """A bundle carries what a recipe has seen."""
+        for extent in (4, 3):
+            assert multiplied(product(), queue, 10, extent)
+        data, info = kcl.save_artifacts()
+        assert len(info.artifacts["shapes"]) == 1
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        process.reset()
+        assert kcl.load_artifacts(data).artifacts["shapes"] == info.artifacts["shapes"]
+        kernel = product()
+        assert multiplied(kernel, cl.CommandQueue(queue.context), 10, 5)
+        assert "not fixed" in kernel.explain(queue, n=10, k=5)
+
     def test_unknown_sizes(self, queue):
         """A call without the argument, or with another kind of it, gets the error of the kernel."""
         with pytest.raises(LoopyError, match="x"):

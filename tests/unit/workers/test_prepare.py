@@ -9,7 +9,7 @@ import pytest
 from prepare_recipes import filled, scaled
 
 import kcl
-from kcl.workers import prepare
+from kcl.workers import crew
 
 
 def misses(layer="generator"):
@@ -72,7 +72,7 @@ class TestHere:
     @pytest.mark.one_platform
     def test_within_a_worker(self, context):
         """A module that prepares kernels as it is imported starts no workers of workers."""
-        state = prepare._state()
+        state = crew._state()
         state.is_worker = True
         try:
             kcl.prepare([filled(1)], context)

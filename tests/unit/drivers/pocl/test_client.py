@@ -94,7 +94,7 @@ class TestWait:
     def test_nothing_pending(self, bench: Bench) -> None:
         """Without a job nothing is pending, waiting ends at once, and no directory is made."""
         digest = bench.key(0).digest
-        assert client.queue_of(bench.folder).find(digest) is None
+        assert bench.queue.find(digest) is None
         assert client.wait(bench.folder, digest, 1) == 0
         assert client.idle(bench.folder, 1)
         client.start(bench.folder)

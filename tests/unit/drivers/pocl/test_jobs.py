@@ -10,7 +10,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.drivers.pocl.jobs import LONGEST_AGE, JobQueue, setting_of
+from kcl.drivers.pocl.jobs import LONGEST_AGE, JobQueue, host, setting_of
 
 
 def entry(name: str) -> Entry:
@@ -111,11 +111,12 @@ class TestLock:
 
 class TestSweep:
     def test_leftovers(self, queue: JobQueue, tmp_path: pathlib.Path) -> None:
-        """What nobody did for a month goes, and locks that killed makers left; a queue of today stays."""
+        """What nobody did for a month goes, and what killed processes left; a queue of today stays."""
         queue.add(entry("new"))
         pending = pathlib.Path(queue.folder)
-        (pending / ("0" * 32)).mkdir()
-        (pending / ("0" * 32) / ("0" * 64)).touch()
+        for name in ("0" * 32, f"work-{host()}-17", f"work-{host()}-other-17"):
+            (pending / name).mkdir()
+            (pending / name / ("0" * 64)).touch()
         flight = tmp_path / "kcl" / "flight"
         flight.mkdir()
         for name in ("old", "new"):
@@ -124,7 +125,7 @@ class TestSweep:
         for path in (pending / ("0" * 32), flight / "old"):
             os.utime(path, (then, then))
         queue.sweep()
-        assert os.listdir(pending) == [setting_of(entry("new"))]
+        assert set(os.listdir(pending)) == {setting_of(entry("new")), f"work-{host()}-other-17"}
         assert os.listdir(flight) == ["new"]
 
     def test_nothing_there(self, queue: JobQueue) -> None:

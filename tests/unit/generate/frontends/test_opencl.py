@@ -19,7 +19,6 @@ from kcl import launch, option
 from kcl.cache import layers
 from kcl.code import instantiate
 from kcl.drivers.pocl import client
-from kcl.generate.frontends import opencl
 from kcl.generate.frontends.opencl import SourceResult
 
 pytestmark = pytest.mark.slow_platforms
@@ -176,26 +175,8 @@ def counted(count):
     return kcl.Source(code, entry="f", arguments=arguments[:count], global_size="(1,)")
 
 
-NESTED = np.dtype(
-    {
-        "names": ["head", "points", "tail"],
-        "formats": [np.int8, (POINT, (2, 3)), [("a", np.float32), ("b", np.float64)]],
-        "offsets": [0, 8, 128],
-        "itemsize": 160,
-    }
-)
-
-
 class TestInvoker:
     """The text that is stored: it needs nothing of kcl, so that another kcl can execute it."""
-
-    @pytest.mark.parametrize("dtype", [np.float32, POINT, NESTED, cltypes.float4, np.dtype((np.int32, (3,)))])
-    def test_dtypes(self, dtype):
-        """Dtypes are written as numpy constructors, structures with offsets, alignment, titles and arrays in them."""
-        namespace = {"_np": np}
-        text = opencl._dtype_expression(kcl.Scalar("a", dtype))
-        assert eval(text, namespace) == np.dtype(dtype)
-        assert repr(eval(text, namespace)) == repr(np.dtype(dtype))
 
     def test_imports_nothing_of_kcl(self):
         """No import, and no name of kcl's modules, stands in the text."""

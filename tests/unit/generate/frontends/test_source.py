@@ -248,3 +248,10 @@ class TestRoundUp:
         """What is no integer, and a multiple below one, are refused with the reason."""
         with pytest.raises(error, match=re.escape(words)):
             kcl.round_up(*arguments)
+
+
+def test_repr():
+    """A Source shows its kernel, its arguments and how long it is."""
+    text = "kernel void one(global int *x) { x[0] = 1; }"
+    source = kcl.Source(text, entry="one", arguments=[kcl.Array("x", np.int32, 4, "out")], global_size=1)
+    assert repr(source) == f"<kcl.Source one(x): {len(text)} characters of OpenCL C>"

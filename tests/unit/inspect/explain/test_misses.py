@@ -16,6 +16,7 @@ from kcl.cache.key import Key
 from kcl.cache.lead import Lead
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import JobQueue
+from kcl.inspect import purge
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
 from kcl.inspect.explain.misses import Shelf, in_words
 
@@ -60,8 +61,9 @@ def test_removed():
     """A miss of an entry that was removed says by what, and when; the nearest entry is no cause."""
     stored(OLD)
     now = time.time()
-    removed = Shelf("binary", {}, {NEW.digest: ("kcl gc", now - 60)})
-    (said,) = in_words(removed.explain("add", NEW, Texts(), now, now))
+    purge.note_removed([NEW.digest], "kcl gc")
+    removed = Shelf("binary")
+    (said,) = in_words(removed.explain("add", NEW, Texts(), now + 60, now + 60))
     assert said.startswith("removed by kcl gc, ")
     assert removed.explain("add", NEW, Texts(), now - 90, now - 90).nearest.key == OLD
 

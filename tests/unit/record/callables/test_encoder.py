@@ -402,7 +402,7 @@ class TestObjects:
         """A value beyond the interpreter's recursion limit is refused."""
         value: Any = None
         for _ in range(100_000):
-            value = [value]
+            value = Plain(inner=value)
         with pytest.raises(UnknownInput, match="nested too deeply"):
             encode(value)
 

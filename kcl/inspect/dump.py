@@ -1,0 +1,189 @@
+"""Dumps: every stage of a kernel as a file, in the folder of a program that `kcl unpack` writes too.
+
+    <directory>/<device>/<kernel>/<key digest>/
+        key.json options.txt source.cl build.log invoker.py rebuild.py     of the entry, and of what launches it
+        unit.txt scheduled.txt                                             loopy's unit, as returned and as scheduled
+        program.bin, and the files in it: program.bc, <local size>.so      as soon as the entry is complete
+
+`KCL_DUMP` names the directory. A program that is built asks for its folder, after the code that launches it was seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kcl import drivers
+from kcl.base import events, process, settings
+from kcl.cache import layers
+from kcl.cache.layer import warn_once
+from kcl.cache.stores.base import safe
+from kcl.errors import CacheFault
+
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+    from kcl.code import Code
+
+_ANY = "any-device"  # the folder of generated code without a program
+_FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}
+
+REBUILD = '''\
+#!/usr/bin/env python3
+"""Build this program again from its source, with pyopencl alone, and write the binary to rebuilt.bin.
+
+    python rebuild.py [OPTION...]
+
+Each OPTION is one more for the compiler: -I DIRECTORY where the source includes headers, which are not kept here.
+"""
+
+import json
+import pathlib
+import sys
+import time
+
+import pyopencl as cl
+
+here = pathlib.Path(__file__).resolve().parent
+described = json.loads((here / "key.json").read_text())
+wanted = described["metadata"]
+names = wanted["platform"]["name"], wanted["device"]["name"]
+devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+device = next((device for device in devices if (device.platform.name, device.name) == names), None)
+if device is None:
+    sys.exit(f"there is no device {names[1]} of {names[0]} here; found: {[one.name for one in devices]}")
+source = (here / "source.cl").read_bytes().decode("utf-8", "surrogatepass")
+options = (here / "options.txt").read_text().splitlines() + sys.argv[1:]
+headers = [name.partition(" ")[2] for name, _digest in described["key"] if name.startswith("header ")]
+if headers and not any(option.startswith("-I") for option in options):
+    sys.exit(f"the source includes {', '.join(headers)}: say where that lies, as in  python rebuild.py -I DIRECTORY")
+
+started = time.perf_counter()
+program = cl.Program(cl.Context([device]), source).build(options=options, cache_dir=False)
+seconds = time.perf_counter() - started
+(binary,) = program.get_info(cl.program_info.BINARIES)
+(here / "rebuilt.bin").write_bytes(binary)
+print(f"{program.kernel_names}: built for {device.name} in {seconds:.2f} s; {len(binary)} bytes in rebuilt.bin")
+'''
+
+
+class State(process.LockedState):
+    """The texts of the code that was seen, by the digest of its OpenCL C."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, dict[str, str]] = {}
+
+
+_state = process.own(State)
+
+
+def note(source_digest: str, texts: Mapping[str, str]) -> None:
+    """Keep texts of a stage for the programs of one OpenCL C."""
+    state = _state()
+    with state.lock:
+        plain = {name: re.sub(r"\x1b\[[0-9;]*m", "", text) for name, text in texts.items()}  # loopy colours its units
+        state.texts.setdefault(source_digest, {}).update(plain)
+
+
+def note_code(code: Code) -> None:
+    """Keep the invoker of code."""
+    note(code.text.source_digest, {"invoker.py": code.invoker.source})
+
+
+def program(source_digest: str, address: str, entry: Entry) -> None:
+    """Write the folder of a program that was loaded or built; a fault is one warning."""
+    directory = settings.read().dump
+    try:
+        beside = {name: text.encode("utf-8", "surrogateescape") for name, text in _texts(source_digest).items()}
+        write(folder_of(directory or "", address, entry), files(address, entry, beside))
+    except Exception as error:
+        warn_once("dump", f"kcl goes on without KCL_DUMP={directory}: {error}")
+
+
+def _texts(source_digest: str) -> dict[str, str]:
+    state = _state()
+    with state.lock:
+        return dict(state.texts.get(source_digest, {}))
+
+
+def folder_of(directory: str, address: str, entry: Entry, kernel: str = "") -> str:
+    """Return the folder of an entry."""
+    device = address.partition("/")[0] if "/" in address else _ANY
+    name = kernel or str(entry.metadata.get("kernel", ""))
+    return os.path.join(directory, device, safe(name, 80) or "_", entry.key.digest)
+
+
+def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the files of an entry by name; `beside` are those of the code that launches it."""
+    key = {"digest": entry.key.digest, "address": address, "key": entry.key.parts, "metadata": entry.metadata}
+    options = [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
+    found = {**beside, **{name: entry.parts[part] for part, name in _FILES.items() if part in entry.parts}}
+    found["key.json"] = json.dumps(key, indent=2).encode()
+    found["options.txt"] = "".join(f"{option}\n" for option in options).encode("utf-8", "surrogateescape")
+    if "/" in address:
+        found["rebuild.py"] = REBUILD.encode()
+        found |= _own_files(entry.parts.get("binary", b""))
+    return found
+
+
+def _own_files(binary: bytes) -> dict[str, bytes]:
+    """Return the files in a binary: bitcode, and native code by kernel and local size."""
+    with suppress(ValueError):
+        names = {path: path.split("/") for path in drivers.own_files(binary)}
+        several = len({parts[0] for parts in names.values() if len(parts) > 1}) > 1
+        short = {path: f"{parts[-2]}.so" if len(parts) > 2 else parts[-1] for path, parts in names.items()}
+        short |= {path: f"{parts[0]}-{parts[-2]}.so" for path, parts in names.items() if several and len(parts) > 2}
+        return {short[path]: content for path, content in drivers.own_files(binary).items()}
+    return {}
+
+
+def write(folder: str, found: Mapping[str, bytes]) -> bool:
+    """Write the files of a folder, whole or not at all; False if it is there."""
+    if os.path.lexists(folder):
+        return False
+    parent = os.path.dirname(folder)
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    new = os.path.join(parent, f".{os.urandom(8).hex()}")
+    os.mkdir(new, 0o700)
+    try:
+        for name, content in found.items():
+            with open(os.path.join(new, name), "xb") as stream:
+                stream.write(content)
+        with suppress(FileExistsError):
+            os.rename(new, folder)
+            return True
+    except OSError:
+        if not os.path.isdir(folder):  # another process was faster
+            raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return False
+
+
+def complete() -> None:
+    """Add what the driver completed since to the folders below `KCL_DUMP`: binaries, and the files in them."""
+    for folder in _incomplete(settings.read().dump or ""):
+        try:
+            with open(os.path.join(folder, "key.json"), "rb") as stream:
+                address = json.load(stream)["address"]
+            entry = layers.binary().read(address)
+            if entry is not None and "binary" in entry.parts:
+                for name, content in {
+                    **_own_files(entry.parts["binary"]),
+                    "program.bin": entry.parts["binary"],
+                }.items():
+                    with open(os.path.join(folder, name), "wb") as output:
+                        output.write(content)
+        except (OSError, CacheFault, KeyError, ValueError) as error:
+            events.logger().info("%s stays as it is: %s", folder, error)
+
+
+def _incomplete(directory: str) -> Iterator[str]:
+    for folder, _folders, names in os.walk(directory) if directory else ():
+        if "rebuild.py" in names and "program.bin" not in names:
+            yield folder

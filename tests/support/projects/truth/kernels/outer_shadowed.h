@@ -1,1 +1,0 @@
-#include <shadowed_too.h>
