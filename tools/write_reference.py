@@ -60,10 +60,7 @@ def environment() -> str:
     lines += ["The first of these that is set decides the place of the files: a call of `kcl.option.cache_dir(path)`,"]
     lines += ["`KCL_CACHE_DIR`, the cache of a recorded checkout, `cache_dir` of the settings file, `XDG_CACHE_HOME`."]
     lines += ["The settings file is `kcl/config.toml` below `$XDG_CONFIG_HOME` or `~/.config`. A variable, even an"]
-    lines += ["empty one, wins over it. These settings have no variable, since none may widen whom a user trusts,"]
-    lines += ["or send the user's source away:", "", *head("in the settings file", "values", "default", "effect")]
-    lines += [row(f"`{one.key}`", one.values, one.default, one.effect) for one in settings.FILE_SETTINGS]
-    lines += [""]
+    lines += ["empty one, wins over it.", ""]
     lines += ["## Switches of the caches below", ""]
     lines += ["kcl parses each variable as its owner does. A value that the owner would reject counts as off.", ""]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")

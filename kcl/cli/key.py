@@ -29,7 +29,10 @@ class Keys(click.Group):
 
 @click.group(cls=Keys)
 def key() -> None:
-    """Make, trust and forget keys: packs of a remote are loaded if a trusted key has signed them."""
+    """Make, trust and forget keys: packs of a remote are loaded if a trusted key has signed them.
+
+    Exits with 0; with 1 where something could not be done.
+    """
 
 
 @key.command()

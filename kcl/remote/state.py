@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 from kcl.base import settings
@@ -16,33 +15,25 @@ from kcl.remote.stores import shown
 
 
 def facts() -> dict[str, Any]:
-    """Return the facts on the remote, its address empty without one; asks nobody."""
-    chosen = settings.read()
-    folder, found = places.own(places.PACKS), []
-    if chosen.remote and os.path.isdir(folder):
-        names = [name for name in os.listdir(folder) if "." not in name and name != "last"]
-        found = [noted[0] for name in names if (noted := notes.read(name)) is not None]
+    """Return the facts on the remote, and the same in words: none without a remote. Asks nobody."""
+    chosen, folder = settings.read(), places.own(places.PACKS)
+    names = os.listdir(folder) if chosen.remote and os.path.isdir(folder) else []
+    found = [noted[0] for name in sorted(names) if "." not in name and (noted := notes.read(name)) is not None]
+    packs = [one for one in found if one.state == PULLED]
+    entries, size, seconds = (sum(getattr(one, of) for one in found) for of in ("entries", "bytes", "seconds"))
+    refused = [f"{one.driver}: {one.why}" for one in found if one.state in (FAILED, LATE, REFUSED)]
+    use = _unused(chosen) or ("read, and written after a run" if chosen.remote_write else "read only")
+    came = f"{counted(len(packs), 'pack', 'packs')} with {counted(entries, 'entry', 'entries')} came"
+    words = [f"remote {shown(chosen.remote)}: {use}; {came}, {size} bytes in {seconds:.1f} s"]
     return {
         "address": shown(chosen.remote),
-        "writes": bool(chosen.remote_write),
-        "reason": _unused(chosen) if chosen.remote else "",
-        "packs": sum(one.state == PULLED for one in found),
-        "entries": sum(one.entries for one in found),
-        "bytes": sum(one.bytes for one in found),
-        "seconds": sum(one.seconds for one in found),
-        "refused": [f"{one.driver}: {one.why}" for one in found if one.state in (FAILED, LATE, REFUSED)],
+        "packs": len(packs),
+        "entries": entries,
+        "bytes": size,
+        "seconds": seconds,
+        "refused": refused,
+        "words": [*words, *(f"remote: {one}" for one in refused)] if chosen.remote else [],
     }
-
-
-def lines() -> Iterator[str]:
-    """Yield what there is to say about the remote; nothing without one."""
-    found = facts()
-    if not found["address"]:
-        return
-    use = found["reason"] or ("read, and written after a run" if found["writes"] else "read only")
-    came = f"{counted(found['packs'], 'pack', 'packs')} with {counted(found['entries'], 'entry', 'entries')} came"
-    yield f"remote {found['address']}: {use}; {came}, {found['bytes']} bytes in {found['seconds']:.1f} s"
-    yield from (f"remote: {words}" for words in found["refused"])
 
 
 def attempt() -> tuple[str, str]:
@@ -51,13 +42,13 @@ def attempt() -> tuple[str, str]:
     if not chosen.remote:
         return "", ""
     try:
-        reason = _unused(chosen)
         found = ask.by_hand("attempt", notes.last() or driver.name())
         seal.signing()
+        fault = _unused(chosen) or found.why
     except (OSError, CacheFault) as error:
-        return "", f"{shown(chosen.remote)}: {error}"
-    if reason or found.state == FAILED:
-        return "", f"{shown(chosen.remote)}: {reason or found.why}"
+        fault = str(error)
+    if fault:
+        return "", f"{shown(chosen.remote)}: {fault}"
     return f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; the pack of {found.driver} is {found.state}", ""
 
 

@@ -108,8 +108,14 @@ def _writing(text: str) -> str:
     return "exit" if text.lower() == "exit" else "after" if text.lower() in _YES else ""
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, text.split(","))))
+def _listed(mark: str) -> Callable[[str], tuple[str, ...]]:
+    def listed(text: str) -> tuple[str, ...]:
+        found = tuple(filter(None, map(str.strip, text.split(","))))
+        if not all(mark in one for one in found):
+            raise _Refused(f"each of them needs {mark!r}; none of them counts", ())
+        return found
+
+    return listed
 
 
 def _strict(text: str) -> frozenset[str]:
@@ -279,34 +285,29 @@ SETTINGS = (
     ),
     Setting(
         "KCL_REMOTE_FRESH",
-        "an age: `10min`, `1h`",
+        "an age",
         "1h",
-        "The remote is asked again for a pack after this time.",
-        _bound(age, 3600.0, "an age such as 10min or 1h"),
+        "The remote is asked again after it.",
+        _bound(age, 3600.0, "1h"),
         of_file=True,
     ),
     Setting(
-        "KCL_REMOTE_NAME",
-        "a text",
-        "folder and file of the driver, or its package",
-        "Names the pack of every driver of this user.",
-        str,
-        of_file=True,
+        "KCL_REMOTE_NAME", "a text", "FOLDER/FILE, or the package", "Names the pack of your drivers.", str, of_file=True
     ),
     Setting(
         "KCL_REMOTE_TIMEOUT",
-        "an age: `2s`",
+        "an age",
         "2s",
-        "A process waits no longer for a pack.",
-        _bound(age, 2.0, "an age such as 2s"),
+        "No process waits longer for a pack.",
+        _bound(age, 2.0, "2s"),
         of_file=True,
     ),
     Setting(
         "KCL_REMOTE_UNSIGNED",
-        "a list of addresses",
+        "addresses",
         "unset",
-        "The remotes, each by its exact address, whose packs need no signature.",
-        _listed,
+        "Remotes whose packs need no signature.",
+        _listed("://"),
         of_file=True,
     ),
     Setting(
@@ -327,14 +328,7 @@ SETTINGS = (
         "for each process that ends, with the members that `kcl report --json` prints.",
         _report,
     ),
-    Setting(
-        "KCL_SIGNING_KEY",
-        "the name of a key",
-        "the only key",
-        "The key of `kcl key new` that signs what is pushed.",
-        str,
-        of_file=True,
-    ),
+    Setting("KCL_SIGNING_KEY", "a name", "the only key", "The key of `kcl key new` that signs.", str, of_file=True),
     Setting(
         "KCL_SITE",
         "absolute paths with `:` between, or `off`",
@@ -369,12 +363,7 @@ SETTINGS = (
         _absolute,
     ),
     Setting(
-        "KCL_TRUSTED_KEYS",
-        "a list of keys, each `NAME:base64`",
-        "unset",
-        "Packs that one of these keys has signed are loaded, beside those of the keys of `kcl key trust`.",
-        _listed,
-        of_file=True,
+        "KCL_TRUSTED_KEYS", "`NAME:base64`s", "unset", "Beside those of `kcl key trust`.", _listed(":"), of_file=True
     ),
     Setting(
         "KCL_VERIFY",

@@ -22,18 +22,18 @@ def address(tmp_path, monkeypatch):
 
 def test_none():
     """Without a remote there is nothing to say."""
-    assert list(state.lines()) == []
+    assert state.facts()["words"] == []
     assert state.attempt() == ("", "")
     assert state.facts()["address"] == ""
 
 
 def test_lines(address):
     """What came is counted, and what was refused is said with its reason."""
-    assert list(state.lines()) == [f"remote {address}: read only; 0 packs with 0 entries came, 0 bytes in 0.0 s"]
+    assert state.facts()["words"] == [f"remote {address}: read only; 0 packs with 0 entries came, 0 bytes in 0.0 s"]
     notes.write("a" * 64, Outcome("app/run.py", "pulled", "", 42, 1000, 0.25))
     notes.write("b" * 64, Outcome("other", "refused", "it is not signed by team", 0, 0, 0.5))
     notes.write("b" * 64 + ".pushed", Outcome("other", "pushed", "", 7, 7, 7.0))
-    first, second = state.lines()
+    first, second = state.facts()["words"]
     assert first.endswith("1 pack with 42 entries came, 1000 bytes in 0.8 s")
     assert second == "remote: other: it is not signed by team"
 
@@ -41,12 +41,12 @@ def test_lines(address):
 def test_not_asked(address, monkeypatch, tmp_path):
     """A remote that is not asked says why."""
     monkeypatch.setenv("KCL_NO_CACHE", "1")
-    assert "not asked: KCL_NO_CACHE=1" in next(state.lines())
+    assert "not asked: KCL_NO_CACHE=1" in state.facts()["words"][0]
     assert "KCL_NO_CACHE" in state.attempt()[1]
     monkeypatch.delenv("KCL_NO_CACHE")
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("os.access", lambda *_asked: False)
-    assert "cannot be written" in next(state.lines())
+    assert "cannot be written" in state.facts()["words"][0]
     assert address
 
 
