@@ -22,7 +22,6 @@ from kcl.caches.table import ROWS, CacheSwitch
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.remote import state
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 
@@ -287,13 +286,6 @@ def pending() -> Iterator[Finding]:
         yield from (Finding(NOTE, words, "in a batch job put kcl flush at its end") for words in found.described())
 
 
-def remote() -> Iterator[Finding]:
-    """Try the remote, within bounds."""
-    fine, fault = state.attempt()
-    if fine or fault:
-        yield Finding(WARNING, fault) if fault else Finding(OK, fine)
-
-
 # In the order of the report; a check without findings yields nothing.
 CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "directories": directories,  # a fault there may hide the devices of a driver
@@ -309,7 +301,6 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "damaged files": damaged,
     "lock files": locks,
     "completing": pending,
-    "remote": remote,
 }
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
+import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -78,8 +80,6 @@ def start(asked: Mapping[str, Any], lock: int | None = None) -> int:
 
 def wait(ended: int, seconds: float) -> bytes | None:
     """Wait for the end of a child, and close its descriptor; return the outcome in JSON, None if time was over."""
-    import selectors
-
     said, end = b"", time.monotonic() + seconds
     try:
         with selectors.DefaultSelector() as selector:
@@ -96,8 +96,6 @@ def wait(ended: int, seconds: float) -> bytes | None:
 
 def main(asked: Mapping[str, Any]) -> None:
     """Do what is asked, leave a note on the outcome, and end."""
-    import signal
-
     work = asked["work"]
     signal.alarm(SECONDS[work])
     if work != "push":  # that starts the helper which completes entries, whose compiler takes more

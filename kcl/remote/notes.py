@@ -3,7 +3,7 @@
     packs/<digest>             the outcome of the last pull of a driver's pack, as JSON
     packs/<digest>.pushed      the outcome of the last push
     packs/<digest>.lock        locked by the child that pulls
-    packs/<digest>.<pid>.used  the entries that a run used and partly made, for the next push
+    packs/<digest>.used        the entries that runs used and partly made, a line of JSON each, for the next push
     packs/last                 the name of the driver that missed last
     arrivals                   a line for each entry that came: layer, address, signer's id, signer, name of the pack
 
@@ -16,7 +16,8 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import NamedTuple
 
 from kcl.base import settings
 from kcl.base.settings import trust
@@ -25,8 +26,7 @@ from kcl.cache.stores.directory import publish
 from kcl.remote import driver
 
 PULLED, ABSENT, REFUSED, FAILED, LATE = "pulled", "absent", "refused", "failed", "late"
-_SIZE = 1 << 20  # bytes of a note that is read
-_RUNS = 64  # runs of a driver whose entries wait for a push
+_SIZE, _LARGE = 1 << 20, 64 << 20  # bytes of a note, and of a file of lines
 _RETRY = 60.0  # seconds for which no process tries again after a failure
 
 
@@ -91,12 +91,9 @@ def read(name: str) -> tuple[Outcome, float] | None:
 
 
 def leave(digest: str, driver: str, used: Mapping[str, Iterable[str]]) -> None:
-    """Leave the addresses that this run used for the next push, and keep those of the last runs only."""
-    mine = path(f"{digest}.{os.getpid()}.used")
-    publish(mine, json.dumps({layer: list(addresses) for layer, addresses in used.items()}).encode())
+    """Leave the addresses that this run used for the next push."""
+    _append(path(f"{digest}.used"), json.dumps({layer: list(addresses) for layer, addresses in used.items()}))
     publish(path("last"), driver.encode())
-    for file in runs(digest)[_RUNS:]:
-        os.unlink(file)
 
 
 def last() -> str:
@@ -107,40 +104,39 @@ def last() -> str:
         return ""
 
 
-def runs(digest: str) -> list[str]:
-    """Return the files with what runs of a driver used, the last one first."""
-    folder = places.own(places.PACKS)
-    try:
-        names = [one for one in os.listdir(folder) if one.startswith(digest) and one.endswith(".used")]
-    except OSError:
-        return []
-    found = [os.path.join(folder, one) for one in names]
-    return sorted(found, key=os.path.getmtime, reverse=True)
-
-
-def used(file: str) -> dict[str, list[str]]:
-    """Return the addresses in a file of a run, by layer."""
-    found: dict[str, Any] = json.loads(_content(file, 64 * _SIZE)[0])
-    return {str(layer): [str(address) for address in addresses] for layer, addresses in found.items()}
+def used(digest: str) -> dict[str, dict[str, None]]:
+    """Return the addresses that the last runs of a driver used, by layer."""
+    found: dict[str, dict[str, None]] = {}
+    with suppress(OSError, ValueError, TypeError, AttributeError):  # what was read until then counts
+        for line in _content(path(f"{digest}.used"), _LARGE)[0].splitlines():
+            for layer, addresses in json.loads(line).items():
+                found.setdefault(layer, {}).update(dict.fromkeys(map(str, addresses)))
+    return found
 
 
 def arrived(new: Iterable[Arrival]) -> None:
     """Add lines on entries that came."""
-    text = "".join(" ".join(one) + "\n" for one in new)
-    if text:
-        trust.make_trusted(places.own())
-        descriptor = os.open(places.own(places.ARRIVALS), os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN, 0o600)
-        with open(descriptor, "w", encoding="ascii") as stream:
-            stream.write(text)
+    lines = [" ".join(one) for one in new]
+    if lines:
+        _append(places.own(places.ARRIVALS), "\n".join(lines))
 
 
 def arrivals() -> list[Arrival]:
     """Return the entries that came, oldest first."""
     try:
-        lines = _content(places.own(places.ARRIVALS), 256 * _SIZE)[0].decode("ascii", "replace").splitlines()
+        lines = _content(places.own(places.ARRIVALS), _LARGE)[0].decode("ascii", "replace").splitlines()
     except OSError:
         return []
     return [Arrival(*fields) for line in lines if len(fields := line.split(" ")) == len(Arrival._fields)]
+
+
+def _append(file: str, text: str) -> None:
+    """Add lines to a file, in one piece; one that has grown large begins anew."""
+    trust.make_trusted(os.path.dirname(file))
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN, 0o600), "wb", 0) as stream:
+        if os.fstat(stream.fileno()).st_size > _LARGE:
+            stream.truncate(0)
+        stream.write(f"{text}\n".encode())
 
 
 def _content(file: str, most: int = _SIZE) -> tuple[bytes, float]:

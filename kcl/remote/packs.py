@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -66,8 +66,8 @@ def push(name: str, address: str, file: str = "") -> Outcome:
     if pair is None and not driver.is_unsigned(address):
         raise RemoteFault("no key signs the pack: make one with `kcl key new NAME`")
     key, private = pair or (None, None)
-    pack_name, files = driver.pack_name(name, key), notes.runs(driver.digest(name))
-    found = _of_bundle(file) if file else _of_runs(files)
+    pack_name, digest = driver.pack_name(name, key), driver.digest(name)
+    found = _of_bundle(file) if file else _of_runs(digest)
     others = {(one.layer, one.address) for one in notes.arrivals() if key is None or one.signer != key.id}
     mine = {place: entry for place, entry in found.items() if place not in others}
     store = stores.store_of(address, _SECONDS)
@@ -80,9 +80,8 @@ def push(name: str, address: str, file: str = "") -> Outcome:
         blob = _fitting(held | new, stay, order, lambda pack: seal.seal(pack_name, pack, private))
         store.put(pack_name, blob)
     if not file:
-        for one in files:
-            with suppress(FileNotFoundError):
-                os.unlink(one)
+        with suppress(FileNotFoundError):
+            os.unlink(notes.path(f"{digest}.used"))
     return Outcome(name, _PUSHED if new else _NOTHING, "", len(new), len(blob))
 
 
@@ -91,12 +90,10 @@ def _of_bundle(file: str) -> Contents:
     return {(kind, at): entry for kind, at, entry in contents.unpack(blob, CacheInfo())}
 
 
-def _of_runs(files: Iterable[str]) -> Contents:
+def _of_runs(digest: str) -> Contents:
     """Return the entries that runs used, completed."""
-    for file in files:
-        with suppress(OSError, ValueError, AttributeError, TypeError):
-            for layer, addresses in notes.used(file).items():
-                layers.layer(layer).used.update(dict.fromkeys(addresses))
+    for layer, addresses in notes.used(digest).items():
+        layers.layer(layer).used.update(addresses)
     return contents.used(CacheInfo())
 
 

@@ -51,27 +51,24 @@ class TestOutcome:
     def test_nothing_is_made_by_reading(self):
         """Reading makes no folder."""
         assert notes.read(DIGEST) is None
-        assert (notes.last(), notes.runs(DIGEST), notes.arrivals()) == ("", [], [])
+        assert (notes.last(), notes.arrivals()) == ("", [])
         assert not os.path.exists(option.folder("kcl"))
 
 
 class TestRuns:
-    def test_left(self):
-        """What a run used waits for the push, and its driver is the last one."""
+    def test_left(self, monkeypatch):
+        """What runs used waits for the push, together, and the driver of the last one is known."""
         notes.leave(DIGEST, "app/run.py", {"binary": ["a/b"], "generator": ["c", "d"]})
+        notes.leave(DIGEST, "app/run.py", {"binary": ["e", "a/b"]})
         notes.leave("b" * 64, "other", {"binary": []})
         assert notes.last() == "other"
-        (file,) = notes.runs(DIGEST)
-        assert notes.used(file) == {"binary": ["a/b"], "generator": ["c", "d"]}
-
-    def test_bounded(self, monkeypatch):
-        """The last runs are kept."""
-        monkeypatch.setattr(notes, "_RUNS", 3)
-        for number in range(5):
-            monkeypatch.setattr(os, "getpid", lambda number=number: number)
-            notes.leave(DIGEST, "x", {})
-            os.utime(notes.path(f"{DIGEST}.{number}.used"), (number, number))
-        assert [file.rpartition(f"{DIGEST}.")[2] for file in notes.runs(DIGEST)] == ["4.used", "3.used", "2.used"]
+        assert notes.used(DIGEST) == {"binary": {"a/b": None, "e": None}, "generator": {"c": None, "d": None}}
+        with open(notes.path(f"{DIGEST}.used"), "a") as stream:
+            stream.write("half a line")
+        assert len(notes.used(DIGEST)["binary"]) == 2
+        monkeypatch.setattr(notes, "_LARGE", 50)
+        notes.leave(DIGEST, "app/run.py", {"binary": ["f"]})
+        assert notes.used(DIGEST) == {"binary": {"f": None}}
 
 
 class TestArrivals:

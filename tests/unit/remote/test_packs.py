@@ -110,7 +110,7 @@ class TestTravel:
         before = os.stat(here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])).st_mtime_ns
         assert packs.push(NAME, here.address).state == "nothing new"
         assert os.stat(here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])).st_mtime_ns == before
-        assert notes.runs(driver.digest(NAME)) == []
+        assert notes.used(driver.digest(NAME)) == {}
 
     def test_a_bundle(self, here, tmp_path):
         """A bundle is pushed as it is, whatever the cache holds."""
@@ -120,7 +120,7 @@ class TestTravel:
         here.makes("two")
         assert packs.push(NAME, here.address, str(tmp_path / "x.kclb")).entries == 1
         assert content(here)[0] == {"one"}
-        assert len(notes.runs(driver.digest(NAME))) == 1
+        assert len(notes.used(driver.digest(NAME))["generator"]) == 1
 
     def test_absent(self, here):
         """A remote without the pack is no fault."""
