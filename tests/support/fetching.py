@@ -43,7 +43,8 @@ def main(platform: str, factor: str) -> None:
     looks = []
     kcl.add_hook(lambda event: looks.append((event.layer, event.outcome)))
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    queue = cl.CommandQueue(cl.Context(found.get_devices()[:1]))
+    context = cl.Context(found.get_devices()[:1])
+    queue = cl.CommandQueue(context)
     x, by = np.arange(16, dtype=np.float32), int(factor)
     _event, (y,) = scaled(by)(queue, x=x)
     assert np.array_equal(y, x * by)
