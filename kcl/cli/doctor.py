@@ -27,7 +27,8 @@ def doctor() -> Reply:
     Exits with 0; with 1 where there is a problem.
     """
     fine, fault = state.attempt()
-    found = [*run(), ("remote", Finding(WARNING if fault else OK, fault or fine or "none is set"))]
+    tried = [("remote", Finding(WARNING if fault else OK, fault or fine))] if fault or fine else []
+    found = [*run(), *tried]
     value = [{"check": check, **finding._asdict()} for check, finding in found]
     return Reply(lambda: value, lambda: _show(found), any(one.severity == PROBLEM for _check, one in found))
 

@@ -54,9 +54,8 @@ def trust_key(line: str) -> None:
 
     Whoever has the secret half can run code as you: trust those whose programs you would run.
     """
-    wanted = seal.key_of(line)
-    seal.trust_key(wanted)
-    output.say(f"{wanted.name} is trusted")
+    seal.trust_key(seal.key_of(line))
+    output.say(f"{line.strip().partition(':')[0]} is trusted")
 
 
 @key.command(name="list")
@@ -78,15 +77,12 @@ def forget(name: str, purge: bool | None) -> None:
 
     Exits with 1 where no key of that name is trusted.
     """
-    held = seal.trusted()
-    gone = [one for one in held if one.name == name]
+    gone = [one for one in seal.trusted() if one.name == name]
     if not gone:
-        output.complain(f"no key {name} is trusted; `kcl key list` lists them")
-        raise SystemExit(output.FOUND)
-    try:
-        os.unlink(seal.path_of(name, seal.TRUSTED))
-    except FileNotFoundError:
-        raise click.ClickException(f"{name} is in trusted_keys of a settings file: remove it there") from None
+        output.fail(f"no key {name} is trusted; `kcl key list` lists them")
+    if any(one.line in settings.read().trusted_keys for one in gone):
+        output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
+    os.unlink(seal.path_of(name, seal.TRUSTED))
     output.say(f"{name} is not trusted any more")
     signers = {one.id for one in gone}
     brought = {(one.layer, one.address) for one in notes.arrivals() if one.signer in signers}

@@ -49,8 +49,7 @@ def _do(work: str, name: str | None, file: str) -> None:
     try:
         found = ask.by_hand(work, driver, file)
     except (OSError, CacheFault) as error:
-        output.complain(str(error))
-        raise SystemExit(output.FOUND) from None
+        output.fail(str(error))
     came = f": {counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}" if found.entries else ""
     why = f": {found.why}" if found.why else ""
     seconds = output.seconds(found.seconds)

@@ -97,14 +97,16 @@ def wait(ended: int, seconds: float) -> bytes | None:
 def main(asked: Mapping[str, Any]) -> None:
     """Do what is asked, leave a note on the outcome, and end."""
     work = asked["work"]
-    signal.alarm(SECONDS[work])
-    if work != "push":  # that starts the helper which completes entries, whose compiler takes more
-        _bound_space()
+    given: dict[str, Any] = {}
+    if work == "push":  # bounded as it asks the remote: before, it starts a helper whose compiler takes more
+        signal.alarm(SECONDS[work])
+        given = {"file": asked.get("file", ""), "before_asking": _bound}
+    else:
+        _bound()
     option.cache_dir(asked["root"])
     from kcl.remote import driver, notes, packs
 
     name, address = asked["driver"], asked["address"]
-    given = {"file": asked.get("file", "")} if work == "push" else {}
     found = packs.outcome(getattr(packs, work), name, address, **given)._replace(terms=driver.terms(address))
     if work != "attempt":
         with suppress(OSError, CacheFault):
@@ -113,7 +115,9 @@ def main(asked: Mapping[str, Any]) -> None:
         os.write(sys.stdout.fileno(), json.dumps(found).encode())
 
 
-def _bound_space() -> None:
+def _bound() -> None:
+    """Bound the time and the space of this process from now on."""
+    signal.alarm(SECONDS["pull"])
     with suppress(ImportError, ValueError, OSError):
         import resource
 

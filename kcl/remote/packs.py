@@ -60,7 +60,7 @@ def attempt(name: str, address: str) -> Outcome:
     return Outcome(name, ABSENT if blob is None else THERE, bytes=len(blob or b""))
 
 
-def push(name: str, address: str, file: str = "") -> Outcome:
+def push(name: str, address: str, file: str = "", before_asking: Callable[[], object] = lambda: None) -> Outcome:
     """Join a bundle, or what the last runs of a driver used, with the pack of the own key, and put it there."""
     pair = seal.signing()
     if pair is None and not driver.is_unsigned(address):
@@ -70,6 +70,7 @@ def push(name: str, address: str, file: str = "") -> Outcome:
     found = _of_bundle(file) if file else _of_runs(digest)
     others = {(one.layer, one.address) for one in notes.arrivals() if key is None or one.signer != key.id}
     mine = {place: entry for place, entry in found.items() if place not in others}
+    before_asking()
     store = stores.store_of(address, _SECONDS)
     held, order = _old(pack_name, store.get(pack_name), key)
     new = {place: better for place in mine if (better := contents.improved(held.get(place), mine[place]))}

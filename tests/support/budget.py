@@ -22,12 +22,12 @@ ROOMS = {
     "build": 1835,
     "drivers": 2233,
     "bundle": 540,
-    "remote": 1056,
+    "remote": 1061,
     "sized": 429,
     "inspect": 3607,
     "workers": 309,
     "integrations": 1042,
-    "cli": 2283,
+    "cli": 2279,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 75
