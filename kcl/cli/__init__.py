@@ -21,9 +21,9 @@ from kcl.errors import meant
 
 _NAMES = (
     *("run", "status", "ls", "show", "explain", "report", "verify", "stats", "unpack", "env"),
-    *("flush", "wait", "save", "load", "purge", "gc", "pin", "unpin", "doctor", "init"),
+    *("flush", "wait", "save", "load", "pull", "push", "key", "purge", "gc", "pin", "unpin", "doctor", "init"),
 )
-_BESIDE = {"wait": "flush", "unpin": "pin"}  # commands that lie in the module of another one
+_BESIDE = {"wait": "flush", "unpin": "pin", "push": "pull"}  # commands that lie in the module of another one
 # By name, in the order of the help: the module whose attribute of that name is the command.
 COMMANDS = {name: f"kcl.cli.{_BESIDE.get(name, name)}" for name in _NAMES}
 

@@ -10,7 +10,8 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.inspect.doctor import PROBLEM, Finding, run
+from kcl.inspect.doctor import OK, PROBLEM, WARNING, Finding, run
+from kcl.remote import state
 
 _HEAD = (Column("", states=True), Column("check", 0, "words", 12), Column("found", 0, "words", 30))
 
@@ -25,7 +26,9 @@ def doctor() -> Reply:
 
     Exits with 0; with 1 where there is a problem.
     """
-    found = list(run())
+    fine, fault = state.attempt()
+    tried = [("remote", Finding(WARNING if fault else OK, fault or fine))] if fault or fine else []
+    found = [*run(), *tried]
     value = [{"check": check, **finding._asdict()} for check, finding in found]
     return Reply(lambda: value, lambda: _show(found), any(one.severity == PROBLEM for _check, one in found))
 

@@ -15,6 +15,7 @@ from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
+from kcl.remote import state
 
 
 @click.command()
@@ -40,6 +41,8 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
     def show() -> None:
         if found:
             output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
+            for line in state.facts()["words"]:
+                output.say(line)
             if left_out > 0:
                 output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")
         elif fault := journal.fault():

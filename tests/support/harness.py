@@ -25,6 +25,7 @@ SCRUBBED = (
         "KCL_NO_CACHE",
         "KCL_PROGRESS",
         "KCL_PROMOTE",
+        "KCL_REMOTE",
         "KCL_REPORT",
         "KCL_RUN",
         "KCL_STRICT",

@@ -94,6 +94,30 @@ def _report(text: str) -> tuple[frozenset[str], str | None]:
     return known, path or None
 
 
+def _remote(text: str) -> str:
+    if text.lower() in _NO:
+        return ""
+    if "://" not in text:  # a wrong address may hold a password
+        raise _Refused("this is no address and is ignored: write one such as redis://host/0, or off", "")
+    return text
+
+
+def _writing(text: str) -> str:
+    if text.lower() not in _YES | _NO | {"exit"}:
+        raise _Refused(f"{text!r} is not true, false or exit; nothing is pushed", "")
+    return "exit" if text.lower() == "exit" else "after" if text.lower() in _YES else ""
+
+
+def _listed(mark: str) -> Callable[[str], tuple[str, ...]]:
+    def listed(text: str) -> tuple[str, ...]:
+        found = tuple(filter(None, map(str.strip, text.split(","))))
+        if not all(mark in one for one in found):
+            raise _Refused(f"each of them needs {mark!r}; none of them counts", ())
+        return found
+
+    return listed
+
+
 def _strict(text: str) -> frozenset[str]:
     """Return the outcomes that raise."""
     words, known = _words(text), frozenset({"hit", "fault"})
@@ -253,6 +277,48 @@ SETTINGS = (
         _promotion,
     ),
     Setting(
+        "KCL_REMOTE",
+        "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
+        "unset",
+        "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
+        _remote,
+    ),
+    Setting(
+        "KCL_REMOTE_FRESH",
+        "an age",
+        "1h",
+        "The remote is asked again after it.",
+        _bound(age, 3600.0, "1h"),
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_NAME", "a text", "FOLDER/FILE, or the package", "Names the pack of your drivers.", str, of_file=True
+    ),
+    Setting(
+        "KCL_REMOTE_TIMEOUT",
+        "an age",
+        "2s",
+        "No process waits longer for a pack.",
+        _bound(age, 2.0, "2s"),
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_UNSIGNED",
+        "addresses",
+        "unset",
+        "Remotes whose packs need no signature.",
+        _listed("://"),
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_WRITE",
+        '`true`, `false` or `"exit"`',
+        "false",
+        "A process that made something pushes it: `true` after its end, `exit` before it, in a minute at most.",
+        _writing,
+        of_file=True,
+    ),
+    Setting(
         "KCL_REPORT",
         "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
         "unset",
@@ -262,6 +328,7 @@ SETTINGS = (
         "for each process that ends, with the members that `kcl report --json` prints.",
         _report,
     ),
+    Setting("KCL_SIGNING_KEY", "a name", "the only key", "The key of `kcl key new` that signs.", str, of_file=True),
     Setting(
         "KCL_SITE",
         "absolute paths with `:` between, or `off`",
@@ -296,6 +363,9 @@ SETTINGS = (
         _absolute,
     ),
     Setting(
+        "KCL_TRUSTED_KEYS", "`NAME:base64`s", "unset", "Beside those of `kcl key trust`.", _listed(":"), of_file=True
+    ),
+    Setting(
         "KCL_VERIFY",
         "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
         "unset",
@@ -318,13 +388,21 @@ class Settings(NamedTuple):
     no_cache_value: str
     progress: bool
     promote: str
+    remote: str
+    remote_fresh: float
+    remote_name: str
+    remote_timeout: float
+    remote_unsigned: tuple[str, ...]
+    remote_write: str
     report: frozenset[str]
     report_file: str | None
+    signing_key: str
     site: tuple[str, ...]
     site_owners: frozenset[int]
     strict: frozenset[str]
     strict_fault: str
     trace: str | None
+    trusted_keys: tuple[str, ...]
     verify: float
     verify_results: bool
     rejected: tuple[str, ...]

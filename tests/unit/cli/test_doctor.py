@@ -46,3 +46,10 @@ class TestDoctor:
     def test_wrong_use(self):
         """A word that it does not know ends with 2."""
         assert doctor("--cure").exit_code == 2
+
+
+def test_remote(tmp_path, monkeypatch):
+    """A remote is tried, and its fault named with the cure; without one nothing is said of it."""
+    assert "remote" not in doctor().output
+    monkeypatch.setenv("KCL_REMOTE", (tmp_path / "remote").as_uri())
+    assert "kcl key trust" in doctor().output

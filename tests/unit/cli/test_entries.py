@@ -72,6 +72,9 @@ def test_no_command_imports_loopy(copy, tmp_path):
             "unpin": ["control"],
             "purge": ["--all", "--dry-run"],
             "init": [],
+            "key": ["list"],
+            "pull": ["--help"],
+            "push": ["--help"],
             "save": ["saved.kclb"],
             "load": ["saved.kclb"],
         }

@@ -190,3 +190,12 @@ class TestImports:
         path = os.path.dirname(os.path.abspath(__file__))
         environment = child.environment()
         assert child.json(code, PYTHONPATH=f"{environment['PYTHONPATH']}{os.pathsep}{path}") == [[0, 0, 0], []]
+
+
+def test_remote(tmp_path, monkeypatch):
+    """A remote is a line, and facts in JSON; without one there is no line."""
+    assert "remote file" not in status()
+    address = (tmp_path / "remote").as_uri()
+    monkeypatch.setenv("KCL_REMOTE", address)
+    assert f"remote {address}: read only; 0 packs with 0 entries came" in status()
+    assert json.loads(status("--json"))["remote"]["address"] == address

@@ -1,0 +1,76 @@
+"""The driver that runs here, the names of its packs, and what the settings say of its remote.
+
+    name   = digest "/" id of the signing key, or "unsigned"
+    digest = SHA-256 over the driver's name, kcl, Python and the distributions that generate and build
+
+No device is part of a name, since the first stage knows none: a pack joins the devices that pushed to it. The name is
+a hint. Every entry in a pack is found by its own key, so a pack of another driver costs time only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+
+import kcl
+from kcl.base import settings
+from kcl.remote.seal import UNSIGNED, PublicKey, trusted
+from kcl.remote.stores import RemoteFault
+
+_DISTRIBUTIONS = ("islpy", "loopy", "numpy", "pymbolic", "pyopencl", "pytools")
+
+
+def name() -> str:
+    """Return the name of the driver that runs: `remote_name`, its folder and file, or its package (`-m`)."""
+    chosen = settings.read().remote_name
+    package = str(getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", ""))
+    if chosen or package:
+        return chosen or package.removesuffix(".__main__")
+    arguments = getattr(sys, "argv", None) or [""]
+    file = "" if arguments[0] in ("-c", "-") else str(arguments[0])
+    place = os.path.abspath(file or "python")
+    return f"{os.path.basename(os.path.dirname(place))}/{os.path.basename(place)}"
+
+
+def digest(driver: str) -> str:
+    """Return the first half of the names of a driver's packs."""
+    from importlib import metadata
+
+    versions = []
+    for one in _DISTRIBUTIONS:
+        try:
+            versions.append(f"{one} {metadata.version(one)}")
+        except metadata.PackageNotFoundError:
+            continue
+    python = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
+    return hashlib.sha256(json.dumps([driver, kcl.__version__, python, versions]).encode()).hexdigest()
+
+
+def pack_name(driver: str, key: PublicKey | None) -> str:
+    """Return the name of the pack that a key has signed, or nobody."""
+    return f"{digest(driver)}/{key.id if key is not None else UNSIGNED}"
+
+
+def believed(address: str) -> list[PublicKey | None]:
+    """Return the keys whose packs are loaded, in their order, and None where no signature is needed.
+
+    Raises RemoteFault if no pack of this remote is believed.
+    """
+    keys: list[PublicKey | None] = [*trusted(), *([None] if is_unsigned(address) else [])]
+    if not keys:
+        cure = "trust a key with `kcl key trust LINE`, or list the address as remote_unsigned in the settings file"
+        raise RemoteFault(f"no key is trusted: {cure}")
+    return keys
+
+
+def is_unsigned(address: str) -> bool:
+    """Return True if the settings files list this very address as one whose packs need no signature."""
+    return address in settings.read().remote_unsigned
+
+
+def terms(address: str) -> str:
+    """Return a digest of what decides which packs are believed: a note on a pull under other terms says nothing."""
+    listed = [address, is_unsigned(address), *(key.line for key in trusted())]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16]

@@ -1,0 +1,62 @@
+"""The state of the remote, in facts and in words: for `kcl status`, `kcl explain` and `kcl doctor`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from kcl.base import settings
+from kcl.base.text.layout import counted
+from kcl.cache import places
+from kcl.errors import CacheFault
+from kcl.remote import ask, driver, notes, seal
+from kcl.remote.notes import FAILED, LATE, PULLED, REFUSED
+from kcl.remote.stores import shown
+
+
+def facts() -> dict[str, Any]:
+    """Return the facts on the remote, and the same in words: none without a remote. Asks nobody."""
+    chosen, folder = settings.read(), places.own(places.PACKS)
+    names = os.listdir(folder) if chosen.remote and os.path.isdir(folder) else []
+    found = [noted[0] for name in sorted(names) if "." not in name and (noted := notes.read(name)) is not None]
+    packs = [one for one in found if one.state == PULLED]
+    entries, size, seconds = (sum(getattr(one, of) for one in found) for of in ("entries", "bytes", "seconds"))
+    refused = [f"{one.driver}: {one.why}" for one in found if one.state in (FAILED, LATE, REFUSED)]
+    use = _unused(chosen) or ("read, and written after a run" if chosen.remote_write else "read only")
+    came = f"{counted(len(packs), 'pack', 'packs')} with {counted(entries, 'entry', 'entries')} came"
+    words = [f"remote {shown(chosen.remote)}: {use}; {came}, {size} bytes in {seconds:.1f} s"]
+    return {
+        "address": shown(chosen.remote),
+        "packs": len(packs),
+        "entries": entries,
+        "bytes": size,
+        "seconds": seconds,
+        "refused": refused,
+        "words": [*words, *(f"remote: {one}" for one in refused)] if chosen.remote else [],
+    }
+
+
+def attempt() -> tuple[str, str]:
+    """Try the remote now, within bounds; return what was found, and what is wrong with it. Empty without a remote."""
+    chosen = settings.read()
+    if not chosen.remote:
+        return "", ""
+    try:
+        found = ask.by_hand("attempt", notes.last() or driver.name())
+        seal.signing()
+        fault = _unused(chosen) or found.why
+    except (OSError, CacheFault) as error:
+        fault = str(error)
+    if fault:
+        return "", f"{shown(chosen.remote)}: {fault}"
+    return f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; the pack of {found.driver} is {found.state}", ""
+
+
+def _unused(chosen: settings.Settings) -> str:
+    """Return why the remote is not asked; empty if it is."""
+    if chosen.no_cache >= {*settings.LAYERS}:
+        return f"not asked: KCL_NO_CACHE={chosen.no_cache_value}"
+    place = places.own()
+    while not os.path.exists(place) and place != os.path.dirname(place):
+        place = os.path.dirname(place)
+    return "" if os.access(place, os.W_OK) else f"not asked: the own cache cannot be written ({places.own()})"

@@ -1,0 +1,223 @@
+"""A remote: the pack of a driver warms another machine in one get, and whatever ails the remote is a miss."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+import fetching
+import pytest
+import remotes
+from harness import PLATFORMS, Child
+from proxy import Proxy
+
+from kcl.remote import driver, seal
+
+pytestmark = [pytest.mark.one_platform, pytest.mark.faults, pytest.mark.timeout(300)]
+DRIVER = pathlib.Path(fetching.__file__)
+FULL = {"outcomes": ["hit"], "loopy": False, "clients": [], "children": 1, "connections": 0}
+QUIET = {"remote": [], "clients": [], "children": 0, "connections": 0}
+
+
+class Machine:
+    """A machine with an empty cache, its settings and its variables."""
+
+    def __init__(self, folder, platform_name, **variables) -> None:
+        folder.mkdir(mode=0o700)
+        self.child, self.platform, self.variables = Child(folder), PLATFORMS[platform_name], variables
+        self.settings: dict[str, object] = {}
+
+    def sets(self, **settings):
+        """Add to the settings file."""
+        self.settings |= settings
+        place = self.child.home / ".config" / "kcl"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "config.toml").write_text(
+            "".join(f"{name} = {json.dumps(it)}\n" for name, it in self.settings.items())
+        )
+        return self
+
+    def start(self, *command, **variables):
+        """Start a Python command here."""
+        env = self.child.environment(XDG_CONFIG_HOME=str(self.child.home / ".config"), **self.variables, **variables)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, *map(str, command)], env=env, cwd=self.child.directory, **pipes)
+
+    def run(self, *command, code=0, **variables):
+        """Run a Python command, which must end as told; return both its outputs."""
+        started = self.start(*command, **variables)
+        output, error = started.communicate(timeout=200)
+        assert started.returncode == code, f"{started.returncode}:\n{output}\n{error}"
+        return output, error
+
+    def drive(self, factor=1, **variables):
+        """Run the driver; return what it saw."""
+        output, error = self.run(DRIVER, self.platform, factor, **variables)
+        return {**json.loads(output.splitlines()[-1]), "stderr": error}
+
+    def empty(self):
+        """Forget what is cached, PoCL's own cache included."""
+        shutil.rmtree(self.child.cache)
+
+
+def among(seen, wanted):
+    """Return the facts of a process that are asked about."""
+    return {name: seen[name] for name in wanted}
+
+
+@pytest.fixture
+def machine(tmp_path, platform_name):
+    """Return a function that makes a machine."""
+    return lambda name, **variables: Machine(tmp_path / name, platform_name, **variables)
+
+
+_packs: dict[str, bytes] = {}
+
+
+@pytest.fixture
+def pack(machine, tmp_path, platform_name):
+    """The pack of the driver, unsigned, with the first half of its name; made once for each platform."""
+    name = driver.pack_name(f"{DRIVER.parent.name}/{DRIVER.name}", None)
+    if platform_name not in _packs:
+        address = (tmp_path / "first").as_uri()
+        machine("maker", KCL_REMOTE=address).sets(remote_unsigned=[address], remote_write="exit").drive()
+        _packs[platform_name] = (tmp_path / "first" / name).read_bytes()
+    return name, _packs[platform_name]
+
+
+@pytest.fixture
+def full(pack, machine, tmp_path, monkeypatch):
+    """Return a function that makes a remote of a kind with the pack, and a fresh machine that reads it."""
+    from kcl.remote.stores import store_of
+
+    def make(kind, proxy=None):
+        server = remotes.server(kind, tmp_path)
+        for name, text in server.variables.items():
+            monkeypatch.setenv(name, text)
+        address = server.address()
+        store_of(address, 10.0).put(*pack)
+        address = address.replace(f":{server.port}", f":{proxy.port}") if proxy else address
+        return server, machine("reader", KCL_REMOTE=address).sets(remote_unsigned=[address])
+
+    return make
+
+
+class TestFull:
+    @pytest.mark.parametrize("kind", remotes.KINDS)
+    def test_one_get(self, full, kind):
+        """An empty cache is warmed in one get: everything hits, and loopy and the client stay out of the process."""
+        server, reader = full(kind)
+        before = server.asked()
+        seen = reader.drive(KCL_STRICT="hit")
+        assert among(seen, FULL) == FULL
+        assert server.asked() == before + (kind in ("redis", "http"))
+        seen = reader.drive(KCL_STRICT="hit")
+        assert among(seen, QUIET) == QUIET
+
+    def test_many_processes(self, full):
+        """Sixteen processes at once ask once."""
+        server, reader = full("redis")
+        before = server.asked()
+        started = [reader.start(DRIVER, reader.platform, 1, KCL_STRICT="hit") for _ in range(16)]
+        for one in started:
+            output, error = one.communicate(timeout=250)
+            assert one.returncode == 0, error
+            assert json.loads(output.splitlines()[-1])["outcomes"] == ["hit"]
+        assert server.asked() == before + 1
+
+    def test_edited(self, full):
+        """A kernel that was edited lately asks nobody."""
+        server, reader = full("redis")
+        reader.drive()
+        before = server.asked()
+        seen = reader.drive(factor=2)
+        assert (seen["children"], seen["connections"]) == (0, 0)
+        assert server.asked() == before
+
+
+class TestOff:
+    def test_neither_set(self, machine):
+        """Without a remote there is no file of it, no import, no child and no connection, cold or warm."""
+        one = machine("one")
+        for _ in range(2):
+            assert among(one.drive(), QUIET) == QUIET
+        assert not (one.child.cache / "kcl" / "packs").exists()
+        assert not (one.child.cache / "kcl" / "arrivals").exists()
+
+    @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "off"])
+    def test_warm(self, machine, address):
+        """A warm cache asks nobody, whether the remote lives or not."""
+        one = machine("one", KCL_REMOTE=address.format(remotes.free_port()))
+        one.drive()
+        assert among(one.drive(KCL_STRICT="hit"), QUIET) == QUIET
+
+    def test_layers_off(self, machine):
+        """Without kcl's layers nobody is asked."""
+        one = machine("one", KCL_REMOTE=f"redis://127.0.0.1:{remotes.free_port()}/0", KCL_NO_CACHE="1")
+        assert among(one.drive(), QUIET) == QUIET
+
+
+class TestFaults:
+    @pytest.mark.parametrize("fault", ["swallowed", "dripping", "garbage"])
+    def test_cold(self, full, fault):
+        """A bad remote costs its timeout once, and one warning; the next process does not ask."""
+        with Proxy(remotes.server("redis", None).port, fault) as bad:
+            _server, reader = full("redis", bad)
+            seen = reader.drive()
+            assert (seen["outcomes"], seen["children"]) == (["hit", "miss"], 1) or seen["outcomes"] == ["miss"]
+            assert seen["stderr"].count("is left out") == 1
+            asked = bad.connections
+            seen = reader.drive(factor=2)
+            assert (seen["children"], seen["stderr"].count("is left out")) == (0, 0)
+            assert bad.connections == asked
+
+    def test_strict(self, machine, tmp_path):
+        """Where only hits are allowed, a remote without the pack leaves a miss an error."""
+        address = (tmp_path / "empty").as_uri()
+        reader = machine("reader", KCL_REMOTE=address).sets(remote_unsigned=[address])
+        _output, error = reader.run(DRIVER, reader.platform, 1, KCL_STRICT="hit", code=1)
+        assert "CacheMiss" in error
+
+
+class TestPush:
+    @pytest.mark.parametrize("wish", ["exit", True])
+    def test_at_exit(self, machine, tmp_path, wish):
+        """A process that made something pushes it as it ends, signed; another machine that trusts the key is warm."""
+        remotes.demand("cryptography")
+        address = (tmp_path / "remote").as_uri()
+        writer = machine("writer", KCL_REMOTE=address).sets(remote_write=wish)
+        line, _said = writer.run("-m", "kcl", "key", "new", "team")
+        writer.drive()
+        name = f"{driver.digest(f'{DRIVER.parent.name}/{DRIVER.name}')}/{seal.key_of(line).id}"
+        end = time.monotonic() + (0 if wish == "exit" else 60)
+        while not (tmp_path / "remote" / name).exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        reader = machine("reader", KCL_REMOTE=address)
+        reader.run("-m", "kcl", "key", "trust", line.strip())
+        assert among(reader.drive(KCL_STRICT="hit"), FULL) == FULL
+
+    @pytest.mark.parametrize(("settings", "variables"), [({}, {}), ({"remote_write": True}, {"SLURM_JOB_ID": "1"})])
+    def test_by_hand(self, machine, tmp_path, settings, variables):
+        """A reader and a batch job push nothing by themselves; `kcl push` does it at the end of the job."""
+        address = (tmp_path / "remote").as_uri()
+        writer = machine("writer", KCL_REMOTE=address, **variables).sets(remote_unsigned=[address], **settings)
+        writer.drive()
+        assert not (tmp_path / "remote").exists()
+        output, _error = writer.run("-m", "kcl", "push")
+        assert "support/fetching.py: pushed: " in output
+        writer.empty()
+        output, _error = writer.run("-m", "kcl", "pull", "--name", "support/fetching.py")
+        assert "pulled: " in output
+        assert among(writer.drive(KCL_STRICT="hit"), QUIET) == QUIET
+
+    def test_no_variable(self, machine, tmp_path):
+        """No variable makes a process push, or believe a pack."""
+        address = (tmp_path / "remote").as_uri()
+        variables = {"KCL_REMOTE_WRITE": "exit", "KCL_REMOTE_UNSIGNED": address, "KCL_REMOTE": address}
+        machine("writer", **variables).drive()
+        assert not (tmp_path / "remote").exists()

@@ -1,0 +1,101 @@
+"""kcl key: keys are made, trusted, listed and forgotten."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import remotes
+from commands import run
+
+from kcl.base import process
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.remote import notes, seal
+from kcl.remote.notes import Arrival
+
+LINE = seal.PublicKey("team", bytes(range(32))).line
+OTHER = seal.PublicKey("other", bytes(32)).line
+
+
+def trusted():
+    """Return the lines of the keys that a new process would trust."""
+    process.reset()
+    return [key.line for key in seal.trusted()]
+
+
+def test_new():
+    """The public line is printed alone on stdout, and the secret half is nobody else's."""
+    remotes.demand("cryptography")
+    done = run("key", "new", "mine")
+    assert seal.key_of(done.stdout) == seal.signing()[0]
+    assert "kcl key trust" in done.stderr
+    assert "another name" in run("key", "new", "mine", code=1).output
+    assert "cannot name a key" in run("key", "new", "a/b", code=1).output
+
+
+class TestTrust:
+    def test_lines(self, tmp_path):
+        """Trusted keys stand behind those of the settings file, by name; the list shows both."""
+        assert "no key is trusted" in run("key", "list").output
+        third = seal.PublicKey("a", bytes(range(1, 33))).line
+        for line in (LINE, third, LINE):
+            run("key", "trust", line)
+        assert trusted() == [third, LINE]
+        remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
+        assert trusted() == [OTHER, third, LINE]
+        assert "team" in run("key", "list").output
+
+    def test_of_others(self):
+        """Keys that others could have written are not believed."""
+        run("key", "trust", LINE)
+        path = pathlib.Path(seal.path_of("team", seal.TRUSTED))
+        path.chmod(0o666)
+        with pytest.raises(PermissionError, match="others can write"):
+            trusted()
+        path.chmod(0o600)
+        path.parent.chmod(0o777)
+        assert "others can write" in run("key", "list", code=1).output
+
+    def test_no_key(self):
+        """A line that is no key is refused."""
+        assert "NAME:base64" in run("key", "trust", "team", code=1).output
+
+    def test_same_name(self):
+        """Two keys of one name are not trusted at once."""
+        run("key", "trust", LINE)
+        process.reset()
+        impostor = OTHER.replace("other", "team")
+        assert "kcl key forget team" in run("key", "trust", impostor, code=1).output
+        assert trusted() == [LINE]
+
+
+class TestForget:
+    @pytest.fixture
+    def row(self):
+        """An entry that the key `team` brought, beside one that was made here."""
+        run("key", "trust", LINE)
+        process.reset()
+        rows = [Entry(Key([Part("number", str(number))]), {"kernel": "axpy"}, {}) for number in range(2)]
+        for one in rows:
+            layers.generator().publish(one.key.digest, one)
+        notes.arrived([Arrival("generator", rows[0].key.digest, seal.key_of(LINE).id, "team", "name/1")])
+        return rows
+
+    @pytest.mark.parametrize(("option", "answer", "left"), [("--purge", "", 1), ("--keep", "", 2)])
+    def test_forget(self, row, option, answer, left):
+        """The key is trusted no longer; what it brought goes if the user wishes, and what was made here stays."""
+        assert " 1" in run("key", "list").output
+        assert answer or "not trusted any more" in run("key", "forget", "team", option).output
+        assert trusted() == []
+        assert sum(layers.generator().read(one.key.digest) is not None for one in row) == left
+
+    def test_of_the_settings(self, tmp_path):
+        """A key of the settings file is forgotten there."""
+        remotes.configure(tmp_path / "config", trusted_keys=[OTHER])
+        assert "remove it there" in run("key", "forget", "other", code=1).output
+
+    def test_unknown(self):
+        """A key that is not trusted cannot be forgotten."""
+        assert "kcl key list" in run("key", "forget", "team", code=1).output

@@ -1,0 +1,271 @@
+"""What a process does with its remote at a miss: it waits within bounds, says one thing, and gets what there is."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import threading
+import time
+import warnings
+
+import proxy
+import pytest
+import remotes
+from proxy import Proxy
+
+from kcl.base import process
+from kcl.base.settings import option
+from kcl.bundle import contents
+from kcl.bundle.info import CacheInfo
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.errors import CacheFault
+from kcl.remote import ask, driver, notes, seal
+from kcl.remote.stores import store_of
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
+ROW = Entry(Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"})
+PLACE = ("generator", ROW.key.digest)
+SLACK = 1.5  # seconds that a loaded machine may take to start a child
+
+
+@pytest.fixture
+def remote(tmp_path, monkeypatch):
+    """Return a function that makes a remote of a kind, with the pack of this process, and sets it."""
+
+    monkeypatch.setattr(driver, "name", lambda: "app/run.py")
+
+    def make(kind, through=None, full=True, **settings):
+        server = remotes.server(kind, tmp_path)
+        for name, text in server.variables.items():
+            monkeypatch.setenv(name, text)
+        address = server.address()
+        if full:
+            pack = seal.Pack(contents.pack({PLACE: ROW}, CacheInfo()), {})
+            name = driver.pack_name(driver.name(), None)
+            store_of(address, 10.0).put(name, seal.seal(name, pack, None))
+        if through is not None:
+            address = address.replace(f":{server.port}", f":{through.port}")
+        set_remote(address, **settings)
+        return server
+
+    def set_remote(address, **settings):
+        monkeypatch.setenv("KCL_REMOTE", address)
+        remotes.configure(tmp_path / "config", **{"remote_unsigned": [address], **settings})
+
+    make.at = set_remote
+    return make
+
+
+class Asked:
+    """What a process saw that asked its remote once."""
+
+    def __init__(self, strict=False) -> None:
+        started = time.monotonic()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.came = ask.before_a_miss(strict)
+        self.seconds = time.monotonic() - started
+        self.said = [str(one.message) for one in said]
+        noted = notes.read(driver.digest(driver.name()))
+        self.outcome = noted and noted[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.came} {self.seconds:.2f} s {self.said} {self.outcome}>"
+
+
+def again():
+    """Make this process another one, of a moment later."""
+    process.reset()
+    return Asked()
+
+
+class TestPull:
+    @pytest.mark.parametrize("kind", remotes.KINDS)
+    def test_full(self, remote, kind):
+        """The pack comes with one get, and nothing is said; a second miss asks nobody."""
+        server = remote(kind)
+        before = server.asked()
+        asked = Asked()
+        assert asked.came, asked
+        assert asked.said == []
+        assert (asked.outcome.state, asked.outcome.entries) == ("pulled", 1)
+        assert layers.generator().read(ROW.key.digest) == ROW
+        assert not Asked().came
+        assert server.asked() == before + (kind in ("redis", "http"))
+
+    @pytest.mark.parametrize("kind", ["redis", "http"])
+    def test_absent(self, remote, kind):
+        """A remote without the pack is asked again after an hour, under other terms, or where a miss is an error."""
+        server = remote(kind, full=False)
+        before = server.asked()
+        assert not Asked().came
+        assert not again().came
+        assert server.asked() == before + 1
+        process.reset()
+        assert not Asked(strict=True).came
+        assert server.asked() == before + 2
+        os.utime(notes.path(driver.digest(driver.name())), (1, time.time() - 3700))
+        assert again().said == []
+        assert server.asked() == before + 3
+        remote.at(os.environ["KCL_REMOTE"], trusted_keys=[seal.PublicKey("a", bytes(32)).line])
+        assert again().said == []
+        assert server.asked() == before + 5  # two names
+
+    def test_delay(self, remote):
+        """The round trips of a distant server are few."""
+        server = remotes.server("redis", None)
+        with Proxy(server.port, delay=0.05) as far:
+            remote("redis", far)
+            asked = Asked()
+            assert asked.came
+            assert asked.outcome.seconds < 0.1 * 4 + SLACK
+
+    def test_threads(self, remote):
+        """Threads of one process ask once, and all of them look again."""
+        server = remote("http")
+        before, came = server.asked(), []
+        threads = [threading.Thread(target=lambda: came.append(ask.before_a_miss(False))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert came == [True] * 4
+        assert server.asked() == before + 1
+
+    def test_unwritable(self, remote, monkeypatch, tmp_path):
+        """Without a place for entries nobody is asked, and nothing is said."""
+        server = remote("http")
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "file" / "x"))
+        before = server.asked()
+        asked = Asked()
+        assert (asked.came, asked.said) == (False, [])
+        assert server.asked() == before
+
+
+CASES = [
+    *((kind, fault, "") for kind in ("redis", "http") for fault in proxy.FAULTS),
+    *(("http", fault, answer) for fault, answer in proxy.HTTP.items()),
+    *(("redis", fault, answer) for fault, answer in proxy.REDIS.items()),
+]
+
+
+class TestFaults:
+    @pytest.mark.parametrize(("kind", "fault", "answer"), CASES, ids=lambda value: value if len(value) < 20 else "")
+    def test_fault(self, remote, kind, fault, answer):
+        """A fault is a miss: no exception, one warning at most, a bounded wait, and a minute without a second try."""
+        server = remotes.server(kind, None)
+        with Proxy(server.port, fault, answer) as bad:
+            remote(kind, bad, remote_timeout="1s")
+            asked = Asked()
+            assert asked.seconds < 1.0 + SLACK, asked
+            assert len(asked.said) <= 1, asked
+            if not asked.came and fault != "404":
+                assert asked.said, asked
+                assert "http" in asked.said[0] or "redis" in asked.said[0]
+            connections = bad.connections
+            later = again()
+            assert later.seconds < SLACK
+            assert later.said == []
+            assert bad.connections == connections
+
+    @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"])
+    def test_refused(self, remote, address):
+        """A dead port costs no timeout."""
+        remotes.demand("redis", "obstore")
+        remote.at(address.format(remotes.free_port()), remote_timeout="5s")
+        asked = Asked()
+        assert asked.outcome.state == "failed"
+        assert asked.outcome.seconds < 3.0
+        assert len(asked.said) == 1
+
+    @pytest.mark.parametrize(
+        ("address", "cure"),
+        [("ftp://host/x", "redis://"), ("file://here", "absolute"), ("s3://no-such-bucket/x", "make the bucket")],
+    )
+    def test_words(self, remote, address, cure):
+        """What is wrong with an address is said once, with its cure."""
+        remote("s3", full=False)
+        remote.at(address)
+        (said,) = Asked().said
+        assert cure in said
+        assert again().said == []
+
+    def test_password(self, remote):
+        """A password is in no text."""
+        remotes.demand("redis")
+        remote.at(f"redis://user:secretword@127.0.0.1:{remotes.free_port()}/0")
+        asked = Asked()
+        assert "secretword" not in f"{asked.said}{asked.outcome}"
+        for file in pathlib.Path(option.folder("kcl")).rglob("*"):
+            assert file.is_dir() or b"secretword" not in file.read_bytes()
+
+    def test_late(self, remote):
+        """The child of a process that waits no longer goes on, and its entries are there for the next one."""
+        server = remotes.server("http", None)
+        with Proxy(server.port, "slow") as slow:
+            remote("http", slow, remote_timeout="0.1s")
+            asked = Asked()
+            assert not asked.came
+            assert "no answer in 0.1 s" in asked.said[0]
+            end = time.monotonic() + 20
+            while layers.generator().read(ROW.key.digest) is None:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
+    def test_strict(self, remote):
+        """Where a miss is an error, the child is waited for in full."""
+        server = remotes.server("http", None)
+        with Proxy(server.port, "slow") as slow:
+            remote("http", slow, remote_timeout="0.1s")
+            asked = Asked(strict=True)
+            assert asked.came
+            assert asked.said == []
+
+    def test_strict_fault(self, remote, monkeypatch):
+        """`KCL_STRICT=fault` makes an error of it."""
+        remote.at("ftp://host/x")
+        monkeypatch.setenv("KCL_STRICT", "fault")
+        with pytest.raises(CacheFault, match="ftp"):
+            ask.before_a_miss(False)
+
+    def test_nobody_trusted(self, remote):
+        """Without a trusted key nothing comes, and the warning names the cure."""
+        remote("file")
+        remote.at(os.environ["KCL_REMOTE"], remote_unsigned=[])
+        (said,) = Asked().said
+        assert "kcl key trust" in said
+
+    def test_another_python(self, remote, monkeypatch):
+        """A program with Python inside cannot start a child, and says what can be done."""
+        remote("file")
+        monkeypatch.setattr(sys, "executable", "/usr/bin/blender")
+        (said,) = Asked().said
+        assert "kcl pull" in said
+
+
+class TestIsolation:
+    def test_modules_of_the_project(self, remote, tmp_path, monkeypatch):
+        """A module of the project does not run in the child, whatever name it has."""
+        remote("redis")
+        for name in ("redis", "obstore", "json", "kcl", "sitecustomize"):
+            (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        assert Asked().came
+        assert not (tmp_path / "ran").exists()
+
+    def test_no_client_here(self, remote, monkeypatch):
+        """This process imports no client, and no child of it is left to be waited for."""
+        remote("redis")
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("redis", "obstore", "cryptography")]:
+            monkeypatch.delitem(sys.modules, name)
+        children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")  # the servers of the tests
+        before = children.read_text() if children.exists() else ""
+        assert Asked().came
+        assert not {"redis", "obstore", "cryptography"} & sys.modules.keys()
+        assert (children.read_text() if children.exists() else "") == before

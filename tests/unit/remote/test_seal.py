@@ -1,0 +1,157 @@
+"""The seal of a pack: who signed it, for which name, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pathlib
+
+import pytest
+import remotes
+
+from kcl.errors import CacheFault, DamagedEntry
+from kcl.remote import seal
+from kcl.remote.seal import Pack, PublicKey, key_of, new, path_of, signing, trusted, unseal
+from kcl.remote.stores import RemoteFault
+
+NAME = "0" * 64 + "/key"
+PACK = Pack(b"bundle", {"axpy": 1.0, "matmul": 2.5})
+
+
+@pytest.fixture
+def key():
+    """A new key, the only one here: its public half, and its secret half."""
+    remotes.demand("cryptography")
+    new("team")
+    return signing()
+
+
+class TestPack:
+    """What is signed and read again."""
+
+    def test_round_trip(self, key):
+        """What was sealed is read with the public half."""
+        public, private = key
+        assert unseal(NAME, seal.seal(NAME, PACK, private), public) == PACK
+
+    def test_unsigned(self):
+        """A pack that nobody need have signed."""
+        assert unseal(NAME, seal.seal(NAME, PACK, None), None) == PACK
+
+    def test_every_flip(self, key):
+        """A pack with one bit changed, anywhere, is refused."""
+        public, private = key
+        blob = seal.seal(NAME, PACK, private)
+        for place in range(len(blob)):
+            changed = bytearray(blob)
+            changed[place] ^= 1 << place % 8
+            with pytest.raises(DamagedEntry):
+                unseal(NAME, bytes(changed), public)
+
+    def test_every_cut(self, key):
+        """A pack that ends early, or goes on, is refused."""
+        public, private = key
+        blob = seal.seal(NAME, PACK, private)
+        for cut in (*(blob[:end] for end in range(len(blob))), blob + b"\0", b"\0" + blob):
+            with pytest.raises(DamagedEntry):
+                unseal(NAME, cut, public)
+
+    def test_another_name(self, key):
+        """A pack that was signed for another name is refused, and so is an unsigned one; the signer is named."""
+        public, private = key
+        for blob in (seal.seal("1" * 64 + "/key", PACK, private), seal.seal(NAME, PACK, None)):
+            with pytest.raises(DamagedEntry, match="team"):
+                unseal(NAME, blob, public)
+
+    def test_a_stranger(self, key):
+        """A pack that another key signed is refused."""
+        new("stranger")
+        stranger = signing_as("stranger")
+        with pytest.raises(DamagedEntry):
+            unseal(NAME, seal.seal(NAME, PACK, stranger[1]), key[0])
+
+    @pytest.mark.parametrize("order", [b"[]", b"{", b'{"a": "x"}', b'{"a": null}', b"[" * 100_000])
+    def test_order(self, order):
+        """An order that cannot be read is damage."""
+        rest = len(order).to_bytes(4, "little") + order
+        with pytest.raises(DamagedEntry, match="order"):
+            unseal(NAME, b"kclpack1" + bytes(64) + rest, None)
+
+
+def signing_as(name):
+    """Return both halves of a key, of several."""
+    remotes.configure(pathlib.Path(path_of(name)).parents[2], signing_key=name)
+    return signing()
+
+
+class TestKeys:
+    """Where keys come from."""
+
+    def test_lines(self):
+        """A line names a key, whatever stands around it."""
+        key = PublicKey("team", bytes(range(32)))
+        assert key_of(f" {key.line}\n") == key
+        assert len(key.id) == 16
+
+    @pytest.mark.parametrize("line", ["", "team", "team:", "team:AAAA", "team:!", f"a/b:{'A' * 43}=", f":{'A' * 43}="])
+    def test_no_key(self, line):
+        """What is no key is refused with the form of one."""
+        with pytest.raises(RemoteFault, match="NAME:base64"):
+            key_of(line)
+
+    def test_trusted(self, tmp_path):
+        """The settings file has the trusted keys, in their order; without one there is none."""
+        keys = [PublicKey("b", bytes(32)), PublicKey("a", bytes(range(32)))]
+        assert trusted() == []
+        remotes.configure(tmp_path / "config", trusted_keys=[key.line for key in keys])
+        assert trusted() == keys
+
+    def test_no_variable(self, monkeypatch):
+        """No variable of the environment brings a key."""
+        monkeypatch.setenv("KCL_TRUSTED_KEYS", PublicKey("a", bytes(32)).line)
+        assert trusted() == []
+
+    def test_secret(self, key):
+        """The secret half is this user's alone, and the public half is not it."""
+        path = path_of("team")
+        assert os.stat(path).st_mode & 0o777 == 0o600
+        with open(path, "rb") as stream:
+            assert base64.b64decode(stream.read()) != key[0].public
+
+    def test_a_name_once(self, key):
+        """A key is never written over."""
+        assert key
+        with pytest.raises(RemoteFault, match="another name"):
+            new("team")
+
+    @pytest.mark.parametrize("name", ["", "../x", ".x", "a b", "x" * 61])
+    def test_name(self, name):
+        """The name of a key is the name of a file, and part of a line."""
+        with pytest.raises(CacheFault):
+            path_of(name)
+
+    def test_none(self):
+        """Without a key nothing is signed."""
+        assert signing() is None
+
+    def test_several(self, key):
+        """Of several keys the settings file names one."""
+        new("other")
+        with pytest.raises(RemoteFault, match="signing_key"):
+            signing()
+        assert signing_as("team")[0] == key[0]
+        with pytest.raises(RemoteFault, match="cannot be read"):
+            signing_as("gone")
+
+    def test_readable_by_others(self, key):
+        """A secret half that others can read signs nothing."""
+        assert key
+        os.chmod(path_of("team"), 0o640)
+        with pytest.raises(RemoteFault, match="chmod 600"):
+            signing()
+
+    def test_no_package(self, monkeypatch):
+        """Without cryptography the fault names the extra."""
+        monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+        with pytest.raises(RemoteFault, match="pip install"):
+            new("team")

@@ -1,0 +1,61 @@
+"""The state of the remote, in words."""
+
+from __future__ import annotations
+
+import pytest
+import remotes
+
+from kcl.remote import notes, state
+from kcl.remote.notes import Outcome
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture
+def address(tmp_path, monkeypatch):
+    """A remote of plain files."""
+    found = (tmp_path / "remote").as_uri()
+    monkeypatch.setenv("KCL_REMOTE", found)
+    remotes.configure(tmp_path / "config", remote_unsigned=[found])
+    return found
+
+
+def test_none():
+    """Without a remote there is nothing to say."""
+    assert state.facts()["words"] == []
+    assert state.attempt() == ("", "")
+    assert state.facts()["address"] == ""
+
+
+def test_lines(address):
+    """What came is counted, and what was refused is said with its reason."""
+    assert state.facts()["words"] == [f"remote {address}: read only; 0 packs with 0 entries came, 0 bytes in 0.0 s"]
+    notes.write("a" * 64, Outcome("app/run.py", "pulled", "", 42, 1000, 0.25))
+    notes.write("b" * 64, Outcome("other", "refused", "it is not signed by team", 0, 0, 0.5))
+    notes.write("b" * 64 + ".pushed", Outcome("other", "pushed", "", 7, 7, 7.0))
+    first, second = state.facts()["words"]
+    assert first.endswith("1 pack with 42 entries came, 1000 bytes in 0.8 s")
+    assert second == "remote: other: it is not signed by team"
+
+
+def test_not_asked(address, monkeypatch, tmp_path):
+    """A remote that is not asked says why."""
+    monkeypatch.setenv("KCL_NO_CACHE", "1")
+    assert "not asked: KCL_NO_CACHE=1" in state.facts()["words"][0]
+    assert "KCL_NO_CACHE" in state.attempt()[1]
+    monkeypatch.delenv("KCL_NO_CACHE")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("os.access", lambda *_asked: False)
+    assert "cannot be written" in state.facts()["words"][0]
+    assert address
+
+
+def test_attempt(address, monkeypatch, tmp_path):
+    """A remote that answers is fine; what is wrong with another is said with its cure."""
+    fine, wrong = state.attempt()
+    assert (fine.startswith(f"{address} answers in "), wrong) == (True, "")
+    monkeypatch.setenv("KCL_REMOTE", "ftp://host/x")
+    assert "redis://" in state.attempt()[1]
+    monkeypatch.setenv("KCL_REMOTE", address)
+    remotes.configure(tmp_path / "config")
+    assert "kcl key trust" in state.attempt()[1]

@@ -1,0 +1,162 @@
+"""The places that hold packs: one contract, which every kind of place keeps against its real server."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+import remotes
+
+from kcl.errors import CacheFault
+from kcl.remote import stores
+from kcl.remote.stores import FileStore, RemoteFault, bounded, fault, shown, store_of
+
+NAME = f"{hashlib.sha256(b'driver').hexdigest()}/0123456789abcdef"
+
+
+@pytest.fixture(params=remotes.KINDS)
+def place(request, tmp_path, monkeypatch):
+    """The address of a new, empty remote of each kind."""
+    server = remotes.server(request.param, tmp_path)
+    for name, text in server.variables.items():
+        monkeypatch.setenv(name, text)
+    return server.address()
+
+
+class TestContract:
+    """What every store does."""
+
+    def test_missing(self, place):
+        """A name without a `put` is missing."""
+        assert store_of(place, 10.0).get(NAME) is None
+
+    @pytest.mark.parametrize("blob", [b"\0", b"text", bytes(range(256)) * 4000])
+    def test_round_trip(self, place, blob):
+        """The same bytes come back, to another reader too."""
+        store_of(place, 10.0).put(NAME, blob)
+        assert store_of(place, 10.0).get(NAME) == blob
+
+    def test_replace(self, place):
+        """A second put replaces the first, and no other name."""
+        store = store_of(place, 10.0)
+        store.put(NAME, b"a longer pack")
+        store.put(NAME + "0", b"another")
+        store.put(NAME, b"short")
+        assert store.get(NAME) == b"short"
+        assert store.get(NAME + "0") == b"another"
+
+    def test_remotes_are_apart(self, place):
+        """A store reads what was put at its address only."""
+        store_of(place, 10.0).put(NAME, b"pack")
+        assert store_of(place, 10.0).get("other" + NAME) is None
+
+    def test_limit(self, place, monkeypatch):
+        """A pack above the limit is refused, and one of its size is not."""
+        monkeypatch.setattr(stores, "LIMIT", 1000)
+        store = store_of(place, 10.0)
+        store.put(NAME, b"x" * 1000)
+        assert store.get(NAME) == b"x" * 1000
+        store.put(NAME, b"x" * 1001)
+        with pytest.raises(RemoteFault, match="limit"):
+            store.get(NAME)
+
+
+class TestStoreOf:
+    """The choice of the store."""
+
+    @pytest.mark.parametrize("address", ["ftp://host", "host", "", "redis:/host"])
+    def test_unknown(self, address):
+        """An address of an unknown scheme is a fault that names those that are known."""
+        with pytest.raises(RemoteFault, match="redis://"):
+            store_of(address, 1.0)
+
+    @pytest.mark.parametrize(
+        ("address", "package"),
+        [("redis://127.0.0.1", "redis"), ("s3://bucket", "obstore.store"), ("https://host", "obstore.store")],
+    )
+    def test_no_client(self, address, package, monkeypatch):
+        """An extra that is not installed is a fault that names it."""
+        monkeypatch.setitem(__import__("sys").modules, package, None)
+        with pytest.raises(RemoteFault, match="pip install"):
+            store_of(address, 1.0)
+
+    def test_valkey(self):
+        """A Valkey server has a scheme of its own."""
+        remotes.demand("redis")
+        assert store_of("valkey://127.0.0.1:1/0", 1.0)
+
+    @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"])
+    def test_dead_port(self, address):
+        """A port that nobody listens on is an error at once."""
+        remotes.demand("redis", "obstore")
+        store = store_of(address.format(remotes.free_port()), 5.0)
+        with pytest.raises(Exception, match=r"refused|sending"):
+            store.get(NAME)
+
+
+class TestFiles:
+    """Plain files."""
+
+    def test_relative(self):
+        """A path is absolute."""
+        with pytest.raises(RemoteFault, match="absolute"):
+            FileStore("file://packs")
+
+    def test_special(self, tmp_path):
+        """A FIFO is refused, not waited for."""
+        os.makedirs(tmp_path / "a")
+        os.mkfifo(tmp_path / "a" / "b")
+        with pytest.raises(RemoteFault, match="regular"):
+            FileStore(f"file://{tmp_path}").get("a/b")
+
+    def test_readable(self, tmp_path):
+        """Others can read a pack."""
+        FileStore(tmp_path.as_uri()).put("a/b", b"pack")
+        assert (tmp_path / "a" / "b").stat().st_mode & 0o044
+
+
+class TestBucket:
+    """What a bucket's server says."""
+
+    def test_no_bucket(self, tmp_path, monkeypatch):
+        """A missing bucket is a fault, and no missing pack."""
+        for name, text in remotes.server("s3", tmp_path).variables.items():
+            monkeypatch.setenv(name, text)
+        with pytest.raises(FileNotFoundError, match="NoSuchBucket"):
+            store_of("s3://no-such-bucket/x", 10.0).get(NAME)
+
+
+class TestWords:
+    """What is said of addresses and errors."""
+
+    @pytest.mark.parametrize(
+        ("address", "said"),
+        [
+            ("redis://host/0", "redis://host/0"),
+            ("redis://user:word@host:1/0?password=word", "redis://host:1/0"),
+            ("rediss://:word@host", "rediss://host"),
+            ("redis://user:w@rd@host", "redis://host"),
+            ("https://word@host/path?sig=word", "https://host/path"),
+        ],
+    )
+    def test_shown(self, address, said):
+        """A password is in no text."""
+        assert shown(address) == said
+
+    def test_fault(self):
+        """An error is one line, with its sort, and without password."""
+        error = ValueError("cannot reach redis://it:s%40x@host:\n s%40x is wrong, s@x is")
+        words = fault("redis://it:s%40x@host", error)
+        assert words == "ValueError: cannot reach redis://host: *** is wrong, *** is"
+        assert "signed" not in fault("https://host/x?sig=signed", ValueError("https://host/y?sig=signed"))
+        assert fault("file:///x", RemoteFault("do this")) == "do this"
+        assert fault("file:///x", OSError()) == "OSError: no reason given"
+        assert len(fault("file:///x", OSError("x" * 5000))) == 300
+        assert fault("redis://host", ValueError("NOAUTH")).endswith("a user who may read there")
+
+    def test_bounded(self):
+        """A pack has at most 16 MiB."""
+        assert bounded(b"x") == b"x"
+        with pytest.raises(CacheFault):
+            bounded(bytes(stores.LIMIT + 1))
