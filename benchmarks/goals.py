@@ -18,6 +18,7 @@ import imports
 import listing
 import lookup
 import processes
+import sizes
 import storm
 import unchanged
 
@@ -130,6 +131,20 @@ def _call(case: str, side: str, other: str) -> Callable[[Parts], Figure | None]:
     return figure
 
 
+# The kernels of the part on sizes, and the bound on each.
+SIZES = {
+    "axpy with guards in its blocks": 0.5,
+    "batched 4x4 product": 0.4,
+    "element-wise D u": 1.03,
+    "16x16x16 products": 1.03,
+    "stencil": 1.03,
+}
+
+
+def _sizes(name: str) -> Callable[[Parts], Figure | None]:
+    return _of("sizes", lambda figures: Figure(sizes.ratio(figures, name)))
+
+
 def _large(count: int) -> Callable[[Parts], Figure | None]:
     def figure(parts: Parts) -> Figure | None:
         one = next((one for one in parts.get("large", {}).get("statements", ()) if one["count"] == count), None)
@@ -230,6 +245,7 @@ GOALS = (
     Goal("call, 3 arrays, events unmanaged: bound / typed call", _call("3 arrays", "kcl, bound", "typed"), most=1.25),
     *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=1.0) for case in EXECUTOR_CASES),
     *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=0.75) for case in ALLOCATING_CASES),
+    *(Goal(f"sizes, {name}: sizes / general", _sizes(name), most=most) for name, most in SIZES.items()),
     Goal(
         "look-ups at 100 / 10,000 / 1,000,000 entries: largest / smallest median",
         _of("lookup", lambda figures: Figure(lookup.flatness(figures)), largest=1_000_000),

@@ -34,6 +34,7 @@ PARTS = {
     "storm": "processes that start cold at once",
     "large": "a kernel of many statements",
     "calls": "hot calls",
+    "sizes": "kernels that fit their sizes",
     "lookup": "look-ups among many entries",
     "entries": "bytes on disk, and what compression would do",
     "bundle": "a bundle: its bytes, what saving and loading cost, and the first run after it",
