@@ -73,11 +73,11 @@ _state = process.own(State)
 class Line:
     """The line of one Kernel, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
-    `sole` is the digest of the only code where no argument is open. `packed` are the arguments that a call gives as one
-    object. `looked_up` has the last look-up in each layer. `context` is the handle of the context of an executor, 0 for
-    a Kernel that serves any context. The digests of an executor's code end with it, so no launcher that another Kernel
-    bound serves the executor. A queue or context that has launchers keeps its handle from being used again. A line
-    shares no program whose variables outlive a launch.
+    `sole` is the digest of the code that a call tries first: a played call looks at dtypes itself. `packed` are the
+    arguments that a call gives as one object. `looked_up` has the last look-up in each layer. `context` is the handle
+    of the context of an executor, 0 for a Kernel that serves any context. The digests of an executor's code end with
+    it, so no launcher that another Kernel bound serves the executor. A queue or context that has launchers keeps its
+    handle from being used again. A line shares no program whose variables outlive a launch.
     """
 
     __slots__ = (
@@ -201,7 +201,7 @@ class Line:
             self.packed = opened.packed
             self.ready[found.choice] = found
             self.open = opened.names
-            if not opened.names and not opened.packed:
+            if not opened.packed:
                 self.sole = found.digest
 
     def _forget(self) -> None:

@@ -99,7 +99,7 @@ def launcher_of(
         setattr(kernels, name, kernel)
     invoker = ready.code.invoker
     required = [one.name for one in invoker.arguments if one.required and one.name not in invoker.packed]
-    return Launcher(ready.invoke, kernels, found, frozenset(required), own, learn)
+    return Launcher(ready.invoke, kernels, found, frozenset(required), own, learn, frozenset(invoker.inferred))
 
 
 def learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:

@@ -28,10 +28,11 @@ class Launcher:
     """A kernel bound to one program for one thread: setting arguments and enqueueing are two calls in OpenCL.
 
     `hot` is the function that played the last playable call; it returns None for a call that it cannot play. `learn`
-    makes such a function for calls with the same names, or raises. `own` are events known to be of the queue.
+    makes such a function for calls with the same names, or raises. `own` are events known to be of the queue. The
+    dtypes of the arguments in `open` decided the code.
     """
 
-    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "own", "program", "required", "vain", "variants")
+    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "open", "own", "program", "required", "vain", "variants")
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Launcher:
         required: frozenset[str],
         own: dict[Any, None] | None = None,
         learn: Callable[[Launcher, Any, dict[str, Any]], Play | None] | None = None,
+        open: frozenset[str] = frozenset(),
     ) -> None:
         self.invoke = invoke
         self.kernels = kernels
@@ -48,10 +50,11 @@ class Launcher:
         self.required = required
         self.own = {} if own is None else own
         self.learn = learn
+        self.open = open
         self.calls = 0
         self.vain = 0  # the number of failed attempts to learn
         self.hot: Play | None = None
-        self.variants: dict[frozenset[str], Play | None] = {}
+        self.variants: dict[tuple[Any, ...], Play | None] = {}
 
     def __call__(
         self, queue: Any, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
@@ -87,13 +90,17 @@ class Launcher:
         self.program.note_launch(self.names)
 
     def _variant(self, queue: Any, arguments: dict[str, Any]) -> Play | None:
-        names = frozenset(arguments)
         try:
-            return self.variants[names]
+            return self.variants[form_of(arguments)]
         except KeyError:
             if self.learn is None or len(self.variants) >= _VARIANTS:
                 return None
             return self.learn(self, queue, arguments)
+
+
+def form_of(arguments: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the names of the arguments of a call, and their types: calls that differ in these are played apart."""
+    return (*arguments, *map(type, arguments.values()))
 
 
 class MissingArguments(KclError):

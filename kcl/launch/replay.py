@@ -20,7 +20,7 @@ import pyopencl as cl
 from pyopencl.array import Array
 from pyopencl.tools import DeferredAllocator
 
-from kcl.launch import events
+from kcl.launch import events, form_of
 from kcl.launch.placeholders import NotPlayable
 from kcl.launch.recording import WIDTH, record
 from kcl.launch.write import Form, Script, script
@@ -34,6 +34,10 @@ _VAIN = 8
 # Types of numbers that show an invoker their value only: no None, no array, no class of the user.
 _WHOLE = {int}  # the types of the numbers in a tuple that is a size
 _NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
+
+# What a launch uses of an array: a subclass that replaces none of these is played.
+_USED = {"base_data", "data", "offset", "shape", "strides", "dtype", "events", "queue", "context", "allocator", "size"}
+_USED |= {"nbytes", "flags", "add_event", "finish", "__getattribute__", "__getattr__", "__setattr__", "__eq__"}
 
 Refused = Callable[[Exception, Mapping[str, Any]], "Exception | None"]
 
@@ -57,7 +61,7 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) ->
         if launcher.vain < _VAIN:
             return None
         launcher.learn = None
-    launcher.variants[frozenset(values)] = play
+    launcher.variants[form_of(values)] = play
     return play
 
 
@@ -113,8 +117,13 @@ class _Signatures:
         _check_plain([values[name] for name in arrays])
         in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         passed = tuple(name for name in values if name in self._passed)
-        self._form = Form(tuple(values), arrays, deciding, passed, sizes, in_order, bound)
+        typed = () if bound else tuple(name for name in passed if name in launcher.open)
+        self._form = Form(tuple(values), arrays, deciding, passed, sizes, in_order, bound, typed)
         self._dtypes = [values[name].dtype for name in arrays]
+        self._types = {
+            **{f"_kcl_a{i}": type(values[name]) for i, name in enumerate(arrays)},
+            **{f"_kcl_p{i}": type(values[name]) for i, name in enumerate(typed)},
+        }
         recording = record(*self._code, values, self._passed)
         self._first, self._beside = script(self._form, recording), recording.names
         self._kernels = launcher.new_kernels()
@@ -132,6 +141,7 @@ class _Signatures:
         """Return the global names of the function; no signature is current."""
         found: dict[str, Any] = {
             **self._beside,
+            **self._types,
             **{f"_kcl_d{i}": dtype for i, dtype in enumerate(self._dtypes)},
             **{f"_kcl_{kind}{i}": None for i in range(len(self._form.arrays)) for kind in "sto"},
             **{f"_kcl_{kind}{i}": None for i in range(len(self._form.deciding)) for kind in "vy"},
@@ -205,8 +215,16 @@ class _Signatures:
 
 def _suits(values: Mapping[str, Any]) -> bool:
     return all(
-        type(value) is Array or value is None or type(value) in _NUMBERS or _is_size(value) for value in values.values()
+        _is_array(type(value)) or value is None or type(value) in _NUMBERS or _is_size(value)
+        for value in values.values()
     )
+
+
+def _is_array(kind: type[Any]) -> bool:
+    """Return True for pyopencl's Array, and for a subclass that adds to it and replaces nothing that a launch uses."""
+    if kind is Array or not issubclass(kind, Array):
+        return kind is Array
+    return not any(name in _USED for one in kind.__mro__[: kind.__mro__.index(Array)] for name in vars(one))
 
 
 def _is_size(value: Any) -> bool:

@@ -17,8 +17,8 @@ class Form(NamedTuple):
     """The form of the calls of a script.
 
     `names` are all given arguments. The layouts of `arrays` and the values of `deciding` are the signature. `passed`
-    are the numbers that are handed on. `sizes` are the tuples of numbers in `deciding`. A `bound` script takes
-    keywords, ignores events and returns the event only.
+    are the numbers that are handed on; of those in `typed` the type decides. `sizes` are the tuples of numbers in
+    `deciding`. A `bound` script takes keywords, ignores events and returns the event only.
     """
 
     names: tuple[str, ...]
@@ -28,6 +28,7 @@ class Form(NamedTuple):
     sizes: tuple[str, ...]
     in_order: bool
     bound: bool
+    typed: tuple[str, ...] = ()
 
 
 class Script(NamedTuple):
@@ -109,7 +110,7 @@ class _Writer:
     def checks(self) -> None:
         """Compare with the current signature; choose another signature, or raise."""
         form = self.form
-        kinds = [f"_kcl_type({name}) is _kcl_Array" for name in form.arrays]
+        kinds = [f"_kcl_type({name}) is _kcl_a{i}" for i, name in enumerate(form.arrays)]
         kinds += [f"({name}.dtype is _kcl_d{i} or {name}.dtype == _kcl_d{i})" for i, name in enumerate(form.arrays)]
         same = [
             f"{name}.shape == _kcl_s{i} and {name}.strides == _kcl_t{i} and {name}.offset == _kcl_o{i}"
@@ -119,7 +120,8 @@ class _Writer:
         same += [f"_kcl_type({name}) is _kcl_y{i} and {name} == _kcl_v{i}" for i, name in enumerate(form.deciding)]
         # Equal numbers may be of other types.
         same += [f"{{*_kcl_map(_kcl_type, {name})}} == _kcl_whole" for name in form.sizes]
-        kinds += [f"_kcl_type({name}) in _kcl_numbers" for name in form.passed]
+        kinds += [f"_kcl_type({name}) in _kcl_numbers" for name in form.passed if name not in form.typed]
+        kinds += [f"_kcl_type({name}) is _kcl_p{i}" for i, name in enumerate(form.typed)]
         self(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_NotPlayable")
         self(3, f"if not ({' and '.join(same)}):")
         self(4, f"_kcl_choose(_kcl_globals(), ({_tuple(form.arrays)}), ({_tuple(form.deciding)}))")

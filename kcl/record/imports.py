@@ -227,7 +227,7 @@ def watch() -> None:
     with state.lock:
         if loopy is state.watched:
             return
-        for name in sorted(table.MAKERS | table.TRANSFORMATIONS | {"GlobalArg"}):
+        for name in sorted(table.MAKERS | table.TRANSFORMATIONS):
             function = vars(loopy).get(name)
             if isinstance(function, FunctionType) and recorder.is_own(name, function):
                 watching = _watching(name, function)

@@ -34,7 +34,7 @@ def function(written, queue, kernel, *arrays):
     """Make the function of a script for calls with arrays like these; what it cannot play goes to a list."""
     left, names = [], {f"_kcl_{one.__name__}": one for one in (Exception, IndexError, NotPlayable, globals, len, type)}
     for i, array in enumerate(arrays):
-        names |= {f"_kcl_d{i}": array.dtype, f"_kcl_s{i}": array.shape}
+        names |= {f"_kcl_a{i}": type(array), f"_kcl_d{i}": array.dtype, f"_kcl_s{i}": array.shape}
         names |= {f"_kcl_t{i}": array.strides, f"_kcl_o{i}": array.offset}
 
     def choose(*_signature):
