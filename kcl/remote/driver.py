@@ -16,6 +16,7 @@ import sys
 
 import kcl
 from kcl.base import settings
+from kcl.errors import CacheFault
 from kcl.remote.seal import UNSIGNED, PublicKey, trusted
 from kcl.remote.stores import RemoteFault
 
@@ -72,5 +73,8 @@ def is_unsigned(address: str) -> bool:
 
 def terms(address: str) -> str:
     """Return a digest of what decides which packs are believed: a note on a pull under other terms says nothing."""
-    listed = [address, is_unsigned(address), *(key.line for key in trusted())]
-    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16]
+    try:
+        keys = [key.line for key in trusted()]
+    except (OSError, CacheFault) as error:  # the child says so
+        keys = [str(error)]
+    return hashlib.sha256(json.dumps([address, is_unsigned(address), *keys]).encode()).hexdigest()[:16]

@@ -73,7 +73,7 @@ def key_of(line: str) -> PublicKey:
 def trusted() -> list[PublicKey]:
     """Return the trusted keys: those of the settings files, then those of `kcl key trust` by name.
 
-    Raises RemoteFault for a line that is no key, OSError, and UnusableDirectory if others can write the keys.
+    Raises OSError, and CacheFault for a line that is no key, or if others can write the keys.
     """
     folder = os.path.dirname(path_of("x", TRUSTED))
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -165,12 +165,12 @@ def halves(name: str) -> tuple[PublicKey, Any]:
 
 
 def _text(path: str) -> str:
-    """Return the content of a file that only this user, or root, can write; raises OSError, UnusableDirectory."""
+    """Return the content of a file that only this user, or root, can write; raises OSError, CacheFault."""
     trust.check_folder(os.path.dirname(path))
     with open(os.open(path, trust.READ), "rb") as stream:
         fault = trust.file_fault(os.fstat(stream.fileno()), frozenset({0}))
         if fault is not None:
-            raise PermissionError(f"{path}: {fault}")
+            raise RemoteFault(f"{path}: {fault}")
         return stream.read(1000).decode("ascii", "replace")
 
 

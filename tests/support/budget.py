@@ -22,7 +22,7 @@ ROOMS = {
     "build": 1835,
     "drivers": 2233,
     "bundle": 540,
-    "remote": 1061,
+    "remote": 1065,
     "sized": 429,
     "inspect": 3607,
     "workers": 309,

@@ -12,6 +12,7 @@ from kcl.base import process
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
+from kcl.errors import CacheFault
 from kcl.remote import notes, seal
 from kcl.remote.notes import Arrival
 
@@ -52,7 +53,7 @@ class TestTrust:
         run("key", "trust", LINE)
         path = pathlib.Path(seal.path_of("team", seal.TRUSTED))
         path.chmod(0o666)
-        with pytest.raises(PermissionError, match="others can write"):
+        with pytest.raises(CacheFault, match="others can write"):
             trusted()
         path.chmod(0o600)
         path.parent.chmod(0o777)

@@ -239,6 +239,15 @@ class TestFaults:
         (said,) = Asked().said
         assert "kcl key trust" in said
 
+    def test_loose_keys(self, remote):
+        """Keys that others can write are believed by nobody, and the warning says so."""
+        remote("file")
+        seal.trust_key(seal.PublicKey("team", bytes(32)))
+        os.chmod(seal.path_of("team", seal.TRUSTED), 0o666)
+        asked = Asked()
+        assert not asked.came
+        assert "others can write" in asked.said[0]
+
     def test_another_python(self, remote, monkeypatch):
         """A program with Python inside cannot start a child, and says what can be done."""
         remote("file")

@@ -95,6 +95,10 @@ class TestStoreOf:
             store.get(NAME)
 
 
+def _full():
+    raise OSError("full")
+
+
 class TestFiles:
     """Plain files."""
 
@@ -109,6 +113,17 @@ class TestFiles:
         os.mkfifo(tmp_path / "a" / "b")
         with pytest.raises(RemoteFault, match="regular"):
             FileStore(f"file://{tmp_path}").get("a/b")
+
+    def test_killed(self, tmp_path, monkeypatch):
+        """A put that is cut short leaves the old pack whole."""
+        store = FileStore(tmp_path.as_uri())
+        store.put("a/b", b"old")
+        written = os.write
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda at, blob: written(at, blob[:2]) if len(blob) > 2 else _full())
+            with pytest.raises(OSError, match="full"):
+                store.put("a/b", b"new pack")
+        assert store.get("a/b") == b"old"
 
     def test_readable(self, tmp_path):
         """Others can read a pack."""
