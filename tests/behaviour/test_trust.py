@@ -57,6 +57,7 @@ def test_copied(warm, tmp_path):
     _poison(warm)
     shutil.move(warm.child.cache, tmp_path / "theirs")
     assert warm.run("inputs").numbers.items() <= NUMBERS.items()
+    warm.finish()
     shutil.rmtree(warm.child.cache)
     shutil.copytree(tmp_path / "theirs", warm.child.cache)
     assert warm.start("inputs").code == 77

@@ -20,6 +20,7 @@ from kcl.cache import growth, layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
+from kcl.drivers.pocl import client
 from kcl.inspect import inventory, pins, purge, space
 
 
@@ -217,6 +218,7 @@ class TestKeepBound:
         files = list(child.cache.glob("pyopencl/kcl-binary-*/*/*"))
         assert files == []
         child.json(code, "1")
+        assert client.idle(str(child.cache / "kcl"), 60.0)
         stamp = child.cache / "kcl" / "space"
         before = stamp.read_text()
         child.json(code, "1", KCL_STRICT="hit")
