@@ -215,8 +215,8 @@ class TestDisabled:
         with kcl.disabled():
             assert launched(queue, 3) == [3] * 4
         assert list(kcl.entries()) == []
-        queue = cl.CommandQueue(cl.Context(context.devices))  # the program of the other one lives
-        assert launched(queue, 3) == [3] * 4
+        another = cl.Context(context.devices)  # in the first one the program lives
+        assert launched(cl.CommandQueue(another), 3) == [3] * 4
         assert [kcl.stats()[layer]["misses"] for layer in settings.LAYERS] == [1, 1]
 
 
