@@ -35,7 +35,7 @@ def key() -> None:
     """
 
 
-@key.command()
+@key.command(short_help="Make a key, and print its public line.")
 @click.argument("name")
 def new(name: str) -> None:
     """Make a key that signs what this user pushes, and print its public line.
@@ -47,7 +47,7 @@ def new(name: str) -> None:
     output.complain(f"the secret half is {seal.path_of(name)}; readers trust it with: kcl key trust {made.line}")
 
 
-@key.command(name="trust")
+@key.command(name="trust", short_help="Trust a key: what it signed is loaded.")
 @click.argument("line")
 def trust_key(line: str) -> None:
     """Trust a key: from now on the packs that it signed are loaded. LINE is what `kcl key new` printed.
@@ -69,7 +69,7 @@ def list_keys() -> None:
         click.echo("no key is trusted")
 
 
-@key.command()
+@key.command(short_help="Trust a key no longer.")
 @click.argument("name")
 @click.option("--purge/--keep", default=None, help="Remove what it brought, or keep it; else you are asked.")
 def forget(name: str, purge: bool | None) -> None:

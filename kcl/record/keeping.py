@@ -1,8 +1,8 @@
 """Arguments that loopy keeps by reference: how kcl sees that it does, and what they held at a call.
 
 A call whose arguments are kept is carried out with the program's own objects. If they changed since the call, they get
-the content of the call back while it is carried out. The elements of an array count at the look-up alone: no call reads
-them.
+the content of the call back while it is carried out. The numbers of an array count at the look-up alone: no call reads
+them. Its texts are read at the call.
 """
 
 from __future__ import annotations
@@ -77,13 +77,17 @@ class CallContent:
         self._saved = self._content()
 
     def _content(self) -> Any:
-        """Return the items of a container, or the text of an array of numbers."""
+        """Return the items of a container, the text of an array of numbers, or a copy of an array of texts."""
+        if _is_of_texts(self._own):
+            return self._own.copy()
         row = texts.container(self._own)
         assert row is not None
         return texts.walked(self._own) if _is_of_numbers(self._own) else row.items(self._own)
 
     def is_changed(self, in_place: bool = False) -> bool:
         """Return True if the object has another content now; `in_place` leaves out what counts at the look-up alone."""
+        if _is_of_texts(self._own):  # loopy reads texts at the call
+            return bool((self._own != self._saved).any())
         if type(self._saved) is str:
             return not in_place and bool(self._content() != self._saved)
         listed = set if type(self._own) is set else list
@@ -93,7 +97,7 @@ class CallContent:
         """Give the object the content that was saved, and save the content that it has."""
         items, own = self._saved, self._own
         self._saved = self._content()
-        if type(own) is list:
+        if type(own) is list or _is_of_texts(own):
             own[:] = items
         elif type(own) is set:
             own.clear()
@@ -114,8 +118,15 @@ class CallContent:
 
 
 def _is_of_numbers(own: Any) -> bool:
-    is_array = type(own) is getattr(sys.modules.get("numpy"), "ndarray", None)
-    return is_array and not own.dtype.hasobject
+    return _is_array(own) and not own.dtype.hasobject
+
+
+def _is_of_texts(own: Any) -> bool:
+    return _is_array(own) and own.dtype.kind in "US" and own.ndim > 0
+
+
+def _is_array(own: Any) -> bool:
+    return type(own) is getattr(sys.modules.get("numpy"), "ndarray", None)
 
 
 def hold(given: Any) -> list[CallContent]:

@@ -137,6 +137,9 @@ COMMANDS = [
     "save all.kclb",
     "save none.kclb nothing",
     "load {bundle}",
+    "key list",
+    "pull",
+    "push",
 ]
 
 

@@ -17,7 +17,7 @@ ROOMS = {
     "launch": 1386,
     "caches": 959,
     "cache": 3171,
-    "record": 5921,
+    "record": 5932,
     "generate": 2494,
     "build": 1835,
     "drivers": 2233,
