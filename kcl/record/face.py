@@ -124,7 +124,7 @@ class Face(ModuleType):
             return submodule(f"{module}.{name}")
         if name not in _KNOWN or (module, name) in table.NAMESAKES:
             return getattr(_module(module), name)
-        if recorder.loaded() is None:
+        if recorder.loaded() is None or name == table.VERSION_SYMBOL:  # that lies in loopy.version
             return _stand_in(name)
         found = getattr(importlib.import_module(module), name)
         is_answered = recorder.thread.asked and name in _MADE
