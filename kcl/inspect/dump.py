@@ -134,11 +134,12 @@ def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, 
 def _own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
     with suppress(ValueError):
-        names = {path: path.split("/") for path in drivers.own_files(binary)}
+        contents = drivers.own_files(binary)
+        names = {path: path.split("/") for path in contents}
         several = len({parts[0] for parts in names.values() if len(parts) > 1}) > 1
         short = {path: f"{parts[-2]}.so" if len(parts) > 2 else parts[-1] for path, parts in names.items()}
         short |= {path: f"{parts[0]}-{parts[-2]}.so" for path, parts in names.items() if several and len(parts) > 2}
-        return {short[path]: content for path, content in drivers.own_files(binary).items()}
+        return {short[path]: content for path, content in contents.items()}
     return {}
 
 
