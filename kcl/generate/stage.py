@@ -151,11 +151,10 @@ class Generate(Stage[CallValues]):
         """Return the lock that lets one thread at a time work at this Kernel."""
         return self._lock
 
-    def together(self, given: CallValues, _look: Look) -> str:
+    def together(self, given: CallValues, look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
-        assert self._key is not None
         dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(given.values).items())
-        return Key([Part("generator key", self._key.digest), *dtypes]).digest
+        return Key([Part("generator key", look.digest), *dtypes]).digest
 
     def search(self, given: CallValues) -> Generator[RowSlot, Answer, Look]:
         """Look at the row of the recipe, then at the rows of its dtypes; see `kcl.generate.rows`."""

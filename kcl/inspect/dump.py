@@ -174,10 +174,8 @@ def complete() -> None:
                 address = json.load(stream)["address"]
             entry = layers.binary().read(address)
             if entry is not None and "binary" in entry.parts:
-                for name, content in {
-                    **_own_files(entry.parts["binary"]),
-                    "program.bin": entry.parts["binary"],
-                }.items():
+                binary = entry.parts["binary"]
+                for name, content in {**_own_files(binary), "program.bin": binary}.items():
                     with open(os.path.join(folder, name), "wb") as output:
                         output.write(content)
         except (OSError, CacheFault, KeyError, ValueError) as error:

@@ -18,20 +18,20 @@ ROOMS = {
     "caches": 959,
     "cache": 3171,
     "record": 5932,
-    "generate": 2494,
+    "generate": 2493,
     "build": 1835,
     "drivers": 2233,
     "bundle": 540,
     "remote": 1065,
     "sized": 429,
-    "inspect": 3607,
+    "inspect": 3606,
     "workers": 309,
     "integrations": 1042,
     "cli": 2279,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 75
-WARM_LINES = 13604
+WARM_LINES = 13603
 
 
 def lines():
