@@ -132,6 +132,8 @@ class TestLookUps:
         one, other = (generate.together(given, look) for given in (FLOAT, DOUBLE))
         assert one == generate.together(CallValues({"x": "float32"}), look)
         assert one != other
+        generate._key = None  # as another thread does before it looks up
+        assert one == generate.together(FLOAT, look)
 
     def test_remark(self, seen):
         """What a recipe cost is said of the first look-up that counts, and of no later one."""
