@@ -20,6 +20,7 @@ import lookup
 import processes
 import sizes
 import storm
+import tiers
 import unchanged
 
 Parts = dict[str, Any]
@@ -188,6 +189,15 @@ def _bundle(count: int, figure: Callable[[Any], float]) -> Callable[[Parts], Fig
     return found
 
 
+def _remote(kind: str) -> Callable[[Parts], Figure | None]:
+    def found(parts: Parts) -> Figure | None:
+        figures = parts.get("tiers", {"remotes": ()})
+        one = next((one for one in figures["remotes"] if one["kind"] == kind), None)
+        return None if one is None else Figure(tiers.remote(figures, one))
+
+    return found
+
+
 def _gain(case: str) -> Callable[[Parts], Figure | None]:
     """How many times longer an unchanged program takes without kcl."""
 
@@ -290,6 +300,19 @@ GOALS = (
         _bundle(42, lambda one: bundle.first(one, "wall")),
         most=1.15,
         processor=_bundle(42, lambda one: bundle.first(one, "first cpu")),
+    ),
+    Goal(
+        "own cache empty, 42 kernels, a full site: / warm start with PoCL's cache empty",
+        _of("tiers", lambda figures: Figure(tiers.site(figures)), count=42),
+        most=1.10,
+    ),
+    *(
+        Goal(
+            f"own cache empty, 42 kernels, remote, {kind}: / (that warm start + 1.3 pulls + 4 round trips)",
+            _remote(kind),
+            most=1.0,
+        )
+        for kind in ("files", *(f"Redis, {trip} ms" for trip in tiers.TRIPS))
     ),
     *(
         Goal(f"{command}, 10,000 entries: start / that of import rich", _listing(command), most=most)

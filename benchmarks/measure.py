@@ -114,14 +114,15 @@ def complaint_of(status: int, errors: str) -> str:
 
 
 def environment(cache: pathlib.Path) -> dict[str, str]:
-    """Return this process's environment with every cache below ``cache`` and no switch set."""
+    """Return this process's environment with every cache below ``cache``, no switch and no settings file."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if name not in REMOVED and not name.startswith(("KCL_", "CUDA_CACHE_"))
     }
     path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH", ""), str(HERE.parent))))
-    return kept | {"HOME": str(cache.parent), "XDG_CACHE_HOME": str(cache), "PYTHONPATH": path}
+    home = {"HOME": str(cache.parent), "XDG_CONFIG_HOME": str(cache.parent / ".config")}
+    return kept | home | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": path}
 
 
 def settle(cache: pathlib.Path) -> Background:

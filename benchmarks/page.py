@@ -44,6 +44,7 @@ WHY = {
     ),
     "bundle": "the binaries are most of it, and a decompressor of the standard library unpacks them",
     "first run": "each entry is written before it is read",
+    "own cache empty": "PoCL unpacks the libraries; a child starts, imports a client, and stores what it fetched",
     "kcl ": "every header of a large cache is read and verified",
     "statistics": "each process reads and writes its part of the journal",
     "unchanged, driver of pyopencl on Intel": (

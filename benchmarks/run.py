@@ -38,6 +38,7 @@ PARTS = {
     "lookup": "look-ups among many entries",
     "entries": "bytes on disk, and what compression would do",
     "bundle": "a bundle: its bytes, what saving and loading cost, and the first run after it",
+    "tiers": "a run whose own cache is empty, with a site and with a remote",
     "listing": "commands on a large cache",
     "bookkeeping": "what statistics cost a warm run",
     "recording": "recorded calls, imports, recipes called anew",

@@ -32,6 +32,8 @@ PARTS = (
     "recording",
     "unchanged",
     "bundle",
+    "sizes",
+    "tiers",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
 TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "disk.inc")
@@ -119,6 +121,13 @@ def document() -> dict:
             "cases": {"kcl run": {what: {"ours": [1.0, 1.1], "plain": [9.0, 9.1]} for what in ("wall", "cpu")}},
             "cold": {what: {"ours": [1.0, 1.1], "plain": [1.0, 1.1]} for what in ("wall", "cpu")},
             "nothing": {what: {"ours": [0.03], "plain": [0.02]} for what in ("wall", "cpu")},
+        },
+        "sizes": {"kernels": {name: {"sizes": 0.3, "general": 1.0} for name in benchmark("goals").SIZES}},
+        "tiers": {
+            "count": 42,
+            "warm": [1.0, 1.1],
+            "site": [1.0, 1.0],
+            "remotes": [{"kind": "files", "trip": 0.0, "run": [1.5, 1.5], "pull": [0.5, 0.5]}],
         },
         "bundle": {
             "kernels": [
