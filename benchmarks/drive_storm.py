@@ -1,8 +1,9 @@
-"""Launch COUNT kernels as drive_kcl.py does, and take down when recipes run and what is built from source.
+"""Launch COUNT kernels as drive_kcl.py does, and take down when code is generated and what is built from source.
 
 python drive_storm.py COUNT LOG
 
-A line of LOG is "PROCESS SECONDS WHAT": a call begins or ends, a recipe runs, pyopencl is asked to build from source.
+A line of LOG is "PROCESS SECONDS WHAT": a call begins or ends, code is "generated", or pyopencl is asked
+to build from "source".
 All processes of a storm append to one LOG; a line is written in one piece.
 """
 
@@ -28,16 +29,16 @@ class Log:
 
 
 def take_down(log: Log) -> None:
-    """Log each run of a recipe and each program that pyopencl makes of source."""
+    """Log each time that code is generated, and each program that pyopencl makes of source."""
     from kcl.generate import run
 
-    run = run.run
+    generate = run.generate
 
     def logged(*arguments: Any, **keywords: Any) -> Any:
-        log("recipe")
-        return run(*arguments, **keywords)
+        log("generated")
+        return generate(*arguments, **keywords)
 
-    run.run = logged
+    run.generate = logged
 
     class Watched(cl._cl._Program):  # type: ignore[misc]
         def __init__(self, *arguments: Any, **keywords: Any) -> None:

@@ -2,8 +2,9 @@
 
     python benchmarks/storm.py [--quick]
 
-Compilations are counted by what pyopencl is asked to build from source, and runs of recipes beside them. The same is
-done with the process that leads killed, and stopped, in the middle of a compilation: what does that cost the others?
+Compilations are counted by what pyopencl is asked to build from source; how often code is generated stands beside them.
+The same is done with the process that leads killed, and stopped, in the middle of a compilation: what does that cost
+the others?
 The yardstick is the same start once more, when everything is there to be found.
 """
 
@@ -77,13 +78,13 @@ def measured(effort: Effort) -> dict[str, Any]:
                 storm = _start(root / f"{kind}-{turn}", effort.storm, number, kind)
                 figures[kind]["wall"].append(storm.wall)
                 figures[kind]["source builds"].append(storm.count("source"))
-                figures[kind]["recipes"].append(storm.count("recipe"))
+                figures[kind]["recipes"].append(storm.count("generated"))
                 figures[kind]["failed"] += storm.failed
                 if kind == "alone":
                     figures["one compile time"].append(storm.longest_call())
                 if kind in AGAIN:
                     again = _start(root / f"{kind}-{turn}", effort.storm, number, kind)
-                    if again.failed or again.count("source") or again.count("recipe"):
+                    if again.failed or again.count("source") or again.count("generated"):
                         raise SystemExit(f"bench: started again, not all was found: {again.failed}")
                     figures["again"][kind].append(again.wall)
     return figures
@@ -92,7 +93,7 @@ def measured(effort: Effort) -> dict[str, Any]:
 def lines(figures: dict[str, Any]) -> Iterator[str]:
     """Print seconds and counts by kind, and the ratios."""
     yield f"{figures['processes']} processes cold at once, {figures['kernels']} kernels, {figures['cores']} cores"
-    yield "  {:<10}{:<30}{:<24}{}".format("", "seconds", "built from source", "recipes run")
+    yield "  {:<10}{:<30}{:<24}{}".format("", "seconds", "built from source", "code generated")
     for kind in KINDS:
         one = figures[kind]
         counts = [", ".join(map(str, one[name])) for name in ("source builds", "recipes")]

@@ -15,6 +15,7 @@ import re
 import sys
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -80,12 +81,7 @@ class _Site:
         """Return the record of the distribution in folder ``name``, empty where it has none."""
         known = self.records.get(name)
         if known is None:
-            try:
-                with open(os.path.join(self.directory, name, "RECORD"), "rb") as stream:
-                    known = stream.read()
-            except OSError:
-                known = b""
-            self.records[name] = known
+            known = self.records[name] = _read(os.path.join(self.directory, name, "RECORD")) or b""
         return known
 
     def owner(self, top: str, path: str) -> str | None:
@@ -374,8 +370,8 @@ def _line_of(found: tuple[str, str]) -> bytes:
     inside, file = found
     if not inside.endswith(".py"):
         return b""
-    with open(file, "rb") as stream:
-        digest = b2a_base64(hashlib.sha256(stream.read()).digest()).translate(_URL_SAFE, b"=\n")
+    data = _read(file)  # if it cannot be read now, no other process has the line: what is stored then never hits
+    digest = b2a_base64(hashlib.sha256(os.urandom(32) if data is None else data).digest()).translate(_URL_SAFE, b"=\n")
     return b"kcl/%s,sha256=%s," % (inside.encode(), digest)
 
 
@@ -391,13 +387,16 @@ def content(path: str) -> str:
 def _digest(path: str) -> str:
     hasher = hashlib.sha256()
     for inside, file in sorted(_files(path)):
-        try:
-            with open(file, "rb") as stream:
-                data = stream.read()
-        except OSError:
-            continue
-        hasher.update(f"{inside} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
+        data = _read(file)
+        if data is not None:
+            hasher.update(f"{inside} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
     return hasher.hexdigest()
+
+
+def _read(file: str) -> bytes | None:
+    with suppress(OSError), open(file, "rb") as stream:
+        return stream.read()
+    return None
 
 
 def _files(path: str) -> Iterator[tuple[str, str]]:

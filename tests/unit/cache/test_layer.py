@@ -53,6 +53,7 @@ class TestStores:
         found.delete(KEY.digest)
         assert [list(store.scan()) for store in stores] == [[KEY.digest], [], []]
 
+    @pytest.mark.faults
     def test_damaged_where_nothing_is_written(self, tmp_path):
         """A damaged entry of a store that is not writable is a miss with a warning that names it, and stays."""
         site = Directory(tmp_path / "site")

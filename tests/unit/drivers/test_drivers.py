@@ -26,6 +26,7 @@ def test_one_driver_per_platform():
     assert drivers.named("NVIDIA CUDA") is drivers.named("NVIDIA CUDA")
 
 
+@pytest.mark.faults
 def test_a_file_that_cannot_be_read(monkeypatch):
     """A platform whose file cannot be read has a plain driver, with a warning, until kcl's files lie elsewhere."""
     monkeypatch.setitem(drivers.TABLE, "Of the future", ("kcl.drivers.future", "Future"))

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -89,6 +90,15 @@ class TestOwn:
         assert len(digest) == 64
         record.write_text(re.sub(r"(?<=kcl/code\.py,sha256=).{43}", "A" * 43, record.read_text()))
         assert self.own(site) != distributions.own()
+
+    def test_unreadable(self, tmp_path: pathlib.Path) -> None:
+        """With a file that cannot be read, kcl counts as no other process does: nothing hits, and nothing is raised."""
+        shutil.copytree(ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__"))
+        assert self.own(tmp_path) == distributions.own()
+        unread = tmp_path / "kcl" / "cli" / "run.py"
+        unread.unlink()
+        unread.symlink_to("nothing")
+        assert len({self.own(tmp_path), self.own(tmp_path), distributions.own()}) == 3
 
 
 class TestInstalled:
