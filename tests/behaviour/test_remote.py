@@ -114,7 +114,7 @@ class TestFull:
         before = server.asked()
         seen = reader.drive(KCL_STRICT="hit")
         assert among(seen, FULL) == FULL
-        assert server.asked() == before + (kind in ("redis", "http"))
+        assert server.asked() == before + (kind != "file")
         seen = reader.drive(KCL_STRICT="hit")
         assert among(seen, QUIET) == QUIET
 

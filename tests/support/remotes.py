@@ -101,12 +101,17 @@ def s3():
     """Start an S3 server with one bucket."""
     demand("moto", "flask", "obstore")
     port = free_port()
-    _start([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port)
+    log = os.memfd_create("requests")
+    _start([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port, log)
     made = http.client.HTTPConnection("127.0.0.1", port)
     made.request("PUT", "/packs")
     assert made.getresponse().status == 200
     variables = {**S3, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
-    return Server(port, lambda _port: f"s3://packs/{next(_numbers)}", lambda: 0, variables)
+
+    def asked():
+        return os.pread(log, 1 << 24, 0).count(b"GET /packs/")
+
+    return Server(port, lambda _port: f"s3://packs/{next(_numbers)}", asked, variables)
 
 
 @functools.cache
@@ -145,11 +150,11 @@ def web():
     return Server(port, lambda at: f"http://127.0.0.1:{at}/{next(_numbers)}", lambda: counted[0])
 
 
-def _start(command, port):
+def _start(command, port, log=subprocess.DEVNULL):
     """Start a server that ends with this process, and wait until it listens."""
     null = subprocess.DEVNULL
     kept = {name: text for name, text in os.environ.items() if not name.startswith("AWS_")}
-    started = subprocess.Popen(command, stdout=null, stderr=null, env=kept)
+    started = subprocess.Popen(command, stdout=null, stderr=log, env=kept)
     atexit.register(_end, started)
     end = time.monotonic() + 60
     while time.monotonic() < end:
