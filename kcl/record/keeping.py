@@ -20,8 +20,6 @@ from kcl.record import texts
 
 def changeable(value: Any) -> Iterator[Any]:
     """Yield the containers and arrays in an argument that may change in place."""
-    if type(value) is texts.IteratorItems:
-        value = tuple(value.items)
     row = texts.container(value)
     if row is None:
         return

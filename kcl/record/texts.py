@@ -15,8 +15,8 @@ import re
 import sys
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kcl.cache.key import Part
@@ -27,8 +27,6 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
-_ITERATORS = frozenset({"builtins", "itertools"})  # modules
-_MANY = 10_000
 _MEMOS = re.compile(r"(?<= with [0-9a-f]{64}) and memos [0-9a-f]{64}\Z")
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
@@ -91,47 +89,11 @@ class ArgumentParts:
         self.kept: list[tuple[Any, str]] = []
 
 
-class IteratorItems(StandIn):
-    """The items that an iterator of Python gave when a program made a call with it; loopy gets an iterator over them.
-
-    `rest` goes on where the items are not all: it raises the iterator's error, or there are very many items.
-    """
-
-    __slots__ = ("items", "rest")
-
-    def __init__(self, items: list[Any], rest: Iterator[Any] | None = None) -> None:
-        self.items = items
-        self.rest = rest
-
-    def real(self) -> Any:
-        """Return an iterator over loopy's own objects."""
-        return chain([mapped(item, real) for item in self.items], self.rest or ())
-
-
 def real(value: Any) -> Any:
     """Exchange a stand-in, or the result of a record, for loopy's own object."""
     kind = class_of(value)
     own = _REAL.get(kind)
     return own(value) if own is not None else value.real() if issubclass(kind, StandIn) else value
-
-
-def consumed(value: Any) -> Any:
-    """Return the items of a Python iterator, any other value as it is. Raises nothing."""
-    kind = class_of(value)
-    if kind.__module__ not in _ITERATORS or not hasattr(kind, "__next__"):
-        return value
-    items: list[Any] = []
-    try:
-        items += islice(value, _MANY)
-    except Exception as error:
-        return IteratorItems(items, _raising(error))
-    return IteratorItems(items, value if len(items) == _MANY else None)
-
-
-def _raising(error: Exception) -> Iterator[Any]:
-    if error:
-        raise error
-    yield
 
 
 def class_of(value: Any) -> type:
@@ -312,11 +274,6 @@ def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]], own
 
 
 def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
-    if kind is IteratorItems:
-        if value.rest is not None:
-            raise UnknownInput("an iterator raises an error, or does not end")
-        text, items = take(value.items, taken)
-        return f"iter({text})", IteratorItems(items)
     if issubclass(kind, StandIn):
         return value.text(), value
     if hasattr(kind, "__next__"):

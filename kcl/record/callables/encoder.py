@@ -108,18 +108,6 @@ class Encoder:
         self.long[digest] = text
         return f"sha256 {digest}"
 
-    def prepare(self, value: Any) -> None:
-        """Take texts from the innermost parts of an expression outwards, so that each text needs few calls."""
-        entered: set[int] = set()
-        waiting = [value]
-        while waiting:
-            part = waiting[-1]
-            if id(part) in entered:
-                self.encode(waiting.pop())
-            else:
-                entered.add(id(part))
-                waiting += _parts(part)
-
     def each(self, values: Iterable[Any]) -> str:
         """Return the texts of several values."""
         return ", ".join([self.encode(value) for value in values])
@@ -258,16 +246,6 @@ def _has_other_content(kind: type) -> bool:
 
 def _package(kind: type) -> str:
     return str(kind.__module__).partition(".")[0]
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    """List what a container or an object of the generators holds."""
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return value
-    if isinstance(value, dict):
-        return (*value, *value.values())
-    is_theirs = _package(type(value)) in GENERATORS and not isinstance(value, type)
-    return getattr(value, "__dict__", {}).values() if is_theirs else ()
 
 
 def _ordered(item: Any) -> Any:

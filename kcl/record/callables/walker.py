@@ -324,20 +324,15 @@ class Walk(Encoder, Modes):
 def walked(value: Any, lenient: bool = False, excuses: bool = False) -> WalkResult:
     """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it."""
     try:
-        try:
-            return _result(*_walked(value, lenient, excuses))
-        except RecursionError:  # loopy generates from expressions that are nested too deeply for the calls of writers
-            return _result(*_walked(value, lenient, excuses, deeply=True))
+        return _result(*_walked(value, lenient, excuses))
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
 
 
-def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None, deeply: bool = False) -> tuple[Walk, str]:
+def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None) -> tuple[Walk, str]:
     walk = Walk(lenient)
     walk.excuses = excuses
     walk.ranks = {} if ranks is None else ranks
-    if deeply:
-        walk.prepare(value)
     with walk.having(in_code=callable(value) and not isinstance(value, type)):
         text = walk.encode(value)
     walk.finish()
