@@ -24,7 +24,6 @@ from kcl.base.attended import Finder
 from kcl.errors import UnknownInput
 from kcl.record import texts
 from kcl.record.callables import distributions
-from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _MISSING = object()
@@ -321,41 +320,11 @@ def text(changes: Changes) -> str:
     for (holder, name), value in changes.items():
         try:
             named = name if isinstance(name, str) else texts.walked(name)
-            found.append(f"{holder}.{named} = {_value(_below_kcl(value))}")
+            found.append(f"{holder}.{named} = {'removed' if value is _MISSING else texts.walked(_below_kcl(value))}")
         except (UnknownInput, RecursionError, ValueError) as error:
             words = f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
             raise UnknownInput(words) from None
     return "; ".join(sorted(found))
-
-
-def _value(value: Any) -> str:
-    if value is _MISSING:
-        return "removed"
-    installed = _installed(value)
-    return texts.walked(value) if installed is None else installed
-
-
-def _installed(value: Any) -> str | None:
-    """Return the text of something that an installed distribution put there; None for anything else."""
-    thing = _function(value)
-    if isinstance(thing, FunctionType):
-        names = thing.__globals__
-    elif isinstance(thing, type):
-        names = vars(sys.modules.get(thing.__module__, sys))
-        if names.get(thing.__qualname__) is not thing:
-            return None
-    else:
-        return None
-    module = str(names.get("__name__"))
-    whose = distributions.owner(module)
-    if whose.kind != distributions.DISTRIBUTION:
-        return None
-    held = [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
-    if isinstance(thing, FunctionType) and thing.__code__.co_filename != names.get("__file__"):
-        # Other code in the place of the library's own, or made of a text: it sees the library's names.
-        held += [facts(thing.__code__).digest, thing.__defaults__]
-    named = f"{type(value).__name__} {module}.{thing.__qualname__} of {whose.name}"
-    return f"{named} {distributions.reached(whose.name)} ({', '.join(map(_value, held))})"
 
 
 def _below_kcl(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Objects that last: nothing in them changes after a call, and loopy runs no code of the user with them.
 
-Members of enumerations, instances of frozen dataclasses and objects without attributes last if their parts do. An
-object of the user does not last if its class redefines a name of a base class: loopy may run that code during the call.
+Members of enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object
+of the user does not last if its class redefines a name of a base class: loopy may run that code during the call.
 So of the class of an object that lasts only its name, its bases and the values of the object count.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType
+from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
@@ -19,6 +19,7 @@ from kcl.record.callables.facts import facts
 from kcl.record.callables.plain import SIMPLE
 
 _LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
+_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})
 _IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})  # packages whose objects hide an immutable content
 _BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
@@ -82,28 +83,14 @@ def _is_frozen(value: Any) -> bool:
     kind = type(value)
     if isinstance(kind, enum_type()):
         return True
-    if any(
-        base not in (object, *_BUILTIN) and (not base.__flags__ & HEAP or _is_native(base)) for base in kind.__mro__
-    ):
-        return False
     names = vars(kind)
-    fields = names["__dataclass_fields__"] if getattr(names.get("__dataclass_params__"), "frozen", False) else ()
+    bases = [base for base in kind.__mro__ if base not in (object, *_BUILTIN)]
+    is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
+    is_known = is_frozen or issubclass(kind, _BUILTIN) or any(map(_is_of_python, bases))
+    if not is_known or not all(base.__flags__ & HEAP for base in bases):
+        return False
+    fields = names["__dataclass_fields__"] if is_frozen else ()
     return all(name in fields for name, _part in attributes(value, _is_library(kind)))
-
-
-def _is_native(kind: type) -> bool:
-    """Return True if a class was not written in Python: its instances may hide a content."""
-    return any(
-        (isinstance(member, BuiltinFunctionType) and member.__self__ is kind)
-        or (getattr(member, "__objclass__", None) is kind and not _is_of_python(name, member))
-        for name, member in vars(kind).items()
-    )
-
-
-def _is_of_python(name: str, member: Any) -> bool:
-    return isinstance(member, SLOTS) and (
-        not isinstance(member, GetSetDescriptorType) or name in ("__dict__", "__weakref__")
-    )
 
 
 def _parts(value: Any) -> list[tuple[Any, Any]]:
@@ -111,6 +98,11 @@ def _parts(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(type(value), enum_type()):
         return [("name", value._name_), ("value", value._value_)]
     return attributes(value, _is_library(type(value)))
+
+
+def _is_of_python(kind: type) -> bool:
+    """Return True if a class is of a package that is all Python: its instances hide no content."""
+    return _is_library(kind) and kind.__module__.partition(".")[0] in _PYTHON_ONLY
 
 
 def _is_library(kind: type) -> bool:

@@ -177,15 +177,16 @@ def _flat(value: Mapping[Any, Any]) -> list[Any]:
     return [*chain.from_iterable(value.items())]
 
 
-def _pairs(items: list[Any]) -> Any:
+def pairs(items: list[Any]) -> Any:
+    """Return the keys with their values, of the items of a mapping or object."""
     return zip(items[::2], items[1::2], strict=True)
 
 
 def _table(make: Callable[[Any], Any], name: str = "") -> ContainerKind:
     return ContainerKind(
         _flat,
-        lambda _like, items: make(_pairs(items)),
-        lambda _like, texts: f"{name}{{{', '.join([f'{key}: {item}' for key, item in _pairs(texts)])}}}",
+        lambda _like, items: make(pairs(items)),
+        lambda _like, texts: f"{name}{{{', '.join([f'{key}: {item}' for key, item in pairs(texts)])}}}",
     )
 
 
@@ -199,7 +200,7 @@ _CONTAINERS: dict[type, ContainerKind] = {
     OrderedDict: _table(OrderedDict, "OrderedDict"),
     defaultdict: ContainerKind(
         lambda value: [value.default_factory, *_flat(value)],
-        lambda _like, items: defaultdict(items[0], _pairs(items[1:])),
+        lambda _like, items: defaultdict(items[0], pairs(items[1:])),
         lambda _like, texts: f"defaultdict({_TUPLE.text((), texts)})",
     ),
 }
@@ -225,7 +226,7 @@ def _attributes(value: Any) -> list[Any]:
 def _object(like: Any, items: list[Any]) -> Any:
     """Copy an object of loopy, with other values of its attributes; what it remembers stays."""
     copied = object.__new__(type(like))
-    for name, item in chain(getattr(like, "__dict__", {}).items(), _pairs(items)):
+    for name, item in chain(getattr(like, "__dict__", {}).items(), pairs(items)):
         object.__setattr__(copied, name, item)
     return copied
 

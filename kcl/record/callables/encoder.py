@@ -154,7 +154,7 @@ class Encoder:
         own = self.own(value)
         if own is not None:
             return own
-        for special in (_of_numpy, _enum, _callable, _path):
+        for special in (_of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
                 return text
@@ -388,11 +388,3 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
     if parts is None:
         return None
     return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in parts])})"
-
-
-def _path(encoder: Encoder, value: Any) -> str | None:
-    module = sys.modules.get("pathlib")
-    if module is None or not isinstance(value, module.PurePath):
-        return None
-    encoder.is_library(type(value))
-    return f"{type(value).__name__}({str(value)!r})"

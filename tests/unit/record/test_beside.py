@@ -33,11 +33,6 @@ class TestParts:
         assert beside.parts(True) is not found
         assert beside.parts(True) == found
 
-    def test_requirements_by_metadata(self):
-        """What loopy requires counts, those that do not generate in one part."""
-        others = beside.parts(True)[-1].value
-        assert "mako" in others.lower() or "immutabledict" in others.lower() or "," in others
-
     def test_switches(self, monkeypatch):
         """What loopy reads from the environment while it generates is a part."""
         assert beside.switches() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pickle
 import warnings
 
 import pytest
@@ -64,8 +63,3 @@ class TestCategories:
         """
         assert child.json(code) == [False, True, 0, ["LoopyWarning"]]
         assert child.json(code) == [False, False, 0, ["LoopyWarning"]]
-
-    def test_pickles(self):
-        """A warning of either side is pickled as loopy's."""
-        one = pickle.loads(pickle.dumps(loopy.LoopyWarning("x")))
-        assert type(one) is loopy.LoopyWarning

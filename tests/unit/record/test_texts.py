@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymbolic import parse
 from pymbolic.primitives import ExpressionNode
+from pytools.tag import Tag
 
 from kcl.errors import UnknownInput
 from kcl.record import texts
@@ -196,10 +197,10 @@ def two_of_one_name():
     """Make two classes of one name whose methods differ."""
     found = []
     for number in (1, 2):
-        names: dict = {"__name__": __name__}
+        names: dict = {"__name__": __name__, "Tag": Tag}
         exec(
             textwrap.dedent(f"""
-            class Twin:
+            class Twin(Tag):
                 def method(self):
                     return {number}
         """),
@@ -328,8 +329,8 @@ SAYS = """
         "state": lp.KernelState.INITIAL, "np": [np.float32, np.dtype("f4"), np.int32(3), np.dtype([("a", "i4")])],
         "set": {{"a", "b", "c", 1, None, (1, 2), frozenset("abc")}}, "array": np.arange(5),
     }}
-    mine = type("Mine", (), {{"__module__": "loopy_helpers"}})()
-    things["mine"] = mine
+    from pytools.tag import Tag
+    things["mine"] = type("Mine", (Tag,), {{"__module__": "loopy_helpers"}})()
     found = {{name: texts.take(value, texts.ArgumentParts())[0] for name, value in things.items()}}
     assert ("loopy" in sys.modules) == {loopy}
     print(json.dumps(found))
