@@ -26,9 +26,8 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
         keywords = with_version(keywords, place.names)
     if not recorder.is_on():
         return _launched_by_kcl(name, _at_once(name, arguments, keywords))
-    with recorder.timed():
-        record = _recorded(name, arguments, keywords, place)
-        return _at_once(name, arguments, keywords) if record is None else unmade.answer(record)
+    record = _recorded(name, arguments, keywords, place)
+    return _at_once(name, arguments, keywords) if record is None else unmade.answer(record)
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:

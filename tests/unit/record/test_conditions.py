@@ -37,7 +37,7 @@ class TestCategories:
         """A filter that names the category of before the import matches loopy's warnings."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.simplefilter("error", conditions.LoopyWarning)
+            warnings.simplefilter("error", conditions.WARNINGS["LoopyWarning"])
             with pytest.raises(loopy.LoopyWarning):
                 warnings.warn("x", loopy.LoopyWarning, stacklevel=1)
             with pytest.raises(loopy.diagnostic.DirectCallUncachedWarning):
