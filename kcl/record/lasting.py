@@ -2,20 +2,17 @@
 
 Members of enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object
 of the user does not last if its class redefines a name of a base class: loopy may run that code during the call.
-So of the class of an object that lasts only its name, its bases and the values of the object count.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
 from kcl.record.callables.classes import HEAP, NOT_IN_CLASS, SLOTS, attributes, enum_type
-from kcl.record.callables.facts import facts
 from kcl.record.callables.plain import SIMPLE
 
 _LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
@@ -26,19 +23,11 @@ _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
 
-def text(value: Any, write: Callable[[Any], str]) -> str | None:
-    """Return the text of an object of a user's class; None for an object of a library, which has a text elsewhere.
-
-    Raises UnknownInput if the object may change. `write` gives the text of a part.
-    """
+def require(value: Any) -> None:
+    """Raise UnknownInput if an object may change."""
     kind = type(value)
     if not _lasts(value):
         raise UnknownInput(f"an object of {kind.__module__}.{kind.__qualname__} may change after the call")
-    if _is_library(kind):
-        return None
-    held = [write(base(value)) for base in _BUILTIN if isinstance(value, base)][:1]
-    held += [f"{name}={write(part)}" for name, part in _parts(value)]
-    return f"{_named(kind)}({', '.join(held)})"
 
 
 def _lasts(value: Any) -> bool:
@@ -133,15 +122,3 @@ def _is_made(kind: type, name: str, member: Any) -> bool:
         file = function.__code__.co_filename
         return file == "<string>" or (file.startswith(_PYTHON) and not file.startswith(_INSTALLED))
     return isinstance(kind, enum_type()) or name in ("__slots__", "__hash__")
-
-
-def _named(kind: type) -> str:
-    """Return the name of a class with those of its bases, and the code that `dataclasses` made for it."""
-    if _is_library(kind):
-        return f"{kind.__module__}.{kind.__qualname__}"
-    made = [
-        f"{name} {facts(member.__code__).digest}"
-        for name, member in sorted(vars(kind).items())
-        if isinstance(member, FunctionType) and member.__code__.co_filename == "<string>"
-    ]
-    return f"{kind.__module__}.{kind.__qualname__}[{', '.join([*map(_named, kind.__bases__), *made])}]"

@@ -284,11 +284,11 @@ def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
     name = _member(value, kind)
     if name is not None:
         return name, value
-    if calls_user(value):  # while it generates code
-        return _kept(value, walked(value), taken)
-    from kcl.record import lasting
+    if not calls_user(value):  # else loopy calls it while it generates code
+        from kcl.record import lasting
 
-    return _kept(value, lasting.text(value, lambda part: take(part, taken)[0]) or walked(value), taken)
+        lasting.require(value)
+    return _kept(value, walked(value), taken)
 
 
 def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:

@@ -191,14 +191,19 @@ class TestContainers:
 
 
 class TestFaults:
-    @pytest.mark.faults
-    def test_the_run_goes_on(self, monkeypatch):
-        """An exception in the recorder is one event and one warning; the call is carried out."""
+    @pytest.fixture
+    def _broken(self, monkeypatch):
+        """Let each record raise."""
 
         def broken(*_arguments):
             raise RuntimeError("broken")
 
         monkeypatch.setattr(calls, "Record", broken)
+
+    @pytest.mark.faults
+    @pytest.mark.usefixtures("_broken")
+    def test_the_run_goes_on(self):
+        """An exception in the recorder is one event and one warning; the call is carried out."""
         with pytest.warns(UserWarning, match="broken"):
             unit = make()
         assert type(unit) is loopy.TranslationUnit
@@ -206,14 +211,10 @@ class TestFaults:
             warnings.simplefilter("error", UserWarning)
             assert type(make()) is loopy.TranslationUnit
 
+    @pytest.mark.usefixtures("_broken")
     def test_strict(self, monkeypatch):
         """`KCL_STRICT=fault` raises it."""
-
-        def broken(*_arguments):
-            raise RuntimeError("broken")
-
         monkeypatch.setenv("KCL_STRICT", "fault")
         layers.reset()
-        monkeypatch.setattr(calls, "Record", broken)
         with pytest.raises(CacheFault):
             make()

@@ -161,22 +161,6 @@ class TestChains:
         both = call("fuse_kernels", [unit(call("make_kernel", "a")), unit(call("make_kernel", "a"))])
         assert [one["function"] for one in both.described()["calls"]] == ["make_kernel", "fuse_kernels"]
 
-    def test_two_threads(self, listing):
-        """Threads that need one record carry it out once."""
-        last = chain(50)
-        barrier = threading.Barrier(4)
-
-        def ask():
-            barrier.wait()
-            last.made(listing)
-
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(listing.carried) == 51
-
     def test_an_error_is_raised_again(self):
         """A record that could not be carried out is carried out again when it is asked for again."""
 
