@@ -24,6 +24,7 @@ from kcl.base.attended import Finder
 from kcl.errors import UnknownInput
 from kcl.record import texts
 from kcl.record.callables import distributions
+from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _MISSING = object()
@@ -320,11 +321,20 @@ def text(changes: Changes) -> str:
     for (holder, name), value in changes.items():
         try:
             named = name if isinstance(name, str) else texts.walked(name)
-            found.append(f"{holder}.{named} = {'removed' if value is _MISSING else texts.walked(_below_kcl(value))}")
+            found.append(f"{holder}.{named} = {_value(_below_kcl(value))}")
         except (UnknownInput, RecursionError, ValueError) as error:
             words = f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
             raise UnknownInput(words) from None
     return "; ".join(sorted(found))
+
+
+def _value(value: Any) -> str:
+    if value is _MISSING:
+        return "removed"
+    function, code = _function(value), ""
+    if isinstance(function, FunctionType):  # code in the place of a library's own sees the library's names
+        code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
+    return texts.walked(value) + code
 
 
 def _below_kcl(value: Any) -> Any:

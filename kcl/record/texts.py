@@ -255,12 +255,8 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
         return _ARRAY if value.dtype.names is None or not value.dtype.hasobject else None
     is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
-    return _OBJECT if is_known and _is_open(value, kind) else None
-
-
-def _is_open(value: Any, kind: type) -> bool:
-    """Return True if a value is no member of an enumeration, and loopy's module holds its class."""
-    return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind and not hasattr(value, "_value_")
+    is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+    return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
 
 
 _WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
