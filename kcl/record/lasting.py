@@ -24,25 +24,18 @@ _INSTALLED = _PYTHON + "site-packages"
 
 
 def require(value: Any) -> None:
-    """Raise UnknownInput if an object may change."""
-    kind = type(value)
-    if not _lasts(value):
-        raise UnknownInput(f"an object of {kind.__module__}.{kind.__qualname__} may change after the call")
-
-
-def _lasts(value: Any) -> bool:
-    """Return True if nothing in a value changes, and the classes of its parts redefine nothing."""
+    """Raise UnknownInput if an object, or a part of it, may change, or if a class of them redefines something."""
     waiting, seen = [value], {id(value): value}
     while waiting:
         one = waiting.pop()
         parts = [] if type(one) is str or type(one) in SIMPLE else _lasting_parts(one)
         if parts is None:
-            return False
+            kind = type(value)
+            raise UnknownInput(f"an object of {kind.__module__}.{kind.__qualname__} may change after the call")
         for part in parts:
             if id(part) not in seen:
                 seen[id(part)] = part  # which keeps its id
                 waiting.append(part)
-    return True
 
 
 def _lasting_parts(value: Any) -> list[Any] | None:
@@ -63,8 +56,10 @@ def _lasting_parts(value: Any) -> list[Any] | None:
         return None
     if not _is_frozen(value):
         return None
+    if isinstance(kind, enum_type()):
+        return [value._value_]
     items = [*value] if isinstance(value, (tuple, frozenset)) else []
-    return items + [part for _name, part in _parts(value)]
+    return items + [part for _name, part in attributes(value, _is_library(kind))]
 
 
 def _is_frozen(value: Any) -> bool:
@@ -80,13 +75,6 @@ def _is_frozen(value: Any) -> bool:
         return False
     fields = names["__dataclass_fields__"] if is_frozen else ()
     return all(name in fields for name, _part in attributes(value, _is_library(kind)))
-
-
-def _parts(value: Any) -> list[tuple[Any, Any]]:
-    """List the attributes of an object that count; of a member of an enumeration, its name and value."""
-    if isinstance(type(value), enum_type()):
-        return [("name", value._name_), ("value", value._value_)]
-    return attributes(value, _is_library(type(value)))
 
 
 def _is_of_python(kind: type) -> bool:
