@@ -9,7 +9,6 @@ from types import ModuleType
 from kcl.base import events, settings
 from kcl.cache import layers
 from kcl.cache.run_memo import driver_name
-from kcl.record import imports
 
 _MOST = 5  # questions in a report
 _NEITHER = frozenset({"loopy", "kcl"})  # packages whose modules are never blamed
@@ -45,25 +44,22 @@ def _why() -> str:
     """Say why loopy was imported, and name the cure; an import that the next run repeats comes first."""
     proofs = sys.modules.get("kcl.record.proofs")
     files = proofs.unproven() if proofs is not None else ()
-    before, importer = imports.importer()
-    if files and not (before or importer):
+    culprit = _culprit()
+    if files and not culprit:
         return (
             f"no earlier run proved the calls in {', '.join(files)}; proofs are kept by the name of the file, and the "
             "next run has them"
         )
-    if not before:
-        name = importer or "a module"
-        return f"{name} imports it; import {importer or 'that'} by kcl.lazy, or where it is needed"
-    culprit = _culprit()
     if "kcl.recipe" in sys.modules:
         found = f"{culprit} imports it at its head; make that `import kcl.loopy as lp`, " if culprit else ""
         return f"{found}import it inside recipes, or use kcl.lazy"
-    found = f"{culprit} imports it" if culprit else "an import needs it"
-    return f"{found} above `import kcl.loopy`; move that import below"
+    if not culprit:
+        return "an import needs it; move that import below `import kcl.loopy`, or use kcl.lazy"
+    return f"{culprit} imports it; move that import below `import kcl.loopy`, or import {culprit} by kcl.lazy"
 
 
 def _culprit() -> str:
-    """Name the module that imported loopy before kcl's face was in place; empty if no module holds anything of it.
+    """Name the module that imported loopy; empty if no module holds anything of it.
 
     A module that imports loopy is imported, and listed, after it; the program itself stands first.
     """

@@ -38,7 +38,7 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 def warn_of_direct_call(stacklevel: int) -> None:
     """Warn as loopy does if a unit is called; `stacklevel` counts frames from here to the caller."""
     category = getattr(sys.modules.get("loopy.diagnostic"), "DirectCallUncachedWarning", None)
-    warnings.warn(_DIRECT, category or conditions.DirectCallUncachedWarning, stacklevel=stacklevel)
+    warnings.warn(_DIRECT, category or conditions.WARNINGS["DirectCallUncachedWarning"], stacklevel=stacklevel)
 
 
 def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:

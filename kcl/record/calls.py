@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from kcl.record import beside, recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
 _LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's own units; it lies above this room
+_ITERATORS = frozenset({"builtins", "itertools"})  # modules
 
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -24,10 +26,8 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
         keywords = with_version(keywords, place.names)
     if not recorder.is_on():
         return _launched_by_kcl(name, _at_once(name, arguments, keywords))
-    with recorder.timed():
-        arguments, keywords = _each(texts.consumed, arguments, keywords)
-        record = _recorded(name, arguments, keywords, place)
-        return _at_once(name, arguments, keywords) if record is None else unmade.answer(record)
+    record = _recorded(name, arguments, keywords, place)
+    return _at_once(name, arguments, keywords) if record is None else unmade.answer(record)
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
@@ -83,13 +83,18 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     """Call loopy's own function with loopy's own objects; a call that makes a unit does without loopy's disk caches."""
 
     def own(value: Any) -> Any:
-        if type(value) is texts.IteratorItems:
-            value = texts.IteratorItems([texts.mapped(item, own) for item in value.items], value.rest)
-        if issubclass(type(value), texts.StandIn):
+        kind = type(value)
+        if kind.__module__ in _ITERATORS and hasattr(kind, "__next__"):
+            return map(own_in, value)
+        if issubclass(kind, texts.StandIn):
             return value.real()
         return unmade.asked(value, name)
 
-    arguments, keywords = _each(own, arguments, keywords)
+    def own_in(value: Any) -> Any:
+        return texts.mapped(value, own)
+
+    with suppress(RecursionError):  # values that hold themselves stay as they are
+        arguments, keywords = own_in((arguments, keywords))
     recorder.loopy(name)
     function = recorder.own(name)
     if name not in table.DEFERRED or not recorder.is_on():
@@ -104,15 +109,3 @@ def _constructed(kind: Any, *arguments: Any, **keywords: Any) -> Any:
 
 
 unmade.Kind.__call__ = _constructed  # type: ignore[method-assign, assignment]
-
-
-def _each(
-    change: Callable[[Any], Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Change the values in arguments; values that hold themselves stay as they are."""
-    given = arguments, keywords
-    try:
-        changed: tuple[tuple[Any, ...], dict[str, Any]] = texts.mapped(given, change)
-    except RecursionError:
-        return given
-    return changed

@@ -20,40 +20,16 @@ class _Category(type):
         return issubclass(type(value), cls)
 
 
-class LoopyWarningBase(UserWarning, metaclass=_Category):
-    """The base of loopy's warnings."""
-
-
-class LoopyWarning(LoopyWarningBase, metaclass=_Category):
-    """A problem of a kernel that loopy warns of."""
-
-
-class LoopyAdvisory(LoopyWarningBase, metaclass=_Category):
-    """Advice of loopy about a kernel."""
-
-
-class ParameterFinderWarning(LoopyWarning, metaclass=_Category):
-    """A size does not follow from the arguments."""
-
-
-class WriteRaceConditionWarning(LoopyWarning, metaclass=_Category):
-    """Several work-items write to one place."""
-
-
-class DirectCallUncachedWarning(LoopyWarning, metaclass=_Category):
-    """A program called a unit directly; loopy builds its OpenCL program again for the call."""
-
-
-WARNINGS: dict[str, type[Warning]] = {
-    kind.__name__: kind
-    for kind in (
-        LoopyWarningBase,
-        LoopyWarning,
-        LoopyAdvisory,
-        ParameterFinderWarning,
-        WriteRaceConditionWarning,
-        DirectCallUncachedWarning,
-    )
+_BASES = {
+    "LoopyWarningBase": "UserWarning",
+    "LoopyWarning": "LoopyWarningBase",
+    "LoopyAdvisory": "LoopyWarningBase",
+    "ParameterFinderWarning": "LoopyWarning",
+    "WriteRaceConditionWarning": "LoopyWarning",
+    "DirectCallUncachedWarning": "LoopyWarning",
 }
-for _kind in WARNINGS.values():
-    _kind.__module__ = "loopy.diagnostic"
+WARNINGS: dict[str, type[Warning]] = {"UserWarning": UserWarning}
+for _name, _base in _BASES.items():
+    _made: Any = _Category(_name, (WARNINGS[_base],), {"__module__": "loopy.diagnostic"})
+    WARNINGS[_name] = _made
+del WARNINGS["UserWarning"]

@@ -12,19 +12,10 @@ import operator
 from typing import Any
 
 from kcl.base.dtypes import structures
-from kcl.errors import UnknownInput
 from kcl.record.callables import walker
 
 
-def content_key(unit: Any) -> str | None:
-    """Return the key of `exact_key`; None if it cannot be known."""
-    try:
-        return exact_key(unit)
-    except UnknownInput:
-        return None
-
-
-def exact_key(unit: Any) -> str:
+def content_key(unit: Any) -> str:
     """Return the SHA-256 over the content that decides the code of `unit`, in hex; raise UnknownInput with the reason.
 
     The key also covers the structures that are registered with pyopencl, if code of the user, or a dtype of the unit,

@@ -29,8 +29,7 @@ class State(process.LockedState):
 
     `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
     has the installed packages that named one of them: each gets the face itself. `own` is set while kcl also records
-    the calls of the program's own modules outside of recipes. `early` says whether loopy was imported before the face
-    was there. `importer` names the first later module that imports it and gets no face.
+    the calls of the program's own modules outside of recipes.
     """
 
     def __init__(self) -> None:
@@ -39,8 +38,6 @@ class State(process.LockedState):
         self.faces = False
         self.packages: set[str] = set()
         self.own: Callable[[], bool] | bool | None = None
-        self.early = "loopy" in sys.modules
-        self.importer = ""
 
 
 _state = process.shared(State)
@@ -105,11 +102,6 @@ def is_for_good() -> bool:
     return _state().faces or bool(_state().packages)
 
 
-def importer() -> tuple[bool, str]:
-    """Tell whether loopy was imported before the face was there; else name its importer, empty where it is unknown."""
-    return _state().early, _state().importer
-
-
 def record_own(when: Callable[[], bool] | None) -> None:
     """Record the calls of the program's own modules outside of recipes from now on, or stop recording them.
 
@@ -140,7 +132,6 @@ def _faced_import(  # with the parameters of `builtins.__import__`
             named_by(globals or {})
         return _import(name, globals, locals, fromlist, level)
     if not _is_faced(globals):
-        _note_importer(str(globals.get("__name__")))
         found = _import(name, globals, locals, fromlist, level)
         if _state().watched is None:
             from kcl.record import recorder
@@ -155,11 +146,6 @@ def _faced_import(  # with the parameters of `builtins.__import__`
         if fromlist and name not in face.FACED:
             return own
     return face.submodule(name) if fromlist else face.face
-
-
-def _note_importer(module: str) -> None:
-    if "loopy" not in sys.modules and module.partition(".")[0] != "kcl":
-        _state().importer = module
 
 
 def uncounted(function: Any) -> None:

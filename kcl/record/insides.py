@@ -331,31 +331,10 @@ def text(changes: Changes) -> str:
 def _value(value: Any) -> str:
     if value is _MISSING:
         return "removed"
-    installed = _installed(value)
-    return texts.walked(value) if installed is None else installed
-
-
-def _installed(value: Any) -> str | None:
-    """Return the text of something that an installed distribution put there; None for anything else."""
-    thing = _function(value)
-    if isinstance(thing, FunctionType):
-        names = thing.__globals__
-    elif isinstance(thing, type):
-        names = vars(sys.modules.get(thing.__module__, sys))
-        if names.get(thing.__qualname__) is not thing:
-            return None
-    else:
-        return None
-    module = str(names.get("__name__"))
-    whose = distributions.owner(module)
-    if whose.kind != distributions.DISTRIBUTION:
-        return None
-    held = [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
-    if isinstance(thing, FunctionType) and thing.__code__.co_filename != names.get("__file__"):
-        # Other code in the place of the library's own, or made of a text: it sees the library's names.
-        held += [facts(thing.__code__).digest, thing.__defaults__]
-    named = f"{type(value).__name__} {module}.{thing.__qualname__} of {whose.name}"
-    return f"{named} {distributions.reached(whose.name)} ({', '.join(map(_value, held))})"
+    function, code = _function(value), ""
+    if isinstance(function, FunctionType):  # code in the place of a library's own sees the library's names
+        code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
+    return texts.walked(value) + code
 
 
 def _below_kcl(value: Any) -> Any:

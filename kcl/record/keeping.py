@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -20,8 +19,6 @@ from kcl.record import texts
 
 def changeable(value: Any) -> Iterator[Any]:
     """Yield the containers and arrays in an argument that may change in place."""
-    if type(value) is texts.IteratorItems:
-        value = tuple(value.items)
     row = texts.container(value)
     if row is None:
         return
@@ -77,52 +74,43 @@ class CallContent:
         self._saved = self._content()
 
     def _content(self) -> Any:
-        """Return the items of a container, the text of an array of numbers, or a copy of an array of texts."""
-        if _is_of_texts(self._own):
-            return self._own.copy()
-        row = texts.container(self._own)
+        """Return a copy of a container, or of the attributes of an object; the text of an array of numbers."""
+        own = self._own
+        if _is_array(own):
+            return texts.walked(own) if _is_of_numbers(own) else own.copy()
+        row = texts.container(own)
         assert row is not None
-        return texts.walked(self._own) if _is_of_numbers(self._own) else row.items(self._own)
+        return own.copy() if hasattr(own, "clear") else dict(texts.pairs(row.items(own)))
 
     def is_changed(self, in_place: bool = False) -> bool:
         """Return True if the object has another content now; `in_place` leaves out what counts at the look-up alone."""
-        if _is_of_texts(self._own):  # loopy reads texts at the call
-            return bool((self._own != self._saved).any())
-        if type(self._saved) is str:
-            return not in_place and bool(self._content() != self._saved)
-        listed = set if type(self._own) is set else list
-        return bool(listed(map(id, self._content())) != listed(map(id, self._saved)))
+        now, saved = self._content(), self._saved
+        if type(saved) is str:
+            return not in_place and bool(now != saved)
+        if _is_array(saved) and not saved.dtype.hasobject:  # loopy reads texts at the call
+            return bool((now != saved).any())
+        listed, row = set if type(saved) is set else list, texts.container(saved)
+        assert row is not None
+        return bool(listed(map(id, row.items(now))) != listed(map(id, row.items(saved))))
 
     def exchange(self) -> None:
         """Give the object the content that was saved, and save the content that it has."""
         items, own = self._saved, self._own
         self._saved = self._content()
-        if type(own) is list or _is_of_texts(own):
-            own[:] = items
-        elif type(own) is set:
+        if _is_array(own):
+            own[...] = items
+        elif hasattr(own, "clear"):
             own.clear()
-            own.update(items)
-        elif isinstance(own, dict):
-            own.clear()
-            if type(own) is defaultdict:
-                own.default_factory, *items = items
-            own.update(zip(items[::2], items[1::2], strict=True))
-        elif type(own) is sys.modules["numpy"].ndarray:
-            for place, item in zip(sys.modules["numpy"].ndindex(own.shape), items, strict=True):
-                own[place] = item
+            (own.extend if type(own) is list else own.update)(items)
         else:
-            for name in set(self._saved[::2]).difference(items[::2]):
+            for name in set(self._saved).difference(items):
                 object.__delattr__(own, name)
-            for name, item in zip(items[::2], items[1::2], strict=True):
+            for name, item in items.items():
                 object.__setattr__(own, name, item)
 
 
 def _is_of_numbers(own: Any) -> bool:
-    return _is_array(own) and not own.dtype.hasobject
-
-
-def _is_of_texts(own: Any) -> bool:
-    return _is_array(own) and own.dtype.kind in "US" and own.ndim > 0
+    return not (own.dtype.hasobject or (own.dtype.kind in "US" and own.ndim))
 
 
 def _is_array(own: Any) -> bool:

@@ -1,58 +1,41 @@
 """Objects that last: nothing in them changes after a call, and loopy runs no code of the user with them.
 
-Members of enumerations, instances of frozen dataclasses and objects without attributes last if their parts do. An
-object of the user does not last if its class redefines a name of a base class: loopy may run that code during the call.
-So of the class of an object that lasts only its name, its bases and the values of the object count.
+Members of enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object
+of the user does not last if its class redefines a name of a base class: loopy may run that code during the call.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType
+from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
 from kcl.record.callables.classes import HEAP, NOT_IN_CLASS, SLOTS, attributes, enum_type
-from kcl.record.callables.facts import facts
 from kcl.record.callables.plain import SIMPLE
 
 _LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
+_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})
 _IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})  # packages whose objects hide an immutable content
 _BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
 
-def text(value: Any, write: Callable[[Any], str]) -> str | None:
-    """Return the text of an object of a user's class; None for an object of a library, which has a text elsewhere.
-
-    Raises UnknownInput if the object may change. `write` gives the text of a part.
-    """
-    kind = type(value)
-    if not _lasts(value):
-        raise UnknownInput(f"an object of {kind.__module__}.{kind.__qualname__} may change after the call")
-    if _is_library(kind):
-        return None
-    held = [write(base(value)) for base in _BUILTIN if isinstance(value, base)][:1]
-    held += [f"{name}={write(part)}" for name, part in _parts(value)]
-    return f"{_named(kind)}({', '.join(held)})"
-
-
-def _lasts(value: Any) -> bool:
-    """Return True if nothing in a value changes, and the classes of its parts redefine nothing."""
+def require(value: Any) -> None:
+    """Raise UnknownInput if an object, or a part of it, may change, or if a class of them redefines something."""
     waiting, seen = [value], {id(value): value}
     while waiting:
         one = waiting.pop()
         parts = [] if type(one) is str or type(one) in SIMPLE else _lasting_parts(one)
         if parts is None:
-            return False
+            kind = type(value)
+            raise UnknownInput(f"an object of {kind.__module__}.{kind.__qualname__} may change after the call")
         for part in parts:
             if id(part) not in seen:
                 seen[id(part)] = part  # which keeps its id
                 waiting.append(part)
-    return True
 
 
 def _lasting_parts(value: Any) -> list[Any] | None:
@@ -73,8 +56,10 @@ def _lasting_parts(value: Any) -> list[Any] | None:
         return None
     if not _is_frozen(value):
         return None
+    if isinstance(kind, enum_type()):
+        return [value._value_]
     items = [*value] if isinstance(value, (tuple, frozenset)) else []
-    return items + [part for _name, part in _parts(value)]
+    return items + [part for _name, part in attributes(value, _is_library(kind))]
 
 
 def _is_frozen(value: Any) -> bool:
@@ -82,35 +67,19 @@ def _is_frozen(value: Any) -> bool:
     kind = type(value)
     if isinstance(kind, enum_type()):
         return True
-    if any(
-        base not in (object, *_BUILTIN) and (not base.__flags__ & HEAP or _is_native(base)) for base in kind.__mro__
-    ):
-        return False
     names = vars(kind)
-    fields = names["__dataclass_fields__"] if getattr(names.get("__dataclass_params__"), "frozen", False) else ()
+    bases = [base for base in kind.__mro__ if base not in (object, *_BUILTIN)]
+    is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
+    is_known = is_frozen or issubclass(kind, _BUILTIN) or any(map(_is_of_python, bases))
+    if not is_known or not all(base.__flags__ & HEAP for base in bases):
+        return False
+    fields = names["__dataclass_fields__"] if is_frozen else ()
     return all(name in fields for name, _part in attributes(value, _is_library(kind)))
 
 
-def _is_native(kind: type) -> bool:
-    """Return True if a class was not written in Python: its instances may hide a content."""
-    return any(
-        (isinstance(member, BuiltinFunctionType) and member.__self__ is kind)
-        or (getattr(member, "__objclass__", None) is kind and not _is_of_python(name, member))
-        for name, member in vars(kind).items()
-    )
-
-
-def _is_of_python(name: str, member: Any) -> bool:
-    return isinstance(member, SLOTS) and (
-        not isinstance(member, GetSetDescriptorType) or name in ("__dict__", "__weakref__")
-    )
-
-
-def _parts(value: Any) -> list[tuple[Any, Any]]:
-    """List the attributes of an object that count; of a member of an enumeration, its name and value."""
-    if isinstance(type(value), enum_type()):
-        return [("name", value._name_), ("value", value._value_)]
-    return attributes(value, _is_library(type(value)))
+def _is_of_python(kind: type) -> bool:
+    """Return True if a class is of a package that is all Python: its instances hide no content."""
+    return _is_library(kind) and kind.__module__.partition(".")[0] in _PYTHON_ONLY
 
 
 def _is_library(kind: type) -> bool:
@@ -141,15 +110,3 @@ def _is_made(kind: type, name: str, member: Any) -> bool:
         file = function.__code__.co_filename
         return file == "<string>" or (file.startswith(_PYTHON) and not file.startswith(_INSTALLED))
     return isinstance(kind, enum_type()) or name in ("__slots__", "__hash__")
-
-
-def _named(kind: type) -> str:
-    """Return the name of a class with those of its bases, and the code that `dataclasses` made for it."""
-    if _is_library(kind):
-        return f"{kind.__module__}.{kind.__qualname__}"
-    made = [
-        f"{name} {facts(member.__code__).digest}"
-        for name, member in sorted(vars(kind).items())
-        if isinstance(member, FunctionType) and member.__code__.co_filename == "<string>"
-    ]
-    return f"{kind.__module__}.{kind.__qualname__}[{', '.join([*map(_named, kind.__bases__), *made])}]"

@@ -11,7 +11,6 @@ import importlib
 import os
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -38,7 +37,6 @@ class _Thread(threading.local, Modes):
     showing = False  # a value is shown to a person, without the text of a unit
     asked = False  # the program, or the recipe that runs, has asked a question that only loopy answers
     carried = 0  # calls that this thread has carried out
-    seconds = 0.0  # of the processor, in the calls of this thread
 
 
 thread = _Thread()
@@ -77,18 +75,6 @@ def silent() -> AbstractContextManager[None]:
 def carrying() -> AbstractContextManager[None]:
     """Let every call through to loopy."""
     return thread.having(carrying=True)
-
-
-class timed:
-    """Count the processor time of a block as that of this thread's calls, and not as the recipe's own."""
-
-    __slots__ = ("_started",)
-
-    def __enter__(self) -> None:
-        self._started = time.thread_time()
-
-    def __exit__(self, *_error: object) -> None:
-        thread.seconds += time.thread_time() - self._started
 
 
 def is_on() -> bool:

@@ -15,8 +15,8 @@ import re
 import sys
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from kcl.cache.key import Part
@@ -27,8 +27,6 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
-_ITERATORS = frozenset({"builtins", "itertools"})  # modules
-_MANY = 10_000
 _MEMOS = re.compile(r"(?<= with [0-9a-f]{64}) and memos [0-9a-f]{64}\Z")
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
@@ -91,47 +89,11 @@ class ArgumentParts:
         self.kept: list[tuple[Any, str]] = []
 
 
-class IteratorItems(StandIn):
-    """The items that an iterator of Python gave when a program made a call with it; loopy gets an iterator over them.
-
-    `rest` goes on where the items are not all: it raises the iterator's error, or there are very many items.
-    """
-
-    __slots__ = ("items", "rest")
-
-    def __init__(self, items: list[Any], rest: Iterator[Any] | None = None) -> None:
-        self.items = items
-        self.rest = rest
-
-    def real(self) -> Any:
-        """Return an iterator over loopy's own objects."""
-        return chain([mapped(item, real) for item in self.items], self.rest or ())
-
-
 def real(value: Any) -> Any:
     """Exchange a stand-in, or the result of a record, for loopy's own object."""
     kind = class_of(value)
     own = _REAL.get(kind)
     return own(value) if own is not None else value.real() if issubclass(kind, StandIn) else value
-
-
-def consumed(value: Any) -> Any:
-    """Return the items of a Python iterator, any other value as it is. Raises nothing."""
-    kind = class_of(value)
-    if kind.__module__ not in _ITERATORS or not hasattr(kind, "__next__"):
-        return value
-    items: list[Any] = []
-    try:
-        items += islice(value, _MANY)
-    except Exception as error:
-        return IteratorItems(items, _raising(error))
-    return IteratorItems(items, value if len(items) == _MANY else None)
-
-
-def _raising(error: Exception) -> Iterator[Any]:
-    if error:
-        raise error
-    yield
 
 
 def class_of(value: Any) -> type:
@@ -215,15 +177,16 @@ def _flat(value: Mapping[Any, Any]) -> list[Any]:
     return [*chain.from_iterable(value.items())]
 
 
-def _pairs(items: list[Any]) -> Any:
+def pairs(items: list[Any]) -> Any:
+    """Return the keys with their values, of the items of a mapping or object."""
     return zip(items[::2], items[1::2], strict=True)
 
 
 def _table(make: Callable[[Any], Any], name: str = "") -> ContainerKind:
     return ContainerKind(
         _flat,
-        lambda _like, items: make(_pairs(items)),
-        lambda _like, texts: f"{name}{{{', '.join([f'{key}: {item}' for key, item in _pairs(texts)])}}}",
+        lambda _like, items: make(pairs(items)),
+        lambda _like, texts: f"{name}{{{', '.join([f'{key}: {item}' for key, item in pairs(texts)])}}}",
     )
 
 
@@ -237,7 +200,7 @@ _CONTAINERS: dict[type, ContainerKind] = {
     OrderedDict: _table(OrderedDict, "OrderedDict"),
     defaultdict: ContainerKind(
         lambda value: [value.default_factory, *_flat(value)],
-        lambda _like, items: defaultdict(items[0], _pairs(items[1:])),
+        lambda _like, items: defaultdict(items[0], pairs(items[1:])),
         lambda _like, texts: f"defaultdict({_TUPLE.text((), texts)})",
     ),
 }
@@ -263,7 +226,7 @@ def _attributes(value: Any) -> list[Any]:
 def _object(like: Any, items: list[Any]) -> Any:
     """Copy an object of loopy, with other values of its attributes; what it remembers stays."""
     copied = object.__new__(type(like))
-    for name, item in chain(getattr(like, "__dict__", {}).items(), _pairs(items)):
+    for name, item in chain(getattr(like, "__dict__", {}).items(), pairs(items)):
         object.__setattr__(copied, name, item)
     return copied
 
@@ -292,12 +255,8 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
         return _ARRAY if value.dtype.names is None or not value.dtype.hasobject else None
     is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
-    return _OBJECT if is_known and _is_open(value, kind) else None
-
-
-def _is_open(value: Any, kind: type) -> bool:
-    """Return True if a value is no member of an enumeration, and loopy's module holds its class."""
-    return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind and not hasattr(value, "_value_")
+    is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+    return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
 
 
 _WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
@@ -312,11 +271,6 @@ def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]], own
 
 
 def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
-    if kind is IteratorItems:
-        if value.rest is not None:
-            raise UnknownInput("an iterator raises an error, or does not end")
-        text, items = take(value.items, taken)
-        return f"iter({text})", IteratorItems(items)
     if issubclass(kind, StandIn):
         return value.text(), value
     if hasattr(kind, "__next__"):
@@ -326,11 +280,11 @@ def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
     name = _member(value, kind)
     if name is not None:
         return name, value
-    if calls_user(value):  # while it generates code
-        return _kept(value, walked(value), taken)
-    from kcl.record import lasting
+    if not calls_user(value):  # else loopy calls it while it generates code
+        from kcl.record import lasting
 
-    return _kept(value, lasting.text(value, lambda part: take(part, taken)[0]) or walked(value), taken)
+        lasting.require(value)
+    return _kept(value, walked(value), taken)
 
 
 def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:

@@ -304,13 +304,12 @@ class RecordedUnit(RecordedResult):
         record = record_of(self)
         if record is not None and recorder.is_on() and not recorder.is_replaced("with_entrypoints"):
             name, place = "with_entrypoints", CallSite(sys._getframe(1))
-            with recorder.timed():
-                try:
-                    record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.now(), place)
-                except Exception as error:
-                    recorder.unknown(name, error, place)
-                else:
-                    return answer(record)
+            try:
+                record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.now(), place)
+            except Exception as error:
+                recorder.unknown(name, error, place)
+            else:
+                return answer(record)
         return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
 
 

@@ -161,36 +161,6 @@ class TestByReference:
         kernel = recipe()
         assert "GLOBAL 2" in kernel.source(launch.queue.context, x=np.float64)
 
-    def test_generators(self, real):
-        """A generator is consumed once, loopy gets an iterator, and the error of one is its own."""
-        consumed = []
-
-        def names(error=None):
-            consumed.append(1)
-            yield "i"
-            if error is not None:
-                raise error
-
-        def run():
-            made = lp.remove_unused_inames(unit(), names())
-            return lp.prioritize_loops(made, (name for name in ("i",)))
-
-        _first, _second, carried = twice(run)
-        assert (carried, len(consumed)) == (0, 2)
-        with pytest.raises(RuntimeError, match="mine"):
-            lp.remove_unused_inames(unit(), names(RuntimeError("mine")))
-        for loopy in (lp, real):
-            with pytest.raises(TypeError, match="has no len"):
-                loopy.merge(one for one in (unit(name="one"), unit(name="other")))
-
-    def test_generator_of_what_has_no_text(self):
-        """What a generator gave is given to loopy where it cannot be recorded."""
-        made = lp.make_kernel(
-            "{[i]: 0<=i<16}", "y[i] = 1", (one for one in [lp.GlobalArg("y", np.float32, shape=(16,)), "..."]),
-            name="given", lang_version=(2018, 2), silenced_warnings=(one for one in [threading.Lock()][:0]),
-        )  # fmt: skip
-        assert made.default_entrypoint.arg_dict.keys() == {"y"}
-
 
 class TestHandedOut:
     """A unit counts by its content from when a program holds parts of it, and so do those that share them."""

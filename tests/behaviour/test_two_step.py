@@ -14,6 +14,7 @@ from loopys_own import loopy as lp
 
 import kcl
 from kcl.cache import layers
+from kcl.errors import UnknownInput
 from kcl.generate.frontends.opencl import SourceResult
 from kcl.record.content import content_key
 
@@ -204,7 +205,8 @@ class TestPreambles:
         for expected in (1, 2):
             path.write_text(f"#define AMOUNT {expected}")
             module = load(text.replace("version='1'", f"version='{expected}'"), "two_step_vouched")
-            assert content_key(module.filled.function()) is None
+            with pytest.raises(UnknownInput):
+                content_key(module.filled.function())
             _event, (y,) = module.filled()(queue, out_host=True)
             assert y.tolist() == [expected] * 4
 

@@ -113,9 +113,9 @@ class LoopyResult(Result):
 
     def identity(self) -> str:
         """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
-        from kcl.record.content import exact_key
+        from kcl.record.content import content_key
 
-        return exact_key(self._executor.t_unit)
+        return content_key(self._executor.t_unit)
 
     def state(self) -> str:
         """Return a digest of the unit as it is now, without what its objects remember; empty if it cannot be known."""

@@ -20,7 +20,7 @@ SLOW = 0.05  # processor seconds of a recipe's own Python in a warm run: waiting
 def advise(kernel: str, seconds: float) -> None:
     """Advise to declare a recipe pure if its own Python took more than `SLOW` in a warm run; once per kernel name.
 
-    `seconds` leaves out the time in kcl and in the code generators. The warning names the line outside of kcl that
+    `seconds` is the time of a run in which loopy had nothing to do. The warning names the line outside of kcl that
     asked for the kernel. Raises nothing.
     """
     if seconds > SLOW:

@@ -36,7 +36,7 @@ class RecordedOrigin:
     def __init__(self, task: RecipeCall | None) -> None:
         self.name = "" if task is None else task.name
         self.remark = ""  # the reason in the event of the next look-up, if that hits
-        self.own_seconds = 0.0  # processor time of the recipe's own code where nothing was carried out
+        self.own_seconds = 0.0  # processor time of the recipe if loopy had nothing to do
         self._task = task
         self._value: Any = _NOTHING
         self._record: Record | None = None  # behind the value, when the key was made
@@ -123,13 +123,13 @@ class RecordedOrigin:
         imports.watch()
         before = recorder.thread.carried
         with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
-            inside, started = recorder.thread.seconds, time.thread_time()
+            started = time.thread_time()
             value = self._task.run()
-            seconds = time.thread_time() - started - (recorder.thread.seconds - inside)
+            seconds, is_own = time.thread_time() - started, recorder.is_on() and not recorder.thread.asked
         carried = recorder.thread.carried - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
-        elif recorder.is_on():  # else loopy has run inside it
+        elif is_own:  # else loopy has run inside it
             self.own_seconds = seconds
         if type(value) is not unmade.RecordedUnit:
             frontends.accept(unmade.real_of(value), self.name)  # an error that names the result

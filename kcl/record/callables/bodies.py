@@ -22,7 +22,7 @@ def read_class(walk: Any, kind: type, label: str) -> None:
     method counts: whoever gets an object of it may call any.
     """
     walk.sources.append((f"class {label}", kind))
-    walk.where = label, "", 0
+    walk.where = label
     theirs = [base for base in kind.__mro__ if base is not object and not is_own(walk, base)]
     listed = {name for base in theirs for name in vars(base)}
     body = [f"bases {' '.join([walk.reference(base) for base in kind.__bases__])}"]
@@ -60,7 +60,7 @@ def read_named(walk: Any) -> bool:
     """Count what code names of classes by now; return True if there is more code to read."""
     for label, rest in walk.partly:
         for name in [name for name in rest if name in walk.named or not ANY.isdisjoint(walk.named)]:
-            walk.where = label, "", 0
+            walk.where = label
             with walk.having(in_code=True):
                 walk.add(f"attribute {name_of(name)} of class {label}", walk.encode(rest.pop(name)))
     return bool(walk.waiting)

@@ -256,12 +256,6 @@ def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) 
     return PackagePlace(directory, file)
 
 
-def identity(distribution: str) -> str:
-    """Return version and record digest of a distribution that `owner` named, and of the distributions it requires."""
-    needed = [f"; {name} {_identify(name)}" for name in sorted(_needed(distribution, GENERATORS) - {distribution})]
-    return _identify(distribution) + "".join(needed)
-
-
 def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:
     """Find a distribution and its installed requirements, direct and indirect; `ends` are not followed further."""
     found: set[str] = set()
@@ -341,8 +335,9 @@ def counted(name: str) -> str:
 
 
 def reached(name: str) -> str:
-    """Return the text of a distribution that code leads to: as `generator` for `GENERATORS`, else as `identity`."""
-    return generator(name) if name in GENERATORS else identity(name)
+    """Return the text of a distribution that code leads to: as `counted`, with the distributions that it requires."""
+    needed = _needed(name, GENERATORS) - {name} if name not in GENERATORS else ()
+    return "; ".join([counted(name), *[f"{one} {_identify(one)}" for one in sorted(needed)]])
 
 
 def here(name: str) -> str:

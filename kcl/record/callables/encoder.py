@@ -108,18 +108,6 @@ class Encoder:
         self.long[digest] = text
         return f"sha256 {digest}"
 
-    def prepare(self, value: Any) -> None:
-        """Take texts from the innermost parts of an expression outwards, so that each text needs few calls."""
-        entered: set[int] = set()
-        waiting = [value]
-        while waiting:
-            part = waiting[-1]
-            if id(part) in entered:
-                self.encode(waiting.pop())
-            else:
-                entered.add(id(part))
-                waiting += _parts(part)
-
     def each(self, values: Iterable[Any]) -> str:
         """Return the texts of several values."""
         return ", ".join([self.encode(value) for value in values])
@@ -166,7 +154,7 @@ class Encoder:
         own = self.own(value)
         if own is not None:
             return own
-        for special in (_of_numpy, _enum, _callable, _path):
+        for special in (_of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
                 return text
@@ -258,16 +246,6 @@ def _has_other_content(kind: type) -> bool:
 
 def _package(kind: type) -> str:
     return str(kind.__module__).partition(".")[0]
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    """List what a container or an object of the generators holds."""
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return value
-    if isinstance(value, dict):
-        return (*value, *value.values())
-    is_theirs = _package(type(value)) in GENERATORS and not isinstance(value, type)
-    return getattr(value, "__dict__", {}).values() if is_theirs else ()
 
 
 def _ordered(item: Any) -> Any:
@@ -410,11 +388,3 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
     if parts is None:
         return None
     return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in parts])})"
-
-
-def _path(encoder: Encoder, value: Any) -> str | None:
-    module = sys.modules.get("pathlib")
-    if module is None or not isinstance(value, module.PurePath):
-        return None
-    encoder.is_library(type(value))
-    return f"{type(value).__name__}({str(value)!r})"

@@ -38,7 +38,6 @@ class Reference(NamedTuple):
     name: str
     attributes: tuple[str, ...]
     level: int
-    line: int
 
 
 class Facts(NamedTuple):
@@ -55,10 +54,8 @@ def facts(code: CodeType) -> Facts:
     """Return the facts of `code`; memoised, since code does not change."""
     reader = _Reader()
     reader.read(code, {}, frozenset(code.co_freevars))
-    reads = {read[:4]: read for read in reversed(reader.reads)}
-    ordered = [read for read in reader.reads if reads.pop(read[:4], None) is not None]
     digest = hashlib.sha256(_raw(code).encode()).hexdigest()
-    return Facts(digest, tuple(ordered), frozenset(reader.attributes), frozenset(reader.texts))
+    return Facts(digest, tuple(dict.fromkeys(reader.reads)), frozenset(reader.attributes), frozenset(reader.texts))
 
 
 def _raw(code: CodeType) -> str:
@@ -109,48 +106,46 @@ class _Reader:
     def read(self, code: CodeType, outer: dict[str, list[Reference]], cells: frozenset[str]) -> None:
         """Read a code object; `outer` has the variables around it that imports bind, `cells` the function's cells."""
         listed = [one for one in dis.get_instructions(code) if one.opname not in _NOISE]
-        lines = [*_lines(listed, code.co_firstlineno)]
         bound = {name: [*reads] for name, reads in outer.items()}
         for index, one in enumerate(listed):
             if one.opname == "IMPORT_NAME":
-                self.imported(listed, index, bound, lines[index])
+                self.imported(listed, index, bound)
         for index, one in enumerate(listed):
             names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
             behind = _behind(listed, index + 1)
             if one.opname in _TAKES or one.opname == "LOAD_SUPER_ATTR":
                 self.attributes.add(one.argval)
             elif one.opcode in opcode.hasname and one.opname not in _LOCAL and not one.opname.startswith("IMPORT"):
-                self.reads.append(Reference(GLOBAL, one.argval, behind, 0, lines[index]))
+                self.reads.append(Reference(GLOBAL, one.argval, behind, 0))
             elif "DEREF" in one.opname and one.opname.startswith("LOAD"):
                 if one.argval in cells:
-                    self.reads.append(Reference(CELL, one.argval, behind, 0, lines[index]))
-                self.used(bound, one.argval, behind, lines[index])
+                    self.reads.append(Reference(CELL, one.argval, behind, 0))
+                self.used(bound, one.argval, behind)
             elif "LOAD_FAST" in one.opname:  # Python 3.13 joins it with others
                 for name in names:  # a cell is loaded for a closure, not for its value
                     if name not in code.co_cellvars and name not in code.co_freevars:
-                        self.used(bound, name, behind if name is names[-1] else (), lines[index])
+                        self.used(bound, name, behind if name is names[-1] else ())
         self.texts.update(_texts(code.co_consts))
         for inner in code.co_consts:
             if type(inner) is CodeType:
                 seen = {name: reads for name, reads in bound.items() if name in inner.co_freevars}
                 self.read(inner, seen, cells.intersection(inner.co_freevars))
 
-    def used(self, bound: dict[str, list[Reference]], name: str, behind: tuple[str, ...], line: int) -> None:
+    def used(self, bound: dict[str, list[Reference]], name: str, behind: tuple[str, ...]) -> None:
         """Note the use of a variable that imports may have bound."""
-        for read in bound.get(name, ()):
-            self.reads.append(read._replace(attributes=read.attributes + behind, line=line))
+        self.reads += [read._replace(attributes=read.attributes + behind) for read in bound.get(name, ())]
 
-    def imported(self, listed: list[Any], index: int, bound: dict[str, list[Reference]], line: int) -> None:
+    def imported(self, listed: list[Any], index: int, bound: dict[str, list[Reference]]) -> None:
         """Note an import, and the variables that it binds; a name of a class or module passes the module on."""
         name = listed[index].argval
         level = listed[index - 2].argval if index > 1 else None
         names = listed[index - 1].argval
         if not isinstance(level, int) or not isinstance(names, (tuple, type(None))):
-            self.reads.append(Reference(IMPORT, UNKNOWN, (), 0, line))
+            self.reads.append(Reference(IMPORT, UNKNOWN, (), 0))
             return
-        self.reads.append(Reference(TOUCH, name, tuple(names or ()), level, line))
-        whole = Reference(IMPORT, name, (), level, line)
-        pending = whole if names is not None else Reference(IMPORT, name.partition(".")[0], (), level, line)
+        self.reads.append(Reference(TOUCH, name, tuple(names or ()), level))
+        whole = Reference(IMPORT, name, (), level)
+        pending = whole if names is not None else Reference(IMPORT, name.partition(".")[0], (), level)
         for one in listed[index + 1 :]:
             if one.opname == "IMPORT_FROM":
                 pending = whole if names is None else whole._replace(attributes=(one.argval,))
@@ -179,11 +174,3 @@ def _behind(listed: list[Any], index: int) -> tuple[str, ...]:
     while end < len(listed) and listed[end].opname in _TAKES:
         end += 1
     return tuple([one.argval for one in listed[index:end]])
-
-
-def _lines(listed: list[Any], first: int) -> Iterator[int]:
-    line = first
-    for one in listed:
-        here = getattr(one, "line_number", one.starts_line)
-        line = here if type(here) is int else line
-        yield line

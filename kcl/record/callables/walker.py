@@ -11,7 +11,6 @@ does everything in installed packages.
 from __future__ import annotations
 
 import _locale
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, USER
 from kcl.record.callables.encoder import Encoder
 from kcl.record.callables.facts import facts
 from kcl.record.callables.plain import is_stand_in, label_of, name_of
+from kcl.record.evidence import site_of
 
 _LIMIT = 4000  # functions and classes
 # what C code makes of functions: Cython, nanobind, pybind11, numpy
@@ -68,7 +68,7 @@ class Walk(Encoder, Modes):
         self.partly: list[tuple[str, dict[str, Any]]] = []  # labels of classes, and what nobody has named so far
         self.named: set[str] = set()  # attributes that reached code names
         self._labels: dict[str, int] = {}
-        self.where = ("", "", 0)  # function, file, line
+        self.where = ""  # the function or class, with the place of a function
         self._versions: set[int] = set()
         self.ranks: dict[int, tuple[object, str]] = {}  # id of an element of a set -> itself, its digest
 
@@ -101,9 +101,7 @@ class Walk(Encoder, Modes):
     # Refusals
 
     def refuse(self, reason: str) -> NoReturn:
-        function, file, line = self.where
-        place = f"{function} ({os.path.basename(file)}:{line})" if line else function
-        raise UnknownInput(f"{place}: {reason}" if place else reason)
+        raise UnknownInput(f"{self.where}: {reason}" if self.where else reason)
 
     def judge(self, dotted: str) -> str:
         """Return a name of a library; raise UnknownInput if it is not on the list."""
@@ -234,12 +232,11 @@ class Walk(Encoder, Modes):
         found = facts(code)
         self.sources.append((f"code {label}", function))
         self.add(f"code {label}", found.digest)
-        self.where = label, code.co_filename, 0
+        self.where = f"{label} ({site_of(function)})"
         for name, value in _defaults(function) if defaults else ():
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
         self._add_version(function.__globals__, label)
-        self.where = label, code.co_filename, code.co_firstlineno
         named = found.attributes | {read.name for read in found.reads}
         taken = found.attributes if bodies.ANY.isdisjoint(named) else found.attributes | found.texts
         unlisted = sorted(name for name in taken if not pure.takes(name))
@@ -248,9 +245,8 @@ class Walk(Encoder, Modes):
         self.named |= named | found.texts
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         for read in found.reads:
-            self.where = label, code.co_filename, read.line
             names.follow(self, read, function, cells, label)
-        self.where = "", "", 0
+        self.where = ""
 
     def _add_attributes(self, function: FunctionType, label: str) -> None:
         """Count what was stored on a function, the function that it wraps included."""
@@ -324,20 +320,15 @@ class Walk(Encoder, Modes):
 def walked(value: Any, lenient: bool = False, excuses: bool = False) -> WalkResult:
     """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it."""
     try:
-        try:
-            return _result(*_walked(value, lenient, excuses))
-        except RecursionError:  # loopy generates from expressions that are nested too deeply for the calls of writers
-            return _result(*_walked(value, lenient, excuses, deeply=True))
+        return _result(*_walked(value, lenient, excuses))
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
 
 
-def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None, deeply: bool = False) -> tuple[Walk, str]:
+def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None) -> tuple[Walk, str]:
     walk = Walk(lenient)
     walk.excuses = excuses
     walk.ranks = {} if ranks is None else ranks
-    if deeply:
-        walk.prepare(value)
     with walk.having(in_code=callable(value) and not isinstance(value, type)):
         text = walk.encode(value)
     walk.finish()

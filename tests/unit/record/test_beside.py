@@ -7,7 +7,6 @@ import importlib
 import numpy as np
 import pytest
 
-from kcl.base import process
 from kcl.record import beside
 
 loopy = importlib.import_module("loopy")
@@ -25,25 +24,11 @@ class TestParts:
         assert source == ["kcl", "python", "distribution numpy", "distribution pyopencl"]
         assert beside.own() == [beside.parts(True)[0]]
 
-    def test_they_are_found_once(self):
-        """The parts are the same objects, until they are to be found anew."""
-        found = beside.parts(True)
-        assert beside.parts(True) is found
-        beside._state().parts.clear()
-        assert beside.parts(True) is not found
-        assert beside.parts(True) == found
-
-    def test_requirements_by_metadata(self):
-        """What loopy requires counts, those that do not generate in one part."""
-        others = beside.parts(True)[-1].value
-        assert "mako" in others.lower() or "immutabledict" in others.lower() or "," in others
-
     def test_switches(self, monkeypatch):
         """What loopy reads from the environment while it generates is a part."""
         assert beside.switches() == []
         monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
-        process.reset()
-        assert [part.name for part in beside.switches()] in ([], ["argument checks"])
+        assert [part.name for part in beside.switches()] == ["argument checks"]
 
 
 class TestNow:

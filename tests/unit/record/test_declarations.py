@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import random
 import sys
 import warnings
 
@@ -12,12 +10,8 @@ import numpy as np
 import pytest
 
 import kcl
-from kcl.cache import layers
 from kcl.cache.layer import CacheWarning
 from kcl.record import declarations
-
-EXTRA = 0
-STREAM = open(os.devnull)  # noqa: SIM115
 
 
 def source(amount):
@@ -30,85 +24,9 @@ def source(amount):
     )
 
 
-def table():
-    """A function that recipes depend on."""
-    return 1
-
-
 def constant():
     """Depend on nothing that is seen."""
     return source(1)
-
-
-def drawn(amount=1):
-    """Draw a number that decides nothing."""
-    random.random()
-    return source(amount + EXTRA)
-
-
-def with_stream(stream):
-    """Take a parameter that cannot be known."""
-    return source(1 if stream else 2)
-
-
-def logged():
-    """Use a global that cannot be known."""
-    return source(2 if STREAM.closed else 1)
-
-
-def computed(queue, recipe, *arguments):
-    """Launch a new Kernel on zeros; return its number and the look-up in the generator layer as of a new process."""
-    layers.reset()
-    seen = []
-    remove = kcl.add_hook(lambda event: event.layer == "generator" and seen.append(event))
-    _event, (x,) = recipe(*arguments)(queue, x=np.zeros(4, np.int32))
-    remove()
-    (event,) = seen
-    return int(x[0]), event.outcome, event.reason
-
-
-class TestVersion:
-    def test_version(self, queue):
-        """The version decides, whatever else the recipe does; another version is another key."""
-        first, second = (kcl.kernel(pure=True, version=text)(drawn) for text in ("1", "2"))
-        assert [computed(queue, recipe)[1] for recipe in (first, first, second, second)] == ["miss", "hit"] * 2
-
-    def test_parameters_and_code_count(self, queue, monkeypatch):
-        """Parameters, helpers and values that are seen count beside the version."""
-        recipe = kcl.kernel(pure=True, version="1")(drawn)
-        assert computed(queue, recipe, 1)[:2] == (1, "miss")
-        assert computed(queue, recipe, 2)[:2] == (2, "miss")
-        monkeypatch.setattr(sys.modules[__name__], "EXTRA", 5)
-        assert computed(queue, recipe, 1)[:2] == (6, "miss")
-
-    def test_unknowable_parameter(self, queue):
-        """A parameter whose content cannot be known is no parameter of a key: the recipe runs each time."""
-        with open(os.devnull) as stream:
-            recipe = kcl.kernel(pure=True, version="1")(with_stream)
-            _number, outcome, reason = computed(queue, recipe, stream)
-        assert (outcome, "TextIOWrapper" in reason) == ("bypass", True)
-
-    def test_unknowable_global(self, queue):
-        """A global whose content cannot be known counts by its class."""
-        recipe = kcl.kernel(pure=True, version="1")(logged)
-        assert [computed(queue, recipe)[1] for _ in range(2)] == ["miss", "hit"]
-
-
-class TestDepends:
-    def test_values(self, queue):
-        """Values and functions count as parameters do, by what they are now."""
-        values = [1]
-        recipe = kcl.kernel(pure=True, version="1", depends=[values, table])(constant)
-        key = recipe().key(queue)["generator"]
-        assert [part.name for part in key.parts if part.name.startswith("depends")] == ["depends 0", "depends 1"]
-        assert any(part.name == "code table" for part in key.parts)
-        values[0] = 2
-        assert [d.name for d in key.diff(recipe().key(queue)["generator"])] == ["depends 0"]
-
-    def test_unknowable_value(self, queue):
-        """An object whose content cannot be known is refused as a parameter is."""
-        with open(os.devnull) as stream:
-            assert computed(queue, kcl.kernel(pure=True, version="1", depends=[stream])(constant))[1] == "bypass"
 
 
 class TestDeclare:

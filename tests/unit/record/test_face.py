@@ -271,12 +271,3 @@ class TestWithoutLoopy:
     def test_naming_imports_nothing(self, child):
         """What a program only names at its head leaves loopy alone."""
         assert child.json(WITHOUT) == ["AddressSpace", "make_kernel"]
-
-
-def test_version_symbol():
-    """The symbol of loopy's language version is a name of the face, whether loopy is imported or not."""
-    import loopy  # noqa: F401
-
-    from kcl.loopy import LOOPY_USE_LANGUAGE_VERSION_2018_2
-
-    assert LOOPY_USE_LANGUAGE_VERSION_2018_2 == (2018, 2)

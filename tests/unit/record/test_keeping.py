@@ -16,7 +16,7 @@ CHANGES = [
     ({"a"}, lambda one: one.add("b")),
     ({"a": 1, "b": 2}, lambda one: one.pop("a")),
     (OrderedDict(a=1, b=2), lambda one: one.move_to_end("a")),
-    (defaultdict(list, a=1), lambda one: setattr(one, "default_factory", int)),
+    (defaultdict(list, a=1), lambda one: one["b"]),
     (np.array(["a", "b"], dtype=object), lambda one: one.__setitem__(0, "c")),
     (lp.ValueArg("n", np.int32), lambda one: setattr(one, "approximately", 8)),
     (lp.ValueArg("n", np.int32), lambda one: setattr(one, "more", 8)),

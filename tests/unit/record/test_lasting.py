@@ -72,7 +72,9 @@ class TestObjects:
         monkeypatch.setattr(Blocked, "cost", lambda _self: 3)
         assert text(Blocked(1)) == before
 
-    @pytest.mark.parametrize("value", [Shown(), Open(), grown(), Blocked([1]), Pair([1]), collections.deque()], ids=str)
+    @pytest.mark.parametrize(
+        "value", [Shown(), Open(), object(), grown(), Blocked([1]), Pair([1]), collections.deque()], ids=str
+    )
     def test_that_may_change(self, value):
         """An object that Python lets change, or whose class runs code of the user in loopy, has no text."""
         with pytest.raises(UnknownInput, match="may change"):

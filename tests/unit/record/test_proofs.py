@@ -128,28 +128,3 @@ class TestWriting:
         proofs.write()
         assert new
         assert not (tmp_path / "cache").exists()
-
-
-class TestRowsOfAnotherForm:
-    @pytest.mark.parametrize(
-        "proven",
-        [
-            None,
-            [],
-            "text",
-            {"a": None},
-            {"a": [1]},
-            {"a": [[1, 2, 3]]},
-            {"a": [["builtins", "UserWarning", "said", "", "3"]]},
-            {"a": [[None, "UserWarning", "said", "", 3]]},
-        ],
-    )
-    def test_they_prove_nothing(self, proven):
-        """A row that another kcl wrote in another form is as none."""
-        from kcl.cache.entry import Entry
-
-        group = proofs.group("driver.py")
-        key = group._key
-        layers.generator().publish(key.digest, Entry(key, {"kernel": "driver.py", "created": 1, "proven": proven}, {}))
-        new_process()
-        assert proofs.find("a", proofs.group("driver.py")) is None

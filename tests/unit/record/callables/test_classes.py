@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import enum
 import functools
 
 from pymbolic import primitives
@@ -30,11 +29,6 @@ class Tile:
         return 3
 
 
-class Colour(enum.Enum):
-    RED = 1
-    BLUE = 2
-
-
 @dataclasses.dataclass
 class Point:
     x: int = 1
@@ -45,12 +39,6 @@ def test_class_attributes():
     names = {name for name, _value in class_attributes(Tile)}
     assert {"factor", "area", "__init__", "__hash__"} <= names
     assert not names & {"__doc__", "__module__", "width", "__dict__"}
-
-
-def test_members_of_an_enumeration():
-    """Members count by their values."""
-    listed = dict(class_attributes(Colour))
-    assert (listed["RED"], listed["BLUE"]) == (1, 2)
 
 
 def test_fields_of_a_dataclass():

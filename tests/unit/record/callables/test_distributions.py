@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from reaching import ROOT, Project
@@ -114,41 +115,25 @@ class TestInstalled:
         assert len(digest) == 64
         assert part(parts, "code make") is None
 
-    def test_version(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """Another version is another key."""
-        keys = []
-        for version in "1.0", "1.1":
-            site = Site(tmp_path / version)
-            site.install({"thing/__init__.py": MODULE}, version=version)
-            keys.append(site.parts(project))
-        assert keys[0] != keys[1]
-
-    def test_reinstalled(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """Another content under the same version is another key."""
-        keys = []
-        for text in MODULE, MODULE + "# new\n":
-            site = Site(tmp_path / str(len(text)))
-            site.install({"thing/__init__.py": MODULE, "thing/deep.py": text})
-            keys.append(site.parts(project))
-        assert keys[0] != keys[1]
-
     @pytest.mark.parametrize(
-        "extra",
+        ("change", "counts"),
         [
-            "thing/__pycache__/__init__.cpython-311.pyc,,",
-            "thing-1.0.dist-info/REQUESTED,sha256=x,0",
-            "thing-1.0.dist-info/direct_url.json,sha256=x,9",
-            "../../../bin/thing,sha256=x,9",
+            ({"version": "1.1"}, True),
+            ({"files": {"thing/__init__.py": MODULE, "thing/deep.py": "# new"}}, True),
+            ({"extra": "thing/__pycache__/__init__.cpython-311.pyc,,"}, False),
+            ({"extra": "thing-1.0.dist-info/REQUESTED,sha256=x,0"}, False),
+            ({"extra": "thing-1.0.dist-info/direct_url.json,sha256=x,9"}, False),
+            ({"extra": "../../../bin/thing,sha256=x,9"}, False),
         ],
     )
-    def test_noise(self, extra: str, project: Project, tmp_path: pathlib.Path) -> None:
-        """How it was installed does not count."""
+    def test_what_counts(self, change: dict[str, Any], counts: bool, project: Project, tmp_path: pathlib.Path) -> None:
+        """The version and the content of each file count; how it was installed does not."""
         keys = []
-        for lines in "", extra:
-            site = Site(tmp_path / str(len(lines)))
-            site.install({"thing/__init__.py": MODULE}, extra=lines)
+        for more in {}, change:
+            site = Site(tmp_path / str(len(more)))
+            site.install(**{"files": {"thing/__init__.py": MODULE, "thing/deep.py": ""}, **more})
             keys.append(site.parts(project))
-        assert keys[0] == keys[1]
+        assert (keys[0] != keys[1]) is counts
 
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
     def test_module_of_another_name(self, name: str, project: Project, tmp_path: pathlib.Path) -> None:
@@ -334,11 +319,8 @@ class TestGenerators:
         assert distributions.generator(name).split()[0] in (importlib.metadata.version(name), "editable")
 
     def test_alone(self) -> None:
-        """It counts without what it requires: one that matters has a part of its own."""
+        """It counts without what it requires, which has a part of its own; one that is not installed is absent."""
         assert ";" not in distributions.generator("loopy")
-
-    def test_absent(self) -> None:
-        """One that is not installed is absent."""
         assert distributions.generator("a_module_that_nobody_has") == "absent"
 
     def test_light(self) -> None:

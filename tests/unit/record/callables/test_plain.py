@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-
-import pytest
-
-from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, label_of, name_of
-
-
-@pytest.mark.parametrize(("one", "other"), [(0.0, -0.0), (1, True), (1, 1.0), (range(3), range(0, 3, 2)), (None, ...)])
-def test_different_values(one, other):
-    """Values that are not the same have different texts."""
-    assert SIMPLE[type(one)](one) != SIMPLE[type(other)](other)
-
-
-def test_payload_of_nan():
-    """Two kinds of nan differ by their bits."""
-    kinds = [struct.unpack("<d", struct.pack("<Q", 0x7FF8000000000000 + bits))[0] for bits in (0, 1)]
-    assert SIMPLE[float](kinds[0]) != SIMPLE[float](kinds[1])
+from kcl.record.callables.plain import LONG, in_bytes, label_of, name_of
 
 
 def test_long_bytes():
@@ -26,11 +10,6 @@ def test_long_bytes():
     assert in_bytes(b"ab") == "b'ab'"
     assert len(in_bytes(bytes(LONG))) < 100
     assert in_bytes(bytes(LONG)) != in_bytes(bytes(LONG + 1))
-
-
-def test_long_integer():
-    """An integer of more digits than Python writes has a text too."""
-    assert SIMPLE[int](10**5000) != SIMPLE[int](10**5000 + 1)
 
 
 def test_names():

@@ -183,11 +183,11 @@ def asks() -> int:
     ],
 )
 def test_refused(function: Any, name: str) -> None:
-    """A callable that reads something else is refused: the reason has the name, the function, its line and a cure."""
+    """A callable that reads something else is refused: the reason has the name, the function, its place and a cure."""
     with pytest.raises(UnknownInput, match=name) as raised:
         walked(function)
     if function is reads_environment:
-        line = function.__code__.co_firstlineno + 1
+        line = function.__code__.co_firstlineno
         assert str(raised.value).startswith(f"reads_environment (test_walker.py:{line}): ")
         assert "__kcl_key__" in str(raised.value)
 
