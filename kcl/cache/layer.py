@@ -71,10 +71,9 @@ class Layer:
     """A level of the line: memory above its stores, in their order. Thread-safe.
 
     An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
-    store, such as a site directory, are neither copied nor removed. Memory keeps the entries
-    made in this process; with `keeps_read` it keeps the entries read from a store too. `used` has the addresses that
-    this process asked for and published, for a bundle: a helper may make the entry later, or never. `chosen` are the
-    settings as of the opening.
+    store, such as a site directory, are neither copied nor removed. Memory keeps the entries made in this process; with
+    `keeps_read` it keeps the entries read from a store too. `used` has the addresses that this process asked for and
+    published, for a bundle: a helper may make the entry later, or never. `chosen` are the settings as of the opening.
     """
 
     def __init__(
