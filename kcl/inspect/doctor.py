@@ -305,10 +305,9 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
 
 
 def _version(name: str) -> str:
-    try:
+    with suppress(metadata.PackageNotFoundError):
         return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
+    return ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -159,8 +159,6 @@ def partners(shown: Iterable[ListedEntry], every: Iterable[ListedEntry]) -> Part
 def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
     """Return the common facts of recipes, for a program whose code several entries hold."""
     first, *rest = recipes
-    if not rest:
-        return first
     same = [name for name in first._fields if all(getattr(one, name) == getattr(first, name) for one in rest)]
     return RecipeSummary(**{name: getattr(first, name) for name in same})
 

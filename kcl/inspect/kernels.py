@@ -90,14 +90,9 @@ class KernelRow(NamedTuple):
         return of_kernel(self.kernel, self.parameters)
 
     @property
-    def seconds(self) -> float:
-        """The seconds that all look-ups of the kernel took."""
-        return sum(look.seconds for look in self.looks)
-
-    @property
-    def saved(self) -> float:
-        """The seconds that the hits of the kernel saved."""
-        return sum(look.saved for look in self.looks)
+    def spent(self) -> tuple[float, float]:
+        """The seconds that all look-ups of the kernel took, and those that its hits saved."""
+        return sum(look.seconds for look in self.looks), sum(look.saved for look in self.looks)
 
     def of(self, layer: str) -> list[LookSummary]:
         """Return the look-ups in a layer."""
@@ -308,7 +303,7 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
     named = zip(found, labels(found), strict=True)
     cells = [
-        (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), f"{row.seconds:.3f}", f"{row.saved:.3f}")
+        (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), *(f"{seconds:.3f}" for seconds in row.spent))
         for row, label in named
     ]
     return tables.lines(HEAD, cells, WIDTH)
@@ -356,4 +351,4 @@ def described(row: KernelRow) -> dict[str, Any]:
         for look in row.looks
     ]
     known = {"kernel": row.kernel, "parameters": dict(row.parameters), "dtypes": dict(row.dtypes)}
-    return {**known, "seconds": row.seconds, "saved": row.saved, "lookups": lookups}
+    return {**known, **dict(zip(("seconds", "saved"), row.spent, strict=True)), "lookups": lookups}

@@ -18,6 +18,7 @@ from kcl.cache.phrases import WIDTH
 from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge
+from kcl.inspect.catalogue import NotebookTable
 from kcl.inspect.explain import Candidate, Explanation, Texts, texts_in
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.listing import Change
@@ -64,11 +65,6 @@ class Miss(NamedTuple):
 
     def __str__(self) -> str:
         return "\n".join(self.words)
-
-    @property
-    def label(self) -> str:
-        """The kernel with its parameters."""
-        return of_kernel(self.kernel, self.parameters)
 
 
 class Shelf:
@@ -265,7 +261,8 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
-    return told(asked[-limit:] if limit > 0 else asked, history)
+    found = told(asked[-limit:] if limit > 0 else asked, history)
+    return NotebookTable(found, "misses", "driver", "words")
 
 
 def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> list[JournalMiss]:
