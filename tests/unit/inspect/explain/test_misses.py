@@ -80,12 +80,12 @@ class TestPending:
         self.pend(OLD)
         found = explain(Texts({"source": "void"}))
         assert [change.part for change in found.changes] == ["option"]
-        assert in_words(found)[0] == f"nearest earlier entry: {OLD.digest[:12]}, which a helper still writes"
+        assert in_words(found)[0] == f"nearest earlier entry: {OLD.digest[:12]}, which waits to be completed"
 
     def test_own(self):
         """A miss of the entry itself is no first time, but in the run that asked for it."""
         self.pend(NEW)
-        said = ["it was missed before, and a helper still writes its entry"]
+        said = ["it was missed before, and its entry waits to be completed"]
         assert misses.now("binary", "add", NEW, Texts()) == said
         now = time.time()
         assert in_words(explain(made={NEW.digest: now - 9})) == said
