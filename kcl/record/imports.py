@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kcl.base import events, process
+from kcl.base import process
 from kcl.record import GENERATING
 
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
@@ -79,7 +79,6 @@ def named_by(names: dict[str, Any]) -> None:
     from kcl.record.callables import distributions
 
     install()
-    events.listen()
     module = str(names.get("__name__"))
     try:
         kind = distributions.owner(module).kind
