@@ -40,7 +40,8 @@ class CacheEntry(NamedTuple):
     `device` and `platform` are empty in the generator layer, whose entries serve every device; `here` tells whether the
     driver of the platform is on this machine. `recipe` is its file and line, `parameters` are the starts of the texts
     of its parameters, and `dtypes` are those of the arguments as numpy writes them, by name; a program has those of its
-    code. `bytes` is the size. `built` and `last_used` are in seconds since the epoch, `last_used` is None where the
+    code. A program of pyopencl has the line that built it, and its options and headers as parameters without a text.
+    `bytes` is the size. `built` and `last_used` are in seconds since the epoch, `last_used` is None where the
     entry never was a hit; `build_seconds` is what making it took. `uses` counts its hits in processes that have ended.
     `key` is the digest of the key; `partners` are those of the programs of generated code, or of a program's code.
 
