@@ -56,7 +56,8 @@ def status(everything: bool, directory: str | None) -> Reply:
     with ExitStack() as stack:
         if directory is not None:
             stack.enter_context(option.cache_dir(os.path.abspath(directory)))
-        rows = [*map(_layer, settings.LAYERS), *map(_adapter, ROWS)]
+        own = [row if directory is None else {**row, "why": "--dir"} for row in map(_layer, settings.LAYERS)]
+        rows = [*own, *map(_adapter, ROWS)]
         found = {
             "layers": rows,
             "max_size": settings.read().max_size,
