@@ -38,6 +38,8 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     packages=find_packages(include=["kcl", "kcl.*"]),
+    # An editable install is a path then, and no finder: a folder named kcl beside a program does not come before it.
+    package_dir={"": "."},
     package_data={"kcl": ["py.typed", "cli/*.html"]},
     install_requires=[
         "pyopencl>=2026.1,<2027",

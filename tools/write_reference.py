@@ -50,7 +50,7 @@ def pages() -> dict[pathlib.Path, str]:
 def environment() -> str:
     """Write the page of variables, from the settings and the rows of foreign caches."""
     lines = [MADE, "# Environment", ""]
-    lines += ["A layer reads its variables at its first use. `KCL_REPORT` is read when the first recipe is decorated,"]
+    lines += ["A layer reads its variables at its first use. `KCL_REPORT` is read at the first recipe or `kcl.loopy`,"]
     lines += ["`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.", ""]
     lines += ["## kcl's own", "", *head("variable", "in the settings file", "values", "default", "effect")]
     for setting in settings.SETTINGS:

@@ -129,8 +129,7 @@ def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
 
 def kernel_names(program: cl.Program) -> tuple[str, ...]:
     """Return the names of the kernels in a program that is built."""
-    names = str(program.get_info(cl.program_info.KERNEL_NAMES) or "")
-    return tuple(name for name in names.split(";") if name)
+    return tuple(filter(None, str(program.get_info(cl.program_info.KERNEL_NAMES) or "").split(";")))
 
 
 def logs(program: cl.Program) -> list[str]:

@@ -39,11 +39,12 @@ class BuildRequest(NamedTuple):
     Made by the line of a Kernel or for an unchanged program; ends in the second stage.
 
     `holder` is the user's own pyopencl program, if the build is for one: nothing else gets what is built, and kcl does
-    not see its launches.
+    not see its launches. `site` is the line of the program that builds it, for display.
     """
 
     text: ProgramText
     holder: cl.Program | None = None
+    site: str = ""
 
 
 class BuiltProgram:
@@ -316,7 +317,7 @@ class Build(Stage[BuildRequest]):
         text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
         lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
         for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = self.driver.entry(text, slot, log, seconds)  # type: ignore[arg-type]
+            entry = self.driver.entry(text, slot, log, seconds).described(site=wanted.site)  # type: ignore[arg-type]
             try:
                 complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
             except (cl.Error, ValueError, IndexError) as error:

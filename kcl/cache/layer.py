@@ -40,7 +40,7 @@ _UNPACKED = 256  # entries
 _NOTES = 20  # of one layer in the report
 _FULL, _FORBIDDEN = "no space", "not permitted"  # causes reported once for all layers
 _SILENT = ("unable to open database file", "disk I/O error")  # SQLite's messages for a full file system, among others
-_INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages whose code a user cannot mend
+INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages whose code a user cannot mend
 
 
 class CacheWarning(UserWarning):
@@ -71,10 +71,9 @@ class Layer:
     """A level of the line: memory above its stores, in their order. Thread-safe.
 
     An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
-    store, such as a site directory, are neither copied nor removed. Memory keeps the entries
-    made in this process; with `keeps_read` it keeps the entries read from a store too. `used` has the addresses that
-    this process asked for and published, for a bundle: a helper may make the entry later, or never. `chosen` are the
-    settings as of the opening.
+    store, such as a site directory, are neither copied nor removed. Memory keeps the entries made in this process; with
+    `keeps_read` it keeps the entries read from a store too. `used` has the addresses that this process asked for and
+    published, for a bundle: a helper may make the entry later, or never. `chosen` are the settings as of the opening.
     """
 
     def __init__(
@@ -357,7 +356,7 @@ def warn_the_program(message: str, category: type[Warning], module: str = "") ->
     The filters see `module`, by default that of the line.
     """
     frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INNER:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER:
         frame = frame.f_back
     names = frame.f_globals
     place = frame.f_code.co_filename, frame.f_lineno, module or str(names.get("__name__"))

@@ -244,7 +244,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
         if look.value is None:
             from kcl.cache import progress
 
-            with progress.making(lead.described()):
+            with progress.making():
                 made = stage.make(job, look)
             look, promised = made.look or look, made.promised
             faults: list[Exception] = []

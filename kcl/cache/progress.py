@@ -1,8 +1,7 @@
-"""Progress: one line of stderr that names the current work after two seconds, and is erased at the end of the work.
+"""Progress: one line of stderr that counts the kernels of the run, or names other work, after two seconds of it.
 
-The line is drawn on a terminal, and only while no other thread could write there, so that it never mixes with the
-output of the program. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1` writes whole lines where stderr is no
-terminal.
+The line is drawn on a terminal, and only while no other thread of the program could write there. It is erased at the
+end of the work. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1` writes whole lines where stderr is no terminal.
 """
 
 from __future__ import annotations
@@ -11,29 +10,38 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kcl.base import process, settings
+from kcl.base import events, process, settings
+from kcl.cache.run_memo import driver_name
 
 AFTER = 2.0  # seconds of work
-_OURS = "kcl-"  # the beginning of the names of kcl's own threads
+_OURS, _QUIET = "kcl-", "(_log_start_if_long)"  # the begin of the names of kcl's own threads, the end of loopy's
 
 
 class State:
-    """The work of this process that was not in the cache: its seconds, its kernels, the last of them, and the line."""
+    """The work of this process that was not in the cache: its begin, its seconds, and the line."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.line: ProgressLine | None = None
+        self.began = time.monotonic()
         self.seconds = 0.0
-        self.kernels = 0
-        self.last = ""
 
-    def after_fork(self) -> None:
-        """Leave the line to the parent."""
-        self.lock = threading.RLock()
-        self.line = None
+    after_fork = __init__  # the line is the parent's
+
+    def __str__(self) -> str:
+        """Count the kernels of this run, of those that the last run of the program asked for."""
+        number, of = _programs(events.total()[settings.BINARY]) + 1, 0
+        for one in events.tool("history.journal").last_run(driver_name()):
+            of = max(of, sum(_programs(row) for (layer, _), row in one.tallies.items() if layer == settings.BINARY))
+        kernels = f"{number} of {of}" if of >= number else f"{number}"
+        return f"{kernels} kernel{'s' * (max(number, of) > 1)}, {time.monotonic() - self.began:.0f} s"
+
+
+def _programs(row: Mapping[str, float]) -> int:
+    return int(sum(row[outcome] for outcome in ("hits", "misses", "bypassed", "errors")))
 
 
 _state = process.own(State)
@@ -47,17 +55,16 @@ class ProgressLine:
 
     def __init__(self, spent: float = 0.0) -> None:
         self._due = time.monotonic() + max(0.0, AFTER - spent)
-        self._text = ""
+        self._text: object = ""
         self._drawn = 0
         self._timer: threading.Timer | None = None
         self._is_first = False
 
     def __enter__(self) -> ProgressLine:
-        state = _state()
-        with state.lock:
-            self._is_first = state.line is None
+        with _state().lock:
+            self._is_first = _state().line is None
             if self._is_first:
-                state.line = self
+                _state().line = self
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,12 +73,13 @@ class ProgressLine:
         with _state().lock:
             _state().line = None
             self._text = ""
-            self._erase()
+            if self._drawn:
+                _write(f"\r{'':<{self._drawn}}\r")
         if self._timer is not None:
             self._timer.cancel()
 
-    def say(self, text: str) -> None:
-        """Show this text from now on, but not before two seconds have passed."""
+    def say(self, text: object) -> None:
+        """Show this text from now on, but not before two seconds have passed; it is written as it is shown."""
         if not self._is_first or not settings.read().progress:
             return
         with _state().lock:
@@ -94,21 +102,14 @@ class ProgressLine:
                 _write(f"\r{shown:<{self._drawn}}\r")  # a warning that comes now takes the place of the line
                 self._drawn = len(shown)
 
-    def _erase(self) -> None:
-        if self._drawn:
-            _write(f"\r{'':<{self._drawn}}\r")
-            self._drawn = 0
-
 
 @contextmanager
-def making(kernel: str) -> Iterator[None]:
-    """Show that a kernel is being made, within the block."""
+def making() -> Iterator[None]:
+    """Count the kernels of the run while one is being made, within the block."""
     state, began = _state(), time.monotonic()
-    if kernel != state.last:  # its code, then its program
-        state.last, state.kernels = kernel, state.kernels + 1
     try:
         with ProgressLine(state.seconds) as line:
-            line.say(f"building {kernel} (kernel {state.kernels} of this run)")
+            line.say(state)
             yield
     finally:
         state.seconds += time.monotonic() - began
@@ -117,8 +118,8 @@ def making(kernel: str) -> Iterator[None]:
 def _is_alone() -> bool:
     """Tell whether no other thread of the program can be writing now."""
     here = threading.current_thread()
-    others = [one for one in threading.enumerate() if one is not here and not one.name.startswith(_OURS)]
-    return len(others) <= here.name.startswith(_OURS)
+    others = [one.name for one in threading.enumerate() if one is not here and not one.name.endswith(_QUIET)]
+    return sum(not name.startswith(_OURS) for name in others) <= here.name.startswith(_OURS)
 
 
 def _columns() -> int:

@@ -41,7 +41,7 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
     def show() -> None:
         if found:
             output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
-            for line in state.facts()["words"]:
+            for line in [*misses.pending().described(), *state.facts()["words"]]:
                 output.say(line)
             if left_out > 0:
                 output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")

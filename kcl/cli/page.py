@@ -70,7 +70,7 @@ def _kernels(run: Run) -> Html:
         [
             element("a", element("code", label), href=f"#kernel-{number}"),
             *(_outcomes(row.of(layer)) for layer in settings.LAYERS),
-            *(seconds(row.seconds), seconds(row.saved)),
+            *map(seconds, row.spent),
         ]
         for number, (row, label) in labelled
     ]

@@ -54,7 +54,7 @@ def lines(run: Run) -> list[str]:
         said += ["", *misses.lines(run.told)]
     if run.untold:
         said.append(f"{run.untold} earlier ones are left out: kcl explain --limit 0")
-    remarks = [line for remark in run.remarks for line in tables.wrapped(remark)]
+    remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in tables.wrapped(each)]
     return [*said, "", *remarks, f"in the cache: {in_the_cache(run)}"]
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import click
 
-from kcl import caches, drivers
+from kcl import caches
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.build.driver import OpenJobs
 from kcl.cache import layers
 from kcl.caches import contents, presence
 from kcl.caches.table import ROWS
@@ -21,6 +20,7 @@ from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, tally
+from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import Fault
 from kcl.remote import state
@@ -56,7 +56,8 @@ def status(everything: bool, directory: str | None) -> Reply:
     with ExitStack() as stack:
         if directory is not None:
             stack.enter_context(option.cache_dir(os.path.abspath(directory)))
-        rows = [*map(_layer, settings.LAYERS), *map(_adapter, ROWS)]
+        own = [row if directory is None else {**row, "why": "--dir"} for row in map(_layer, settings.LAYERS)]
+        rows = [*own, *map(_adapter, ROWS)]
         found = {
             "layers": rows,
             "max_size": settings.read().max_size,
@@ -132,10 +133,7 @@ def _adapter(name: str) -> dict[str, Any]:
 
 def _pending() -> dict[str, Any]:
     """Count the programs that wait for a helper to complete their entry, since when, and say whether a helper runs."""
-    try:
-        found = drivers.pending()
-    except (OSError, CacheFault):
-        found = OpenJobs()
+    found = misses.pending()
     about = {"programs": len(found.here), "since": found.since, "helper": found.helper, "elsewhere": found.devices()}
     return {**about, "words": found.described()}
 

@@ -6,10 +6,12 @@ The catalogue gathers the uses and partners only for the entries that are shown:
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import settings
+from kcl.base.text.names import of_parameters
 from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
@@ -17,16 +19,18 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.journal import EntryUse
 from kcl.inspect.inventory import Fault, ListedEntry
 
+T = TypeVar("T")
+
 # The sort orders: words in their order, numbers and times the largest first.
-SORTS: dict[str, Callable[[ListedEntry, Callable[[ListedEntry], EntryUse]], Any]] = {
+SORTS: dict[str, Callable[[ListedEntry, Callable[[str], EntryUse]], Any]] = {
     "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
     "layer": lambda one, _used: (one.layer, one.kernel, one.device),
     "device": lambda one, _used: (one.device, one.kernel, one.layer),
     "size": lambda one, _used: -one.size,
     "built": lambda one, _used: -one.built,
     "took": lambda one, _used: -one.seconds,
-    "used": lambda one, used: -used(one).last,
-    "uses": lambda one, used: -used(one).uses,
+    "used": lambda one, used: -used(one.digest).last,
+    "uses": lambda one, used: -used(one.digest).uses,
 }
 
 
@@ -36,7 +40,8 @@ class CacheEntry(NamedTuple):
     `device` and `platform` are empty in the generator layer, whose entries serve every device; `here` tells whether the
     driver of the platform is on this machine. `recipe` is its file and line, `parameters` are the starts of the texts
     of its parameters, and `dtypes` are those of the arguments as numpy writes them, by name; a program has those of its
-    code. `bytes` is the size. `built` and `last_used` are in seconds since the epoch, `last_used` is None where the
+    code. A program of pyopencl has the line that built it, and its options and headers as parameters without a text.
+    `bytes` is the size. `built` and `last_used` are in seconds since the epoch, `last_used` is None where the
     entry never was a hit; `build_seconds` is what making it took. `uses` counts its hits in processes that have ended.
     `key` is the digest of the key; `partners` are those of the programs of generated code, or of a program's code.
 
@@ -63,12 +68,32 @@ class CacheEntry(NamedTuple):
     key: str
 
 
+class NotebookTable(list[T]):
+    """A list of named tuples. A notebook shows it as a table of the fields that are in `head`."""
+
+    def __init__(self, found: Iterable[T], title: str, *head: str) -> None:
+        super().__init__(found)
+        self._title, self._head = title, head
+
+    def _repr_html_(self) -> str:
+        from kcl.base.text import markup
+
+        rows = ([_cell(getattr(one, name)) for name in self._head] for one in self)
+        return markup.titled(f"{self._title}: {len(self)}", self._head, rows)
+
+
+def _cell(of: object) -> str:
+    if isinstance(of, Mapping):
+        return of_parameters(of)
+    return "; ".join(map(str.strip, of)) if isinstance(of, tuple) else str(of)
+
+
 class Catalogue:
     """The entries of both layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self._rows = inventory.rows(faults)
-        self._uses = journal.uses()
+        self._used = functools.partial(journal.use, journal.uses())
 
     def chosen(
         self, layers: Collection[str] = (), kernel: str | None = None, device: str | None = None, sort: str = "built"
@@ -87,9 +112,6 @@ class Catalogue:
             and (not device or device in one.device.lower())
         ]
         return sorted(found, key=lambda one: (order(one, self._used), one.digest))
-
-    def _used(self, one: ListedEntry) -> EntryUse:
-        return journal.use(self._uses, one.digest)
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
@@ -110,7 +132,7 @@ class Catalogue:
         others, recipe = partners.get((one.layer, one.program), ()), one.recipe
         if others and one.layer == settings.BINARY:
             recipe = inventory.common([other.recipe for other in others])
-        uses, last, _seconds, _saved = self._used(one)
+        uses, last, _seconds, _saved = self._used(one.digest)
         keys = tuple(other.digest for other in others)
         made = (one.kernel, one.layer, one.platform, one.device, here[one.platform], *recipe)
         return CacheEntry(*made, one.size, one.built, one.seconds, last or None, uses, keys, one.digest)
@@ -136,4 +158,5 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     for fault in faults:
         if not layers or fault.layer in layers:
             warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
-    return catalogue.described(catalogue.chosen(layers, kernel, device))
+    found = catalogue.described(catalogue.chosen(layers, kernel, device))
+    return NotebookTable(found, "entries", "kernel", "layer", "device", "parameters", "bytes", "uses", "key")

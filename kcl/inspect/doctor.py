@@ -21,6 +21,7 @@ from kcl.caches import contents, usable
 from kcl.caches.table import ROWS, CacheSwitch
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
+from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
@@ -277,11 +278,7 @@ def locks() -> Iterator[Finding]:
 
 def pending() -> Iterator[Finding]:
     """Find programs whose entries no helper completes."""
-    try:
-        found = drivers.pending()
-    except (OSError, CacheFault) as error:
-        yield Finding(WARNING, f"the queue of programs to complete cannot be read: {error}")
-        return
+    found = misses.pending()
     if found.elsewhere or (not found.helper and 0.0 < found.since < time.time() - _OLD):
         yield from (Finding(NOTE, words, "in a batch job put kcl flush at its end") for words in found.described())
 
@@ -305,10 +302,9 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
 
 
 def _version(name: str) -> str:
-    try:
+    with suppress(metadata.PackageNotFoundError):
         return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
+    return ""
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -109,8 +109,12 @@ class ListedEntry:
 
     @functools.cached_property
     def recipe(self) -> RecipeSummary:
-        """The recipe of generated code, as far as the entry names it; empty for any other entry."""
+        """The recipe of generated code, as far as the entry names it; of a program its line, options and headers."""
         try:
+            if self.layer == settings.BINARY:
+                words = [one for one in self.metadata.get("options", ()) if isinstance(one, str)]
+                words += [part.name.partition(" ")[2] for part in self.key.parts if part.name.startswith("header ")]
+                return RecipeSummary(self.metadata.get("site", ""), dict.fromkeys(words, ""))
             recipe = self.metadata.get("recipe", {})
             dtypes = {name: dtype for name, _kind, dtype, _required in self.metadata["arguments"] if dtype}
             return RecipeSummary(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
@@ -159,8 +163,6 @@ def partners(shown: Iterable[ListedEntry], every: Iterable[ListedEntry]) -> Part
 def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
     """Return the common facts of recipes, for a program whose code several entries hold."""
     first, *rest = recipes
-    if not rest:
-        return first
     same = [name for name in first._fields if all(getattr(one, name) == getattr(first, name) for one in rest)]
     return RecipeSummary(**{name: getattr(first, name) for name in same})
 

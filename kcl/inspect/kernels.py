@@ -35,7 +35,6 @@ from kcl.inspect.inventory import ListedEntry
 HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
 _MACRO = re.compile(r"-D *(\S+)")
 EXPLAINED = 40  # misses of a run
-_KEY = 12  # digits of a key in a label
 
 
 class LookSummary(NamedTuple):
@@ -90,14 +89,9 @@ class KernelRow(NamedTuple):
         return of_kernel(self.kernel, self.parameters)
 
     @property
-    def seconds(self) -> float:
-        """The seconds that all look-ups of the kernel took."""
-        return sum(look.seconds for look in self.looks)
-
-    @property
-    def saved(self) -> float:
-        """The seconds that the hits of the kernel saved."""
-        return sum(look.saved for look in self.looks)
+    def spent(self) -> tuple[float, float]:
+        """The seconds that all look-ups of the kernel took, and those that its hits saved."""
+        return sum(look.seconds for look in self.looks), sum(look.saved for look in self.looks)
 
     def of(self, layer: str) -> list[LookSummary]:
         """Return the look-ups in a layer."""
@@ -251,7 +245,8 @@ def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Ent
             if stored is not None:
                 held, own = stored.parameters, stored.summary.kernel
                 kernel, names = one.asked.get(digest, (own, tuple(held)))
-                # Of another recipe, and of a program, the values are not known.
+                # Of another recipe the values are not known; the names of a program, such as -DREAL, have none.
+                held = held if all(map(str.isidentifier, names)) else dict.fromkeys(names, "")
                 is_known = not names or (kernel == own and held and held.keys() <= set(names))
                 parameters = (tuple(held.items()) if names else ()) if is_known else None
                 key = stored.entry.key.digest
@@ -306,10 +301,9 @@ def _is_akin(
 
 def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
-    named = zip(found, labels(found), strict=True)
     cells = [
-        (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), f"{row.seconds:.3f}", f"{row.saved:.3f}")
-        for row, label in named
+        (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), *(f"{seconds:.3f}" for seconds in row.spent))
+        for row, label in zip(found, labels(found), strict=True)
     ]
     return tables.lines(HEAD, cells, WIDTH)
 
@@ -324,7 +318,7 @@ def labels(found: Sequence[KernelRow]) -> list[str]:
     for row, label in zip(found, plain, strict=True):
         own = {name: text for name, text in row.dtypes.items() if shared[label, name, text] < rows[label]}
         typed.append(f"{label} {_by_dtype(own)}" if own else label)
-    rows, keys = Counter(typed), [row.looks[0].digest[:_KEY] for row in found]
+    rows, keys = Counter(typed), [row.looks[0].digest[:12] for row in found]
     return [f"{name}, key {key}" if key and rows[name] > 1 else name for name, key in zip(typed, keys, strict=True)]
 
 
@@ -356,4 +350,4 @@ def described(row: KernelRow) -> dict[str, Any]:
         for look in row.looks
     ]
     known = {"kernel": row.kernel, "parameters": dict(row.parameters), "dtypes": dict(row.dtypes)}
-    return {**known, "seconds": row.seconds, "saved": row.saved, "lookups": lookups}
+    return {**known, **dict(zip(("seconds", "saved"), row.spent, strict=True)), "lookups": lookups}

@@ -100,13 +100,9 @@ class Removal(NamedTuple):
         return sum(item.size for item in self.items)
 
     def __repr__(self) -> str:
-        found = [
-            counted(self.files, "file", "files"),
-            counted(self.rows, "row", "rows"),
-            counted(self.bytes, "byte", "bytes"),
-            *([counted(len(self.refusals), "place left alone", "places left alone")] if self.refusals else []),
-        ]
-        return f"<kcl.Removal {', '.join(found)}>"
+        left = f", {counted(len(self.refusals), 'place', 'places')} left alone" if self.refusals else ""
+        found = f"{counted(self.files, 'file', 'files')}, {counted(self.rows, 'row', 'rows')}"
+        return f"<kcl.Removal {found}, {counted(self.bytes, 'byte', 'bytes')}{left}>"
 
 
 def purge(

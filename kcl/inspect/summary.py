@@ -14,6 +14,7 @@ from kcl.base.text.layout import WIDTH, folded, shortened
 from kcl.cache import layers
 from kcl.caches import late_switches
 from kcl.inspect import about_loopy
+from kcl.inspect.explain import misses
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
 
 NOTHING = "kcl: no kernel was asked for"
@@ -105,7 +106,6 @@ def add_to(path: str) -> None:
 
 def explained() -> str:
     """Say which look-ups missed in this process, and why."""
-    from kcl.inspect.explain import misses
     from kcl.inspect.history import journal
 
     found = misses.told(journal.of_this_run(), journal.last_misses())
@@ -118,4 +118,5 @@ def _remarks() -> list[str]:
     if not pocl.on and "pocl" not in [found.cache for found in late]:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
     remarks += [found.words for found in late]
-    return remarks
+    waiting = misses.pending()
+    return [*remarks, *(() if waiting.helper else waiting.described())]

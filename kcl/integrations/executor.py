@@ -7,14 +7,11 @@ import warnings
 from typing import Any
 
 from kcl import caches
-from kcl.base import events
 from kcl.errors import UnknownInput
 from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.handle import kernel_of, serves
 from kcl.record import beside, conditions, recorder, unmade
 from kcl.record.record import Record
-
-events.listen()  # a program without recipes keeps a journal, too
 
 _DIRECT = (
     "TranslationUnit.__call__ is uncached as of 2025, meaning it will incur possibly substantial compilation cost with "

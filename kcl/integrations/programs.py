@@ -8,10 +8,12 @@ some of the devices of a context, a cache directory that the program chose.
 from __future__ import annotations
 
 import functools
+import os
 import shlex
+import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyopencl as cl
 
@@ -20,7 +22,7 @@ from kcl.base import events
 from kcl.build.program_key import first_kernel
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
-from kcl.cache.layer import warn_once
+from kcl.cache.layer import INNER, warn_once
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.code import ProgramText
@@ -42,14 +44,11 @@ _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the con
 _SERVED = "_kcl_served"  # on a program: the ServedProgram that kcl gave it, None if the build failed
 
 
-class ServedProgram:
+class ServedProgram(NamedTuple):
     """The content of a served program: kcl's own program, and the options as the driver gets them."""
 
-    __slots__ = ("options", "program")
-
-    def __init__(self, program: BuiltProgram, options: str) -> None:
-        self.program = program
-        self.options = options
+    program: BuiltProgram
+    options: str
 
 
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
@@ -58,8 +57,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
     """
     events.listen()
-    said = caches.provide_pocl()
-    if said:
+    if said := caches.provide_pocl():
         warn_once(said, said)
     program = package.Program
     return [
@@ -146,7 +144,26 @@ def _text(program: Any, options: Any) -> ProgramText | None:
     # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
     if not ("kernel" in source or "#" in source) or not all(isinstance(word, str) for word in given):
         return None
-    return ProgramText(first_kernel(source) or "program", source, given, ())
+    return ProgramText(_kernel_name(source, given) or "program", source, given, ())
+
+
+def _kernel_name(source: str, given: tuple[str, ...]) -> str:
+    """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands."""
+    name = first_kernel(source)
+    after = source.find(f"define {name} ")
+    words = [word.partition("=")[2] for word in given if word.startswith(f"-D{name}=")]
+    words += source[after : after + 200].split(None, 3)[2:3] if name and after >= 0 else []
+    return next((word for word in words if word.isidentifier()), name)
+
+
+def _where(text: ProgramText) -> dict[str, str]:
+    """Return the line of the program that builds a text, and the options for the compiler, as names without a value."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER:
+        frame = frame.f_back
+    words = f" {' '.join(text.options)}".replace(" -D ", " -D").split(" -")[1:]
+    options = [f"-{word[:60]}" for word in words if not word.startswith("I")]
+    return dict.fromkeys([f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}", *options], "")
 
 
 def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
@@ -158,8 +175,9 @@ def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
     try:
         build = _stage(program._context)
         options, _path = program._process_build_options(program._context, text.options)
-        with Lead(text.kernel) as lead:
-            found: BuiltProgram = obtain(build, BuildRequest(text, program), lead)
+        where = _where(text)
+        with Lead(text.kernel, where, str) as lead:
+            found: BuiltProgram = obtain(build, BuildRequest(text, program, next(iter(where))), lead)
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:
             setattr(program, _SERVED, None)
@@ -171,9 +189,8 @@ def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
         return None
     setattr(program, _SERVED, ServedProgram(found, options.decode("utf-8")))
     program._prg = found.program._get_prg()
-    seconds = time.perf_counter() - started
     how = "cache retrieval" if found.stored else "source build resulting from a binary cache miss"
-    program._build_duration_info = (how, bool(found.stored), seconds)
+    program._build_duration_info = (how, bool(found.stored), time.perf_counter() - started)
     return found
 
 

@@ -61,16 +61,13 @@ def parsed(arguments: list[str]) -> RunRequest | None:
         name, equals, value = word.partition("=")
         if word in ("-m", "-c"):
             return _with(wanted, {"-m": "module", "-c": "text"}[word], rest)
-        if name in ("--off", "--strict"):
+        if name in ("--off", "--strict", "--trace"):
             if not equals and not rest:
                 return None
             value = value if equals else rest.pop(0)
             words = tuple([one.strip() for one in value.split(",") if one.strip()])
-            wanted = wanted._replace(**{name[2:]: getattr(wanted, name[2:]) + words})
-        elif name == "--trace":
-            if not equals and not rest:
-                return None
-            wanted = wanted._replace(trace=value if equals else rest.pop(0))
+            chosen: Any = value if name == "--trace" else getattr(wanted, name[2:]) + words
+            wanted = wanted._replace(**{name[2:]: chosen})
         elif word in _SWITCHES:
             wanted = wanted._replace(report=(*wanted.report, _SWITCHES[word]))
         elif word == "--fresh":
@@ -116,10 +113,6 @@ def _set_variables(wanted: RunRequest) -> None:
     for word in wanted.strict:
         if word not in ("hit", "fault"):
             raise ValueError(f"--strict takes hit or fault, not {word!r}")
-    if wanted.off:
-        from kcl.caches.shell import made
-
-        settings.export(made(list(wanted.off), [], None).set)
     if wanted.strict:
         settings.export({"KCL_STRICT": ",".join(dict.fromkeys([*sorted(settings.read().strict), *wanted.strict]))})
     if wanted.report:
@@ -129,14 +122,13 @@ def _set_variables(wanted: RunRequest) -> None:
         settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report, *file]))})
     if wanted.trace:
         settings.export({"KCL_TRACE": os.path.abspath(wanted.trace)})
-    if wanted.fresh:
-        from kcl.caches.shell import made
-
-        wish = made([], [], _fresh().folder)
-        settings.export({**wish.set, "KCL_PROMOTE": "off"})  # no run would use the entries that a helper completes
     if wanted.off or wanted.fresh:
         from kcl import caches
+        from kcl.caches.shell import made
 
+        promote = {"KCL_PROMOTE": "off"} if wanted.fresh else {}  # no run would use the entries that a helper completes
+        folder = _fresh().folder if wanted.fresh else None
+        settings.export({**made(list(wanted.off), [], folder).set, **promote})
         caches.begin()
 
 

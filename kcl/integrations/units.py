@@ -164,7 +164,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     Return None if loopy has to launch it. A kernel is found again while its unit has the same content.
     """
     from kcl.cache import layers
-    from kcl.errors import UnknownInput
+    from kcl.errors import RecipeError, UnknownInput
     from kcl.generate.origins.recorded import RecordedOrigin
     from kcl.handle import is_still, kernel_of, serves
 
@@ -183,13 +183,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
             known = found[entrypoint] = kernel_of(made, holder)
         return known
     except Exception as error:
-        if not _is_known(error):
+        loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
+        if not isinstance(error, (RecipeError, loopys)):
             layers.generator().fault("take a unit of loopy", error)
         return None
-
-
-def _is_known(error: Exception) -> bool:
-    from kcl.errors import RecipeError
-
-    loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
-    return isinstance(error, (RecipeError, loopys))

@@ -27,7 +27,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     if not recorder.is_on():
         return _launched_by_kcl(name, _at_once(name, arguments, keywords))
     record = _recorded(name, arguments, keywords, place)
-    return _at_once(name, arguments, keywords) if record is None else unmade.answer(record)
+    return _launched_by_kcl(name, _at_once(name, arguments, keywords)) if record is None else unmade.answer(record)
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
@@ -63,11 +63,8 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
 
 def _launched_by_kcl(name: str, made: Any) -> Any:
-    """Return the result of a call that is not recorded.
-
-    With the generator layer off, kcl launches loopy's own unit, so that its program goes through the binary layer.
-    """
-    if name in table.DEFERRED and recorder.is_switched_off() and unmade.is_unit(made):
+    """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
+    if name in table.DEFERRED and recorder.is_outside() and unmade.is_unit(made):
         importlib.import_module(_LAUNCHING).take(made)
     return made
 

@@ -11,6 +11,7 @@ import importlib
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from kcl.base import events
 from kcl.record import calls, recorder, table, texts, unmade
 
 
@@ -117,7 +118,8 @@ class Face(ModuleType):
     def __getattr__(self, name: str) -> Any:
         module = self.__kcl_lazy_module__
         if name == "__all__":
-            return _starred(_module(module))
+            own = _module(module)
+            return list(getattr(own, name, [each for each in vars(own) if not each.startswith("_")]))
         if unmade.is_absent(name) or (name.startswith("__") and module != self.__name__):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if f"{module}.{name}" in FACED:
@@ -152,13 +154,9 @@ def has(module: str, names: Any) -> bool:
     return module in FACED and all(name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ())
 
 
-def _starred(module: ModuleType) -> list[str]:
-    """List the names of `from module import *`."""
-    return list(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
-
-
 # Public names of the face that do not need loopy.
 _KNOWN = table.DEFERRED | table.TYPES | table.AT_ONCE | table.WARNINGS | {table.VERSION_SYMBOL}
 FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES  # modules that have a face
 submodule = functools.cache(Face)  # the argument is the name of the module
 face = submodule("loopy")
+events.listen()  # a program with the face gets a report

@@ -82,10 +82,9 @@ def is_on() -> bool:
     return not (thread.carrying or thread.silent or layers.generator().off(_LOOPY))
 
 
-def is_switched_off() -> bool:
-    """Tell whether calls outside of recipes are not recorded in this thread because the generator layer is off."""
-    others = thread.carrying or thread.silent or thread.group is not None
-    return not others and bool(layers.generator().off(_LOOPY))
+def is_outside() -> bool:
+    """Return True if this thread runs neither a recipe nor loopy for kcl."""
+    return not (thread.carrying or thread.silent or thread.group is not None)
 
 
 def in_recipe() -> bool:

@@ -74,6 +74,9 @@ class RecordedResult(_Bare):
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:  # for notebooks
+        return {"text/plain": shown(self)}
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return asked(self, "pickle").__reduce_ex__(protocol)
 
@@ -88,13 +91,13 @@ class RecordedResult(_Bare):
         return RecordedResult.__copy__(self)  # another thread may be asking: then its class is loopy's now
 
 
-# Names that loopy has nowhere, and that numpy, test runners and kcl look for in any object.
+# Names that loopy has nowhere, and that numpy, notebooks, test runners and kcl look for in any object.
 _OF_TOOLS = frozenset({"__test__", "__wrapped__", "_pytestfixturefunction", "pytestmark"})
 
 
 def is_absent(name: str) -> bool:
     """Return True if no object of loopy has this name, so that loopy need not be asked."""
-    return name.startswith(("__kcl", "_kcl", "__array_")) or name in _OF_TOOLS
+    return name.startswith(("__kcl", "_kcl", "__array_", "_repr_", "_ipython_")) or name in _OF_TOOLS
 
 
 class Kind(texts.StandInType):

@@ -67,3 +67,27 @@ def test_launcher_does_not_wait(child, platform_name):
     done = subprocess.run(command, env=child.environment(), text=True, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
+
+
+def test_open_jobs_are_told(child, platform_name):
+    """Reports and explanations count what waits to be completed, and name the command that does it."""
+    if platform_name != "pocl":
+        pytest.skip("only PoCL's entries are completed by a helper")
+    (child.directory / "solver.py").write_text(PROGRAM)
+
+    def said(*words, **variables):
+        environment = child.environment(PYOPENCL_CTX="portable", **variables)
+        command = [sys.executable, "-m", "kcl", *words]
+        done = subprocess.run(command, env=environment, cwd=child.directory, text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    words = "2 programs wait to be completed: run `kcl flush`"
+    for _ in range(2):
+        assert words in said("run", "solver.py", KCL_PROMOTE="off", KCL_REPORT="1")
+    assert words in said("report")
+    assert words in said("explain")
+    said("flush")
+    assert "completed" not in said("run", "--strict", "hit", "solver.py", KCL_PROMOTE="off", KCL_REPORT="1")
+    assert "completed" not in said("report")
+    assert "completed" not in said("explain")

@@ -29,7 +29,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.caches.table import ROWS
 from kcl.inspect import inventory
-from kcl.inspect.history import journal
+from kcl.inspect.history import records
 
 pytestmark = pytest.mark.one_platform
 
@@ -99,7 +99,7 @@ def recorded():
         events.emit(
             Event("generator", entry.metadata["kernel"], entry.key.digest, "miss", "not there", 0.1, 9), entry.key
         )
-    journal.flush()
+    records.write()
 
 
 def lines(*words, codes=(0, 1)):

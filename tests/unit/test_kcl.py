@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
+import sys
 
 import pytest
 from harness import ROOT
@@ -60,3 +62,19 @@ class TestPublicNames:
     def test_typed(self):
         """The package ships the mark of a typed one."""
         assert (PACKAGE / "py.typed").exists()
+
+
+class TestInstallation:
+    def test_checkout_beside_the_program(self, child):
+        """A program below which a checkout lies in a folder named kcl gets the package, also as an editable install.
+
+        Where this fails after a change of setup.py, `make .venv/.dev` installs kcl anew.
+        """
+        (child.directory / "kcl" / "kcl").mkdir(parents=True)
+        (child.directory / "program.py").write_text("import kcl\nprint(kcl.kernel.__name__)\n")
+        environment = {name: value for name, value in child.environment().items() if name != "PYTHONPATH"}
+        for command in (["program.py"], ["-m", "kcl", "run", "program.py"]):
+            done = subprocess.run(
+                [sys.executable, *command], cwd=child.directory, env=environment, capture_output=True, text=True
+            )
+            assert done.stdout == "kernel\n", done.stderr

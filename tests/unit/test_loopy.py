@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 import pytest
+from harness import PLATFORMS
 
 import kcl.loopy as lp
 
@@ -35,3 +36,34 @@ def test_unknown_name():
 def test_listed():
     """The names are loopy's."""
     assert set(importlib.import_module("loopy").__all__) <= set(dir(lp))
+
+
+class TestReport:
+    """`KCL_REPORT=1` of a program with `import kcl.loopy` alone."""
+
+    def test_without_a_kernel(self, child):
+        """A program that asks for no kernel is told so."""
+        assert child.run("import kcl.loopy", KCL_REPORT="1").stderr == "kcl: no kernel was asked for\n"
+
+    def test_of_a_unit_from_elsewhere(self, child, platform_name):
+        """A unit of a module that imported loopy above the face is launched by kcl: the next run hits."""
+        (child.directory / "above.py").write_text(
+            "import loopy as lp\n\n\ndef unit():\n"
+            '    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))\n'
+        )
+        code = f"""
+            import above
+            import kcl.loopy as lp
+            import numpy as np
+            import pyopencl as cl
+            (platform,) = [one for one in cl.get_platforms() if one.name == {PLATFORMS[platform_name]!r}]
+            queue = cl.CommandQueue(cl.Context(platform.get_devices()))
+            unit = lp.split_iname(above.unit(), "i", 16, outer_tag="g.0", inner_tag="l.0")
+            event, (y,) = unit.executor(queue.context)(queue, x=np.ones(4))
+            assert (y == 2).all()
+            """
+        for outcome in ("0       1", "1       0"):
+            said = child.run(code, KCL_REPORT="1").stderr
+            assert f"generator     {outcome}" in said, said
+            assert f"binary        {outcome}" in said, said
+        assert "above imports it above `import" in said

@@ -264,7 +264,7 @@ SETTINGS = (
         "KCL_PROGRESS",
         "`1` or `0`",
         "1 where stderr is a terminal, else 0",
-        "After two seconds of work that was not in the cache, says on one line of stderr which kernel is being built; "
+        "After two seconds of work that was not in the cache, counts the kernels of the run on one line of stderr; "
         "the line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
         _switch(is_terminal),
     ),

@@ -35,5 +35,5 @@ def of_kernel(name: str, parameters: Mapping[str, str]) -> str:
 
 
 def of_parameters(texts: Mapping[str, str]) -> str:
-    """Write the parameters of a recipe: `block=16, dtype=numpy.float32`."""
-    return ", ".join([f"{name}={of_value(text)}" for name, text in texts.items()])
+    """Write the parameters of a recipe: `block=16, dtype=numpy.float32`. A name without a value stands alone."""
+    return ", ".join([f"{name}={of_value(text)}" if text else name for name, text in texts.items()])

@@ -246,7 +246,7 @@ class JobQueue:
 def pending(folder: str) -> OpenJobs:
     """Return the jobs below a kcl folder; raises a store's errors."""
     queue = JobQueue(folder)
-    read = [(job, entry) for job in queue.jobs() if (entry := queue.read(job)) is not None]
+    helper, read = queue.has_helper(), [(job, entry) for job in queue.jobs() if (entry := queue.read(job)) is not None]
     early = [job for job, _entry in read if queue.is_early(job)]
     now = [(queue.is_lacking(job.setting), entry) for job, entry in read if job not in early]
     return OpenJobs(
@@ -254,7 +254,7 @@ def pending(folder: str) -> OpenJobs:
         tuple([entry for is_elsewhere, entry in now if is_elsewhere]),
         tuple([entry for job, entry in read if job in early]),
         min([job.written for job, _entry in read if job not in early], default=0.0),
-        queue.has_helper(),
+        helper,
     )
 
 

@@ -128,7 +128,13 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     if formats:
         # Another kcl may name other parts, and may compute another digest of the same thing.
         differences = [one for one in differences if one not in formats and _is_sure(one, diffs)]
-    about = _about(key, before, texts, differences)
+    about = About(
+        recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
+        origins={**before.origins, **texts.origins},
+        binary=_kind(key) == "program",
+        line=lambda name: _line(name, before, texts),
+        told=[one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")],
+    )
     differences.sort(key=lambda one: one.name != about.recipe)
     rest = [name for name in diffs if name not in _names(differences)] if calls else []
     code = [Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diffs[name]) for name in rest]
@@ -178,16 +184,6 @@ def is_base(metadata: Mapping[str, Any]) -> bool:
 def starts(one: Key, key: Key) -> bool:
     """Return True if a key equals the other one, or is the key of its base row."""
     return one.parts == key.parts[: len(one.parts)]
-
-
-def _about(key: Key, before: Texts, texts: Texts, differences: list[Difference]) -> About:
-    return About(
-        recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
-        origins={**before.origins, **texts.origins},
-        binary=_kind(key) == "program",
-        line=lambda name: _line(name, before, texts),
-        told=[one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")],
-    )
 
 
 def _line(name: str, before: Texts, texts: Texts) -> int:

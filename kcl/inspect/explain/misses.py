@@ -12,12 +12,13 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
-from kcl.cache.entry import Entry
+from kcl.build.driver import OpenJobs
 from kcl.cache.key import Key
 from kcl.cache.phrases import WIDTH
 from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge
+from kcl.inspect.catalogue import NotebookTable
 from kcl.inspect.explain import Candidate, Explanation, Texts, texts_in
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.listing import Change
@@ -25,7 +26,7 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.inventory import ListedEntry
 
-_BEING_WRITTEN = Change("entry", "it was missed before, and a helper still writes its entry")
+_BEING_WRITTEN = Change("entry", "it was missed before, and its entry waits to be completed")
 _PENDING = "pending"  # in the metadata of an entry that a helper still writes
 _NEVER = float("inf")
 _SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
@@ -65,11 +66,6 @@ class Miss(NamedTuple):
     def __str__(self) -> str:
         return "\n".join(self.words)
 
-    @property
-    def label(self) -> str:
-        """The kernel with its parameters."""
-        return of_kernel(self.kernel, self.parameters)
-
 
 class Shelf:
     """The entries of a layer, with their texts, which are read on request; those that a helper still writes count, too.
@@ -83,7 +79,8 @@ class Shelf:
         self.removed = {digest: (reason, moment) for digest, reason, moment in purge.removed()}
         self._read: dict[str, Texts] = {}
         self._by_digest = {one.digest: one for one in self.entries}
-        for job in _pending() if layer == settings.BINARY else ():
+        open_jobs = pending() if layer == settings.BINARY else OpenJobs()
+        for job in (*open_jobs.here, *open_jobs.elsewhere, *open_jobs.early):
             address, about = job.key.digest, {**job.metadata, _PENDING: True}
             if address not in self._by_digest:
                 self._by_digest[address] = ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {})
@@ -147,12 +144,11 @@ class Shelf:
         return self._read[one.address]
 
 
-def _pending() -> list[Entry]:
-    """Return the entries that a helper still writes."""
+def pending() -> OpenJobs:
+    """Return the entries that wait for a helper; none if these cannot be read."""
     with suppress(OSError, CacheFault):
-        found = drivers.pending()
-        return [*found.here, *found.elsewhere, *found.early]
-    return []
+        return drivers.pending()
+    return OpenJobs()
 
 
 def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
@@ -222,7 +218,7 @@ def in_words(explanation: Explanation) -> list[str]:
     lines = [line for change in changes for line in (change.sentence, *(f"  {line}" for line in change.diff))]
     if nearest is None or not changes:
         return lines or ["first time seen"]
-    still = ", which a helper still writes" if _PENDING in nearest.metadata else ""
+    still = ", which waits to be completed" if _PENDING in nearest.metadata else ""
     return [f"nearest earlier entry: {nearest.key.digest[:12]}{still}", *lines]
 
 
@@ -265,7 +261,8 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
-    return told(asked[-limit:] if limit > 0 else asked, history)
+    found = told(asked[-limit:] if limit > 0 else asked, history)
+    return NotebookTable(found, "misses", "driver", "words")
 
 
 def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> list[JournalMiss]:

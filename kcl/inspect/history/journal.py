@@ -116,12 +116,6 @@ class Note(NamedTuple):
     late: LateSwitch
 
 
-def flush() -> None:
-    """Write the collected statistics of this process; write nothing if every used layer is off. Raises nothing."""
-    if records.write():
-        fold()
-
-
 def fold() -> None:
     """Fold all records into one, unless another process does so. Raises nothing."""
     try:

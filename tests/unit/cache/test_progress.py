@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import threading
 
 import pytest
 
+from kcl.base import events
 from kcl.cache import progress
 
 
@@ -44,20 +46,49 @@ def terminal(monkeypatch):
 
 class TestMaking:
     def test_on_a_terminal(self, terminal):
-        """The line names the kernel and its number, and what the program prints later stands alone."""
+        """The line counts the kernels that the run asked for, and what the program prints later stands alone."""
         terminal = terminal()
-        for kernel in ("mm(block=8)", "mm(block=8)", "axpy()"):
-            with progress.making(kernel):
-                assert terminal.screen.startswith(f"kcl: building {kernel} (kernel ")
+        for number in ("1 kernel", "2 kernels"):
+            with progress.making():
+                assert re.fullmatch(rf"kcl: {number}, \d+ s", terminal.screen)
             assert terminal.screen == ""
-        assert "kcl: building axpy() (kernel 2 of this run)" in terminal.getvalue()
+            events.emit(events.Event("binary", "mm", "", "miss", "not in the cache", 0.0, 0))
         sys.stderr.write("mine\n")
         assert terminal.screen == "mine\n"
+
+    def test_of_the_last_run(self, child):
+        """The line has the number of the last run of the program, where that asked for more kernels."""
+        code = """
+            import sys
+            from kcl.base import events
+            from kcl.cache import progress
+            words, sys.argv = sys.argv[1], ["solver.py"]
+            progress.AFTER = 0.0
+            for name in words.split():
+                with progress.making():
+                    events.emit(events.Event("binary", name, "", "miss", "not in the cache", 0.0, 0))
+            """
+        child.run(code, "mm axpy dot", KCL_PROGRESS="1")
+        said = child.run(code, "mm dot dot axpy", KCL_PROGRESS="1").stderr
+        assert re.findall("kcl: (.*), ", said) == ["1 of 3 kernels", "2 of 3 kernels", "3 of 3 kernels", "4 kernels"]
+
+    def test_loopys_threads(self, terminal, monkeypatch):
+        """Threads with which loopy times its log do not hold the line back."""
+        monkeypatch.undo()
+        monkeypatch.setattr(progress, "AFTER", 0.0)
+        terminal = terminal()
+        over = threading.Event()
+        other = threading.Thread(target=over.wait, args=(30,), name="Thread-7 (_log_start_if_long)")
+        other.start()
+        with progress.making():
+            assert terminal.screen.startswith("kcl: 1 kernel")
+        over.set()
+        other.join()
 
     def test_warning_meanwhile(self, terminal):
         """A warning of what is built takes the place of the line."""
         terminal = terminal()
-        with progress.making("mm()"):
+        with progress.making():
             sys.stderr.write("/a/long/path/of/a/module.py:31: LoopyWarning: reductions\n")
         assert terminal.screen == "/a/long/path/of/a/module.py:31: LoopyWarning: reductions\n"
 
@@ -65,38 +96,38 @@ class TestMaking:
         """What is quick is not shown; seconds of several kernels add up."""
         terminal = terminal()
         monkeypatch.setattr(progress, "AFTER", 2.0)
-        with progress.making("quick()"):
+        with progress.making():
             pass
         assert terminal.getvalue() == ""
         progress._state().seconds = 2.0
-        with progress.making("late()"):
-            assert "late()" in terminal.getvalue()
+        with progress.making():
+            assert "1 kernel" in terminal.getvalue()
 
     def test_one_long_work(self, terminal, monkeypatch):
         """A timer shows the line in the midst of one long work."""
         terminal = terminal()
         monkeypatch.setattr(progress, "AFTER", 0.01)
-        with progress.making("long()"):
+        with progress.making():
             progress._state().line._timer.join(10)
-            assert "long()" in terminal.screen
+            assert "1 kernel" in terminal.screen
         assert terminal.screen == ""
 
     def test_in_a_pipe(self, monkeypatch, capsys):
         """A pipe and a notebook get nothing; `KCL_PROGRESS=1` writes whole lines there."""
         monkeypatch.setattr(progress, "AFTER", 0.0)
-        with progress.making("mm()"):
+        with progress.making():
             pass
         assert capsys.readouterr().err == ""
         monkeypatch.setenv("KCL_PROGRESS", "1")
-        with progress.making("axpy()"):
+        with progress.making():
             pass
-        assert capsys.readouterr().err == "kcl: building axpy() (kernel 2 of this run)\n"
+        assert capsys.readouterr().err == "kcl: 1 kernel, 0 s\n"
 
     def test_off(self, terminal, monkeypatch):
         """`KCL_PROGRESS=0` switches it off."""
         terminal = terminal()
         monkeypatch.setenv("KCL_PROGRESS", "0")
-        with progress.making("mm()"):
+        with progress.making():
             assert terminal.getvalue() == ""
 
 
@@ -106,7 +137,7 @@ class TestLine:
         terminal = terminal()
         with progress.ProgressLine() as line:
             line.say("building 9/10 a long name")
-            with progress.making("mm()"):
+            with progress.making():
                 assert terminal.screen == "kcl: building 9/10 a long name"
             line.say("building 10/10 mm()")
             assert terminal.screen == "kcl: building 10/10 mm()"
@@ -127,7 +158,7 @@ class TestLine:
         over = threading.Event()
         other = threading.Thread(target=over.wait, args=(30,))
         other.start()
-        with progress.making("mm()"):
+        with progress.making():
             assert sys.stderr.getvalue() == ""
         over.set()
         other.join()

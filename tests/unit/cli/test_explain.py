@@ -17,7 +17,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli import main, output
 from kcl.drivers.pocl import client
-from kcl.inspect.history import journal
+from kcl.inspect.history import journal, records
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
@@ -284,7 +284,7 @@ def test_ago(monkeypatch):
     """A run is as long ago as the end of its process, which `kcl report` counts from as well."""
     key = Key([("source", "1")])
     events.emit(Event("binary", "axpy", key.digest, "miss", "not in the cache", 0.5, 10), key)
-    journal.flush()
+    records.write()
     (ran,) = journal.last_run()
     monkeypatch.setattr(output, "ago", lambda moment: "now" if moment == ran.ended else f"at {moment}")
     for command in ("explain", "report"):

@@ -142,7 +142,8 @@ class TestText:
 
     def test_directory(self, tmp_path):
         """Another cache is shown by its directory, which is not made."""
-        assert str(tmp_path / "other" / "pyopencl") in status("--dir", str(tmp_path / "other"))
+        assert str(tmp_path / "other" / "pyopencl") in (said := status("--dir", str(tmp_path / "other")))
+        assert "cache_dir()" not in said  # nothing but the option decided it
         assert not (tmp_path / "other").exists()
 
     def test_rejected(self, monkeypatch):

@@ -79,8 +79,7 @@ class TestRows:
         found = rows(looks, *code, *built)
         assert [row.label for row in found] == ["mm(block=a)", "mm(block=b)"]
         assert [[one.source for one in row.stored] for row in found] == [[code[0].source] * 2, [code[1].source] * 2]
-        assert found[0].seconds == 1.0
-        assert found[0].saved == 4.0
+        assert found[0].spent == (1.0, 4.0)
 
     def test_shared_program(self):
         """A program that was stored under the name of another kernel is found all the same."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
 
 import numpy as np
 import pyopencl as cl
@@ -149,3 +152,58 @@ class TestBuild:
         assert how == "source build resulting from a binary cache miss"
         assert not is_stored
         assert seconds > 0
+
+
+class TestNames:
+    """A program is named by the line that builds it, its first kernel and its options."""
+
+    @pytest.mark.parametrize(
+        ("head", "options", "name"),
+        [
+            ("#define NAME lap", [], "lap"),
+            ("", ["-DNAME=lap2"], "lap2"),
+            ("#define NAME(x) x", [], "NAME"),
+            ("", ["-DNAME=1"], "NAME"),
+        ],
+    )
+    def test_macro(self, context, head, options, name):
+        """A kernel whose name is a macro has the name for which that stands, if it is a word."""
+        program = cl.Program(context, f"{head}\n__kernel void NAME(__global int *out) {{ }}")
+        assert programs._text(program, options).kernel == name
+
+    def test_everywhere(self, child):
+        """Lists, reports and explanations show the line, the options and the headers, on a hit too."""
+        (child.directory / "extra.h").write_text("#define EXTRA 1\n")
+        (child.directory / "solver.py").write_text(
+            "import sys\nimport pyopencl as cl\n"
+            "context = cl.create_some_context(interactive=False)\n"
+            "source = '#include \"extra.h\"\\n#define NAME lap\\nkernel void NAME(global int *x) { x[0] = EXTRA; }'\n"
+            "for options in (['-I', '.'], ['-DREAL', '-D', 'N=16', '-I', '.']):\n"
+            "    cl.Program(context, source).build(options=options)\n"
+        )
+        run = [sys.executable, "-m", "kcl"]
+        names = "lap(solver.py:6)", "lap(solver.py:6, -DREAL, -DN=16)"
+
+        def said(*words, **variables):
+            done = subprocess.run(
+                [*run, *words], cwd=child.directory, env=child.environment(**variables), capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout + done.stderr
+
+        said("run", "solver.py")
+        explained = said("explain")
+        assert f"{names[0]}, binary layer: miss\n" in explained
+        assert f"{names[1]}, binary layer: miss\n" in explained
+        said("flush")
+        listed = json.loads(said("ls", "--json"))
+        assert {(one["kernel"], one["recipe"], *one["parameters"]) for one in listed} == {
+            ("lap", "solver.py:6", "extra.h"),
+            ("lap", "solver.py:6", "-DREAL", "-DN=16", "extra.h"),
+        }
+        shown = said("show", next(one["key"] for one in listed if "-DREAL" in one["parameters"]))
+        assert "-DREAL, -DN=16, extra.h" in shown
+        assert "solver.py:6" in shown
+        for found in (said("run", "solver.py", KCL_REPORT="kernels"), said("report")):
+            lines = [line.rsplit(None, 4)[:3] for line in found.splitlines() if line.startswith("lap(")]
+            assert lines == [[names[0], "-", "hit"], [names[1], "-", "hit"]]

@@ -41,6 +41,16 @@ def is_waiting(value):
     return record is not None and not record.is_made
 
 
+def test_cell_of_a_notebook():
+    """A cell that ends in a unit asks it nothing, and shows a line with its digest."""
+    unit = waiting()
+    names = ("_ipython_display_", "_ipython_canary_method_should_not_exist_", "_repr_html_", "_repr_pretty_")
+    assert not any(hasattr(unit, name) for name in names)
+    digest = unmade.record_of(unit).digest[:12]
+    assert unit._repr_mimebundle_(include=None, exclude=None) == {"text/plain": f"<TranslationUnit {digest}>"}
+    assert is_waiting(unit)
+
+
 class TestWithoutAnAnswer:
     def test_what_a_unit_does_before_it_is_made(self):
         """A unit that waits is named, kept, copied, told apart and handed on."""

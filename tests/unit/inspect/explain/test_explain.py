@@ -24,7 +24,7 @@ from kcl.generate import rows
 from kcl.inspect import inventory
 from kcl.inspect.explain import FIRST_TIME, Candidate, Texts, changes, explain, misses, nearest, texts_in
 from kcl.inspect.explain.listing import of
-from kcl.inspect.history import journal
+from kcl.inspect.history import records as journals
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -306,7 +306,7 @@ class TestRecorded:
         publish(recorded(16, "l.0"), 900)
         key = publish(recorded(32, "l.0"), 2000, length=32)
         events.emit(Event("generator", "tiled", key.digest, "miss", "not in the cache", 0.1, 10), key)
-        journal.flush()
+        journals.write()
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             [sys.executable, "-m", "kcl", "explain", "tiled"],

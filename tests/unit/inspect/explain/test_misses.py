@@ -80,12 +80,12 @@ class TestPending:
         self.pend(OLD)
         found = explain(Texts({"source": "void"}))
         assert [change.part for change in found.changes] == ["option"]
-        assert in_words(found)[0] == f"nearest earlier entry: {OLD.digest[:12]}, which a helper still writes"
+        assert in_words(found)[0] == f"nearest earlier entry: {OLD.digest[:12]}, which waits to be completed"
 
     def test_own(self):
         """A miss of the entry itself is no first time, but in the run that asked for it."""
         self.pend(NEW)
-        said = ["it was missed before, and a helper still writes its entry"]
+        said = ["it was missed before, and its entry waits to be completed"]
         assert misses.now("binary", "add", NEW, Texts()) == said
         now = time.time()
         assert in_words(explain(made={NEW.digest: now - 9})) == said
@@ -118,6 +118,9 @@ class TestCall:
         assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]
         assert [miss.kernel for miss in kcl.explain("sub")] == ["sub"]
         assert kcl.explain("none") == kcl.explain("none", every=True, limit=0) == []
+        shown = kcl.explain()._repr_html_()  # the table of a notebook
+        assert shown.count("<tr>") == 4
+        assert "sub, binary layer: miss; first time seen" in shown
 
     def test_parameters_of_one_text(self):
         """Programs of one text with other options have each the parameters of their own look-up, and answer to them."""

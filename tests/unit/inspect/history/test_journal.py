@@ -36,7 +36,8 @@ def end(*emitted, key=KEY, entries=()):
     """Do what a process does that emits events and ends."""
     for event in emitted:
         events.emit(event, key, entries if event.outcome == "hit" else ())
-    journal.flush()
+    if records.write():
+        journal.fold()
 
 
 def names(root: pathlib.Path) -> list[str]:
@@ -94,7 +95,7 @@ class TestKept:
         """What this process missed is told before it is written, and not twice afterwards."""
         events.emit(MISS, KEY)
         assert [missed.key for missed in journal.last_misses()] == [KEY]
-        journal.flush()
+        records.write()
         assert [missed.key for missed in journal.last_misses()] == [KEY]
 
     def test_private(self, root):
@@ -111,7 +112,7 @@ class TestKept:
         journal.reset()
         assert journal.totals() == journal.uses() == {}
         assert journal.last_misses() == journal.rows() == []
-        journal.flush()
+        records.write()
         assert names(root) == []
 
 
@@ -148,7 +149,7 @@ class TestTexts:
 class TestNothing:
     def test_no_look_up(self, root):
         """A process without look-ups writes nothing, and reading makes nothing."""
-        journal.flush()
+        records.write()
         assert journal.totals() == {}
         assert journal.rows() == []
         journal.reset()
@@ -255,7 +256,7 @@ class TestFolding:
         for number in range(10):
             for place in range(1200):
                 events.emit(HIT._replace(kernel=f"kernel {number} {place}"))
-            journal.flush()
+            records.write()
         end(*[HIT] * (journal.MANY_READ + 1))
         for _ in range(journal.MANY_READ):
             end(HIT)
@@ -268,7 +269,7 @@ class TestFolding:
         """A process that makes names without end keeps a bounded number of them, and counts all."""
         for number in range(events._PLACES + 10):
             events.emit(HIT._replace(kernel=f"kernel {number}"))
-        journal.flush()
+        records.write()
         found = journal.rows()
         assert len(found) == events._PLACES + 1
         assert [row.counters["hits"] for row in found if row.kernel == events.OTHERS] == [10]
@@ -346,7 +347,7 @@ for number in range(64):
         for turn in range(5):
             events.emit(Event("generator", "axpy", "", "hit", "", 0.5, 1, 1.0), None, ["ab" * 32])
             events.emit(Event("binary", "axpy", "", "miss", "new", 0.5, 1), Key([("number", str(number))]))
-            journal.flush()
+            records.write()
         os._exit(0)
     children.append(child)
 os.close(start)
@@ -376,7 +377,7 @@ class TestProcesses:
             from kcl.inspect.history import journal, records
             option.cache_dir(sys.argv[1])
             events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
-            journal.flush()
+            records.write()
             events.emit(events.Event("generator", "axpy", "", "hit", "", 0.5, 1))
             os.kill(os.getpid(), signal.SIGKILL)
         """
@@ -528,7 +529,7 @@ class TestLastRun:
     def test_folded(self, hit, monkeypatch):
         """A fold keeps what the last run did: driver, counters, and what each hit took and saved."""
         monkeypatch.setattr("sys.argv", ["/somewhere/driver.py"])
-        journal.flush()
+        records.write()
         (before,) = journal.last_run()
         assert before.driver == "driver.py"
         assert before.ended - before.began >= 0.5
