@@ -134,14 +134,6 @@ class TestDamage:
         fresh.put(example(1), b"new")
         assert fresh.get(example(1)) == b"new"
 
-    def test_put_first(self, rows: Rows) -> None:
-        """A put that meets a damaged file stores its row in a new one, and reports the damage."""
-        Path(rows.location).write_bytes(b"garbage" * 1000)
-        fresh = Rows(os.path.dirname(rows.location))
-        with pytest.raises(DamagedEntry, match="was damaged"):
-            fresh.put(example(1), b"new")
-        assert fresh.get(example(1)) == b"new"
-
     def test_once_per_process(self, rows: Rows) -> None:
         """A file that is damaged again is an error and stays where it is."""
         for expected in (DamagedEntry, sqlite3.DatabaseError):
