@@ -80,30 +80,6 @@ class TestDamagedEntries:
         warm.finish()
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
-    @pytest.mark.slow
-    def test_quarantine_is_bounded(self, warm):
-        """However many entries are damaged, a bounded number of them is kept."""
-        for _ in range(2):
-            for address in list(warm.rows.scan()):
-                warm.rows.put(address, b"damaged")
-            assert warm.run("all").numbers == NUMBERS
-        assert 0 < len(warm.quarantined) <= 16
-
-    @pytest.mark.slow
-    def test_swapped(self, warm):
-        """The entry of one program in the place of another is refused by its key, in both layers."""
-        for store, find in ((warm.binaries, warm.binary_of), (warm.rows, warm.row_of)):
-            (one, first), (two, second) = find("control"), find("body")
-            store.put(one, second.pack())
-            store.put(two, first.pack())
-        run = warm.run("inputs")
-        assert run.numbers.items() <= NUMBERS.items()
-        for layer in ("generator", "binary"):
-            assert run.outcomes(layer)["control"] == run.outcomes(layer)["body"] == ["error"]
-            assert "another key" in run.reasons(layer)["control"]
-        warm.finish()
-        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
-
     def test_wrong_payload(self, warm):
         """An entry whose digests fit but whose kernel is missing from the binary is no error of the user's."""
         (address, entry), (_other, body) = warm.binary_of("control"), warm.binary_of("body")
@@ -113,23 +89,6 @@ class TestDamagedEntries:
         assert run.numbers.items() <= NUMBERS.items()
         assert run.outcomes("binary")["control"] == ["error"]
         warm.finish()
-        assert warm.run("inputs", warm=True).numbers["control"] == X
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_invoker_that_is_none(self, warm):
-        """A row that verifies but holds no usable invoker is generated anew."""
-        for kernel, part in (("control", "invoker.code"), ("body", "invoker.py"), ("helped", "source.cl")):
-            address, entry = warm.row_of(kernel)
-            metadata = {**entry.metadata, "code": "another Python"} if part == "invoker.py" else entry.metadata
-            if part == "source.cl":
-                del entry.parts["source.cl"]
-            else:
-                entry.parts[part] = b"\xff not what it was"
-            warm.rows.put(address, Entry(entry.key, metadata, entry.parts).pack())
-        run = warm.run("inputs")
-        assert run.numbers.items() <= NUMBERS.items()
-        assert [run.outcomes("generator")[kernel] for kernel in ("control", "body", "helped")] == [["error"]] * 3
         assert warm.run("inputs", warm=True).numbers["control"] == X
 
     @pytest.mark.one_platform
@@ -166,33 +125,6 @@ class TestDamagedEntries:
         assert run.numbers == NUMBERS
         assert sorted(run.outcomes("generator")["untyped"]) == ["error", "hit"]
         assert [name.rpartition("-")[2] for name in warm.quarantined] == [f"{address}.damaged"]
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_row_of_another_form(self, warm):
-        """A row that verifies and has none of the fields of today, as another kcl may write it, is made anew."""
-        kernels = ("control", "body")
-        for kernel, metadata in zip(kernels, ({"function": None}, {"function": 1, "base": []}), strict=True):
-            address, entry = warm.row_of(kernel)
-            warm.rows.put(address, Entry(entry.key, {"kernel": kernel, **metadata}, {}).pack())
-        run = warm.run("inputs")
-        assert run.numbers.items() <= NUMBERS.items()
-        assert [run.outcomes("generator")[kernel] for kernel in kernels] == [["error"]] * 2
-        assert warm.run("inputs", warm=True).numbers["control"] == X
-
-    @pytest.mark.slow
-    def test_foreign_device(self, warm):
-        """An entry that was made for another device, in any one part of its identity, is refused."""
-        address, entry = warm.binary_of("control")
-        for position, part in enumerate(entry.key.parts):
-            if part.name in ("platform version", "driver library", "cpu features"):
-                parts = list(entry.key.parts)
-                parts[position] = part._replace(value=part.value + "x")
-                warm.binaries.put(address, Entry(type(entry.key)(parts), entry.metadata, entry.parts).pack())
-                run = warm.run("pair")
-                assert run.numbers == PAIR
-                assert run.outcomes("binary")["control"] == ["error"]
-                warm.finish()
 
     @pytest.mark.one_platform
     @pytest.mark.parametrize("kind", ["link", "fifo", "directory", "loose", "foreign"])
@@ -254,22 +186,6 @@ class TestDatabase:
         assert run.set("generator") <= {"error", "miss"}
         assert run.set("binary") == {"hit"}
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_flipped(self, warm):
-        """A database with flipped bytes anywhere gives no wrong number."""
-        with open(warm.rows.location, "rb") as stream:
-            whole = stream.read()
-        generator = random.Random(5)
-        for _ in range(3):
-            damaged = bytearray(whole)
-            for _ in range(100):
-                damaged[generator.randrange(100, len(damaged))] ^= 1 << generator.randrange(8)
-            with open(warm.rows.location, "wb") as stream:
-                stream.write(damaged)
-            assert warm.run("inputs").numbers.items() <= NUMBERS.items()
-        assert warm.run("inputs").numbers.items() <= NUMBERS.items()
 
 
 @pytest.mark.one_platform
@@ -376,18 +292,6 @@ class TestDirectories:
             assert os.listdir(work) == []
         assert done.stdout.split() == ["3.0", str(temporary / "kcl-54321" / ".cache"), "hit", "hit"]
 
-    @pytest.mark.slow
-    def test_removed_while_running(self, project):
-        """A cache directory that is removed between two launches is made anew."""
-        launch = '        yield "control", control()'
-        project.edit("driver.py", launch, REMOVING + launch)
-        run = project.run("pair")
-        project.edit("driver.py", REMOVING, "")
-        project.finish()
-        assert run.numbers == PAIR
-        assert not warnings_in(run)
-        assert project.run("pair").outcomes("generator")["control"] == ["hit"]
-
 
 HOMELESS = """
 import os, sys
@@ -402,13 +306,6 @@ context = cl.Context(platform.get_devices()[:1])
 _event, (y,) = handle_recipes.scaled(3)(cl.CommandQueue(context), x=np.ones(4, np.float32), a=np.float32(1))
 kcl.flush()
 print(y[0], kcl.option.get_cache_dir(), *outcomes)
-"""
-REMOVING = """\
-        import glob
-        import shutil
-
-        for path in glob.glob(os.path.join(kcl.option.get_cache_dir(), "py*", "*kcl-*")):
-            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
 """
 
 
@@ -434,23 +331,6 @@ class TestFullDisk:
             assert project.run("pair", KCL_CACHE_DIR=str(root)).numbers == PAIR
             run = project.run("pair", warm=True, KCL_CACHE_DIR=str(root))
             assert run.numbers == PAIR
-
-    @pytest.mark.slow
-    def test_size_limit(self, warm):
-        """Under a limit for the size of files nothing is written, no signal ends the run, and nothing is left over."""
-        if warm.platform == "Portable Computing Language":
-            pytest.skip("PoCL itself cannot compile under such a limit")
-        os.unlink(warm.rows.location)
-        shutil.rmtree(warm.binaries.location)
-        code = (
-            "import resource, sys, driver; resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048));"
-            "driver.main(*sys.argv[1:])"
-        )
-        run = warm.run("inputs", command=("-c", code), PYTHONPATH=warm.path)
-        assert run.numbers.items() <= NUMBERS.items()
-        assert not list(warm.child.cache.rglob(".kcl-tmp-*"))
-        assert warm.run("inputs").set("binary") == {"miss"}
-        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
 
 @pytest.mark.one_platform

@@ -230,16 +230,6 @@ class TestRows:
 
 @pytest.mark.slow_platforms
 class TestPromotion:
-    def test_off(self, project, platform_name):
-        """Under KCL_PROMOTE=off no helper is started and jobs are written; the next run is right all the same."""
-        for _ in range(2):
-            run = project.run("loopy", KCL_PROMOTE="off")
-            assert run.numbers.items() <= NUMBERS.items()
-        assert (project.child.cache / "kcl" / "pending").exists() is (platform_name == "pocl")
-        assert not _helpers(project.child.cache)
-        assert run.set("generator") == {"hit"}
-        assert run.set("binary") == ({"miss"} if platform_name == "pocl" else {"hit"})
-
     def test_leaves_nothing(self, filled):
         """When the helper has ended no job, no working directory and no temporary file is left."""
         project = filled.project

@@ -24,14 +24,7 @@ pytestmark = [
 
 def drive(child, platform_name, mode, file, **variables):
     """Run the driver; return its exit status, what it said and its last words."""
-    done = subprocess.run(
-        [sys.executable, str(DRIVER), PLATFORMS[platform_name], mode, str(file)],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
+    done = child.python(str(DRIVER), PLATFORMS[platform_name], mode, str(file), **variables)
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
 
@@ -124,12 +117,7 @@ class TestCommands:
 
     def run(self, child, site, *command, status=0):
         """Run a command for a user with an empty cache; return what it printed."""
-        done = subprocess.run(
-            [sys.executable, "-m", "kcl", *command],
-            env=child.environment(KCL_SITE=str(site)),
-            text=True,
-            capture_output=True,
-        )
+        done = child.python("-m", "kcl", *command, KCL_SITE=str(site))
         assert done.returncode == status, done.stderr
         return done.stdout
 

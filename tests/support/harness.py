@@ -87,7 +87,7 @@ class Child:
 
     def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the finished process, whatever its end."""
-        return self._run([*options, "-c", textwrap.dedent(code), *arguments], variables)
+        return self.python(*options, "-c", textwrap.dedent(code), *arguments, **variables)
 
     def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the JSON that it prints in its last line; the child must end well."""
@@ -95,11 +95,13 @@ class Child:
 
     def script(self, path: pathlib.Path | str, *arguments: str, **variables: str):
         """Run a file and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self._run([str(path), *arguments], variables))
+        return self._said(self.python(path, *arguments, **variables))
 
-    def _run(self, words: list[str], variables: dict[str, str]):
-        command, environment = [sys.executable, *words], self.environment(**variables)
-        return subprocess.run(command, env=environment, cwd=self.directory, text=True, capture_output=True, timeout=300)
+    def python(self, *words: object, cwd: pathlib.Path | str | None = None, stdin: str | None = None, **variables: str):
+        """Run Python with these words on its command line and return the finished process, whatever its end."""
+        command, environment = [sys.executable, *map(str, words)], self.environment(**variables)
+        streams = {"text": True, "capture_output": True, "input": stdin}
+        return subprocess.run(command, env=environment, cwd=cwd or self.directory, timeout=300, **streams)
 
     def _said(self, done: subprocess.CompletedProcess[str]):
         assert done.returncode == 0, f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"

@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from at_once import at_once
 from many_kernels import SIZE, added
 
 import kcl
@@ -123,11 +124,7 @@ class TestBound:
                 if x.get().tolist() != [(first + number) % 3] * SIZE:
                     faults.append(number)
 
-        threads = [threading.Thread(target=work, args=(first,)) for first in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(work, 3)
         assert faults == []
 
 

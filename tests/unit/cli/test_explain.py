@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
+from commands import kcl
 
 from kcl.base import events
 from kcl.base.events import Event
@@ -30,14 +29,6 @@ EDITS = [
     ("driver.py", "    factor = 8", "    factor = 9", "from_class", "class `Settings` changed"),
     ("driver.py", "parameter(9)", "parameter(10)", "parameter", "parameter factor: 9 -> 10"),
 ]
-
-
-def kcl(project, *words):
-    """Run `python -m kcl` beside a project's cache."""
-    command = [sys.executable, "-m", "kcl", *words]
-    return subprocess.run(
-        command, env=project.child.environment(), cwd=project.folder, text=True, capture_output=True, timeout=60
-    )
 
 
 def explained(project, *words):
@@ -230,12 +221,9 @@ class TestNothingStored:
         """Run a driver; returns what it prints and, where anything missed, what is said of each kernel."""
         path = child.directory / "driver.py"
         path.write_text(text)
-        words = [sys.executable, str(path), dtype]
-        environment = child.environment(**variables)
-        done = subprocess.run(words, env=environment, text=True, capture_output=True, timeout=120)
+        done = child.python(path, dtype, **variables)
         assert done.returncode == 0, done.stderr
-        words = [sys.executable, "-m", "kcl", "explain", "--json"]
-        asked = subprocess.run(words, env=child.environment(), text=True, capture_output=True, timeout=60)
+        asked = child.python("-m", "kcl", "explain", "--json")
         return done.stdout, {one["kernel"]: one for one in json.loads(asked.stdout)}
 
     def test_strict(self, child):

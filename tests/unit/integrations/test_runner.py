@@ -79,19 +79,10 @@ def places(child):
 
 def both(child, *arguments, options=(), standard_input=None):
     """Run a program by Python and by kcl; returns what each wrote and its status."""
-    import subprocess
 
     found = []
     for command in ([], ["-m", "kcl", "run"]):
-        done = subprocess.run(
-            [sys.executable, *options, *command, *arguments],
-            env=child.environment(),
-            cwd=child.directory,
-            text=True,
-            capture_output=True,
-            timeout=60,
-            input=standard_input,
-        )
+        done = child.python(*options, *command, *arguments, stdin=standard_input)
         found.append((done.returncode, done.stdout, done.stderr))
     return found
 

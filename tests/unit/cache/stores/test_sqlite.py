@@ -625,15 +625,6 @@ class TestProcesses:
 
     def test_threads_open_at_once(self, rows: Rows) -> None:
         """Threads that open the same store at the same moment all get their row."""
-        fresh, barrier, found = Rows(os.path.dirname(rows.location)), threading.Barrier(8), []
-
-        def work(number: int) -> None:
-            barrier.wait()
-            found.append(fresh.get(example(number)))
-
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        fresh, found = Rows(os.path.dirname(rows.location)), []
+        at_once(lambda number: found.append(fresh.get(example(number))))
         assert sorted(blob for blob in found if blob) == [b"%d" % number for number in range(8)]
