@@ -3,8 +3,6 @@
 Each runs three times: cold, again where only hits are allowed, and with kcl's, loopy's and pyopencl's caches off.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """The report that users see: at the end of a process, as lines of JSON, and as a page in a browser."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

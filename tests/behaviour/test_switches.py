@@ -1,7 +1,5 @@
 """Switches: each stops exactly its own layer, by its owner's rules; off touches no file of that layer."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Threads of one process that launch the same new kernels at once: each recipe and each program is made once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl as cl
 import pytest

@@ -1,7 +1,5 @@
 """No trace of the builder: what is stored names no user, no host, no home and no project."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 

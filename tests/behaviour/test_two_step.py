@@ -1,7 +1,5 @@
 """Two steps: where the direct key misses or is not known, code generated from an equal result is used again."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import sys

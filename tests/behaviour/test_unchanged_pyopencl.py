@@ -1,7 +1,5 @@
 """Programs of pyopencl under `kcl.install()`: the same is seen of them, and a second run compiles nothing."""
 
-from __future__ import annotations
-
 import pathlib
 
 import program_cases

@@ -1,7 +1,5 @@
 """Look-ups of worker processes appear in `kcl stats` and `kcl explain`, however the workers end."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ A case is a function `(context, queue)` that returns what it saw as JSON; `main`
 without kcl, and with `kcl.install()`, cold and warm. See test_unchanged_pyopencl.py.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

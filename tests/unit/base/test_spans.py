@@ -1,7 +1,5 @@
 """kcl.base.spans: what took how long, as trace events in one file that is whole at any time."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """kcl.build.compiler: programs from source and from binaries, built with what pyopencl would pass."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from types import SimpleNamespace

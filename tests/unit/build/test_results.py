@@ -1,7 +1,5 @@
 """kcl.build.results: what a stored program computes is compared with what its source computes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array

@@ -1,7 +1,5 @@
 """kcl.cache.layer: stores in their order, and what happens when one fails."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

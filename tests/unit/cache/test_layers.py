@@ -1,7 +1,5 @@
 """kcl.cache.layers: a layer's switches, its stores, and what comes of their faults."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -1,7 +1,5 @@
 """kcl.cache.lead: one thread of one process makes what many miss at once, and no holder keeps the others for ever."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

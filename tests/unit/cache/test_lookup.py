@@ -1,7 +1,5 @@
 """kcl.cache.lookup: one look-up, whatever the stage: what is found, made, set aside, published, counted and emitted."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

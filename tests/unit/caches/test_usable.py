@@ -1,7 +1,5 @@
 """kcl.caches.usable: caches that cannot be written, and a private one for PoCL in their place."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

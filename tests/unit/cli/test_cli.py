@@ -1,7 +1,5 @@
 """The command line: `kcl`, also as `python -m kcl`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

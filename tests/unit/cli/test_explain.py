@@ -1,7 +1,5 @@
 """`kcl explain`: what a user changed between two runs is what it names."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """kcl load: the entries of bundles, stored in the cache."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """`kcl run`: what it answers itself, and what its options set."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """kcl save: entries of the cache in one file."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """`kcl status`: every layer and every foreign cache."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """`kcl unpack`: entries as files in folders."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """`kcl verify`: damaged entries are named."""
 
-from __future__ import annotations
-
 import json
 import os
 

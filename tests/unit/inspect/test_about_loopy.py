@@ -1,7 +1,5 @@
 """kcl.inspect.about_loopy: who had loopy imported though nothing was generated, and what helps."""
 
-from __future__ import annotations
-
 import pytest
 
 from conftest import PLATFORMS

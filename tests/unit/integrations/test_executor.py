@@ -1,7 +1,5 @@
 """Units that were recorded are launched as loopy's are: directly, and through executors."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import threading

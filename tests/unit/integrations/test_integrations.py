@@ -1,7 +1,5 @@
 """kcl.integrations: put in place at once or at the import, taken back, nested, and refused where kcl does not know."""
 
-from __future__ import annotations
-
 import sys
 import types
 import warnings

@@ -1,7 +1,5 @@
 """kcl.integrations.pytest_plugin: a suite runs with the integrations where it is asked for."""
 
-from __future__ import annotations
-
 import pytest
 
 SUITE = """

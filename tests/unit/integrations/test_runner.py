@@ -1,7 +1,5 @@
 """kcl.integrations.runner: what a command line of `kcl run` asks for, and how a program runs."""
 
-from __future__ import annotations
-
 import json
 import sys
 import zipfile

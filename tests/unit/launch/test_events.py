@@ -1,7 +1,5 @@
 """kcl.launch.events: what a played call waits for, and the events that it leaves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array

@@ -1,7 +1,5 @@
 """kcl.launch.placeholders: stand-ins for values that are not known while a call is recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.launch.placeholders import Allocation, Allocator, Mark, NotPlayable, QueueMark

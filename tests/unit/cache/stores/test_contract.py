@@ -1,7 +1,5 @@
 """kcl.cache.stores.contract: the contract finds a store that breaks it."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.cache.stores.contract import StoreContract, example

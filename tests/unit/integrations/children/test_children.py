@@ -1,7 +1,5 @@
 """kcl.integrations.children: what a child of `kcl run` inherits, and what it is not to notice."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
