@@ -1,7 +1,5 @@
 """kcl.build.program_key: what counts in the key of a program, part by part, and what does not."""
 
-from __future__ import annotations
-
 import os
 
 import pyopencl as cl
@@ -57,17 +55,6 @@ class TestKeyChanges:
     def test_source_and_options(self, context, other):
         """Another source, definition or option is another key."""
         assert key(context, other) != key(context, generated())
-
-    def test_order_of_definitions(self, context):
-        """A later definition wins, so their order is part of the key."""
-        one, two = "-DADDEND=1", "-DADDEND=2"
-        assert key(context, generated(options=(one, two))) != key(context, generated(options=(two, one)))
-
-    def test_blank_in_an_option(self, context):
-        """A blank inside of an option is not the one between two options."""
-        one = key(context, generated(options=("-DADDEND='1 -DOTHER=2'",)))
-        two = key(context, generated(options=("-DADDEND=1", "-DOTHER=2")))
-        assert one != two
 
     def test_header(self, context, tmp_path):
         """The content of a header that the source includes is a part, whichever directory comes first."""
