@@ -1,7 +1,5 @@
 """A site directory: what the own cache lacks is read there, nothing is written there, and no stranger's is believed."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib
@@ -178,21 +176,6 @@ class TestRefused:
         os.chmod(site, 0o775)
         os.chown(site, 0, 12345)
         self.misses(site, child, platform_name, "others can write")
-
-    def test_link(self, site, child, platform_name):
-        """An entry that is a link is left out."""
-        for path in entries(site):
-            os.rename(path, f"{path}.real")
-            os.symlink(f"{path}.real", path)
-        self.misses(site, child, platform_name, "is left out")
-
-    def test_flipped(self, site, child, platform_name):
-        """A flipped entry is a miss with a warning that names it, and it stays."""
-        for path in entries(site):
-            data = bytearray(path.read_bytes())
-            data[-1] ^= 1
-            path.write_bytes(data)
-        self.misses(site, child, platform_name, "is left out: ")
 
     def test_missing(self, child, platform_name, tmp_path):
         """A directory that is not there is a miss."""

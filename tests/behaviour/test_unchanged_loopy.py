@@ -1,7 +1,5 @@
 """Programs of loopy that were not written for kcl: under `kcl run`, and with `kcl.install()` late or in a library."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 
@@ -123,16 +121,6 @@ class TestInstall:
         found, _has_loopy, looks = run(child, platform_name, warm + END, by=())
         assert found == SUMS
         assert looks == {"generator": [2, 0], "binary": [3, 0]}
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_uninstall(self, child, platform_name):
-        """After `kcl.uninstall()` modules get loopy itself, and nothing is looked up."""
-        code = "import kcl; kcl.install(); kcl.uninstall()\n" + DRIVER + END
-        found, has_loopy, looks = run(child, platform_name, code, by=())
-        assert found == SUMS
-        assert has_loopy
-        assert looks == {"generator": [0, 0], "binary": [0, 0]}
 
 
 # A library as pytato and sumpy are: installed, it looks into units, has them as keys, and knows functions of its own.

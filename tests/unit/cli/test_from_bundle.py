@@ -1,7 +1,5 @@
 """The option --from: kcl ls and kcl show of a bundle."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
@@ -57,8 +55,3 @@ def test_damaged(file):
     done = run("ls", "--from", file)
     assert "no entries" in done.output
     assert "this is no bundle of kcl" in done.output
-
-
-def test_missing(tmp_path):
-    """A file that is not there is a wrong use."""
-    assert run("ls", "--from", tmp_path / "nothing").exit_code == 2

@@ -1,7 +1,5 @@
 """kcl.inspect.kernels: look-ups put together, kernel by kernel."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -217,14 +215,3 @@ class TestLastRun:
         rows = json.loads(CliRunner().invoke(cli.main, ["status", "--json"]).output)["layers"]
         sizes = {row["layer"]: row["bytes"] for row in rows if row["kind"] == "kcl"}
         assert {held.layer: held.size for held in kernels.last_run("driver.py").held} == sizes
-
-    def test_missed(self, warm):
-        """A run that missed says why, as `kcl explain` does."""
-        warm.edit("driver.py", "parameter(9)", "parameter(10)")
-        warm.run("inputs")
-        option.cache_dir(warm.child.cache)
-        run = kernels.last_run()
-        said = [change.sentence for one in run.told for change in one.changes]
-        assert "parameter factor: 9 -> 10" in said
-        (missed,) = [row for row in run.rows if any(look.outcome == "miss" for look in row.looks)]
-        assert missed.label == "parameter(factor=10)"
