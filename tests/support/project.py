@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
 
 from kcl.cache.entry import Entry
@@ -96,15 +95,8 @@ class Project:
         variables.setdefault("PYTHONPATH", os.pathsep.join([str(ROOT), str(SUPPORT)]))
         if command == ("driver.py",):
             command = (str(self.folder / "driver.py"),)
-        done = subprocess.run(
-            [sys.executable, *options, *command, self.platform, group],
-            env=self.child.environment(**self.variables, **variables),
-            cwd=cwd or self.folder,
-            text=True,
-            capture_output=True,
-            timeout=300,
-        )
-        return Run(done)
+        words = (*options, *command, self.platform, group)
+        return Run(self.child.python(*words, cwd=cwd or self.folder, **self.variables, **variables))
 
     def run(self, group="all", **keywords) -> Run:
         """Run the driver, which must end well."""

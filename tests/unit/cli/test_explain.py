@@ -13,7 +13,6 @@ from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli import main, output
-from kcl.drivers.pocl import client
 from kcl.inspect.history import journal
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
@@ -159,18 +158,6 @@ class TestExplain:
         assert done.returncode == 1
         assert done.stdout.startswith("no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)")
 
-    def test_words_for_all(self, filled):
-        """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
-        from kcl.cache.key import Difference
-        from kcl.cache.phrases import About, sentence
-
-        for store, binary in ((filled.project.rows, False), (filled.project.binaries, True)):
-            for address in store.scan():
-                for part in _entry(store, address).key.parts:
-                    said = sentence(Difference(part.name, "1 a", "2 b"), About(binary=binary))
-                    assert said
-        assert client.idle(str(filled.project.child.cache / "kcl"), 60)
-
 
 TILED = """\
 import sys
@@ -260,10 +247,6 @@ class TestNothingStored:
         assert "Error" in printed
         (line, _code) = sentences(found["tiled"])
         assert line.startswith("call 1 (driver.py:13), make_kernel: instructions 'y[i] = 2*x[i]' -> ")
-
-
-def _entry(store, address):
-    return Entry.unpack(store.get(address))
 
 
 def test_ago(monkeypatch):

@@ -80,19 +80,6 @@ class TestRows:
         assert found[0].seconds == 1.0
         assert found[0].saved == 4.0
 
-    def test_shared_program(self):
-        """A program that was stored under the name of another kernel is found all the same."""
-        code, built = stored("generator", "mine", "a"), stored("binary", "other", "a")
-        (row,) = rows(
-            [
-                look("generator", "mine", digest=code.entry.key.digest),
-                look("binary", "other", digest=built.entry.key.digest),
-            ],
-            code,
-            built,
-        )
-        assert row.kernel == "mine"
-
     def test_not_stored(self):
         """Look-ups of which nothing is stored belong together by their kernel."""
         (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
