@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from harness import PLATFORMS, SUPPORT
+from harness import PLATFORMS, SUPPORT, mounted
 from project import NUMBERS, X
 
 from kcl.cache.entry import Entry
@@ -317,7 +317,7 @@ class TestFullDisk:
         """On a full disk look-ups are misses; with space again the entries are written."""
         disk = tmp_path / "disk"
         disk.mkdir()
-        with _small_disk(disk):
+        with mounted(disk, "size=16m,mode=0700"):  # room for the work of a helper
             root = disk / "cache"
             root.mkdir(mode=0o700)
             with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
@@ -383,18 +383,6 @@ def _read_only(folder):
         yield
     finally:
         subprocess.run(["chattr", "-R", "-i", folder], check=True)
-
-
-@contextlib.contextmanager
-def _small_disk(folder):
-    """Mount a file system of a few megabytes: room for the work of a helper."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=16m,mode=0700", "none", str(folder)]
-    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a small file system")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 SIGNALLED = """

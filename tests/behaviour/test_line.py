@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import pickle
 import shutil
 import sys
@@ -234,7 +233,7 @@ class TestPromotion:
         """When the helper has ended no job, no working directory and no temporary file is left."""
         project = filled.project
         end = time.monotonic() + 30
-        while _helpers(project.child.cache):  # one that was started too much ends by itself
+        while project.helpers:  # one that was started too much ends by itself
             assert time.monotonic() < end
             time.sleep(0.05)
         left = [name for name in files(project.child.cache / "kcl") if name.rpartition("/")[2].startswith("work-")]
@@ -264,16 +263,3 @@ def _own(project) -> set[str]:
         "import json, sys, numpy, pyopencl.array, pytools.persistent_dict; print(json.dumps(list(sys.modules)))"
     )
     return set(done)
-
-
-def _helpers(cache: pathlib.Path) -> list[str]:
-    """Return the command lines of living helpers of a cache directory."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "kcl.drivers.pocl.helper" in line and str(cache) in line:
-            found.append(line)
-    return found

@@ -15,6 +15,11 @@ def run(*arguments, code=0):
     return result
 
 
+def invoke(*arguments):
+    """Run a command in this process and return its result, whatever that is."""
+    return CliRunner().invoke(cli.main, [*map(str, arguments)])
+
+
 def kcl(project, *words, text="", **variables):
     """Run `python -m kcl` beside a project's cache, with a text as its input."""
     return project.child.python("-m", "kcl", *words, cwd=project.folder, stdin=text, **variables)

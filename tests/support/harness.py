@@ -6,13 +6,16 @@ as it meets another conftest.py, and a second copy would move the session to oth
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 
 import pytest
 
@@ -66,6 +69,26 @@ def platforms() -> list[str]:
     if missing:
         raise pytest.UsageError(f"OpenCL platforms are missing: {', '.join(missing)}; found: {sorted(present)}")
     return [name for name in PLATFORMS if PLATFORMS[name] in present]
+
+
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a process that runs some code in this environment, with kcl on its path and pipes at both ends."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, text=True, **pipes)
+
+
+@contextlib.contextmanager
+def mounted(folder: pathlib.Path, options: str) -> Iterator[None]:
+    """Mount a small file system; skip the test where that is not allowed."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 class Child:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -111,6 +112,15 @@ class Project:
         while JobQueue(kcl).has_helper():
             assert time.monotonic() < end, "the helper does not end"
             client.dismiss(kcl)
+
+    @property
+    def helpers(self) -> list[str]:
+        """The command lines of living helpers of the project's cache."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                found.append((process / "cmdline").read_bytes().decode("utf-8", "replace"))
+        return [line for line in found if "kcl.drivers.pocl.helper" in line and str(self.child.cache) in line]
 
     def edit(self, file: str, before: str, after: str) -> None:
         """Replace a text that occurs once in a file of the project."""

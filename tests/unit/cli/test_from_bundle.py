@@ -5,16 +5,11 @@ import os
 import tempfile
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke as run
 
 from kcl import option
-from kcl.cli import main
 
 pytestmark = pytest.mark.one_platform
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ class TestAll:
         project.run("warned")
         done = kcl(project, "purge", "--all", "--yes")
         assert done.returncode == 0, done.stderr
-        assert not _processes(project)
+        assert not project.helpers
         assert left(project) == []
 
     @pytest.mark.one_platform
@@ -118,16 +118,3 @@ def _junk(project) -> pathlib.Path:
     place.mkdir(parents=True)
     (place / "something").write_text("x")
     return place
-
-
-def _processes(project) -> list[str]:
-    """Return the command lines of the helpers of this cache that are alive."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "kcl.drivers.pocl.helper" in line and str(project.child.cache) in line:
-            found.append(line)
-    return found

@@ -23,14 +23,6 @@ def installed():
         kcl.uninstall()
 
 
-@pytest.fixture
-def looks():
-    found = []
-    remove = kcl.add_hook(found.append)
-    yield found
-    remove()
-
-
 def added(queue, program):
     host = np.zeros(2, np.int32)
     buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=host)

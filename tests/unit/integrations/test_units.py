@@ -27,14 +27,6 @@ def installed():
 
 
 @pytest.fixture
-def looks():
-    found = []
-    remove = kcl.add_hook(found.append)
-    yield found
-    remove()
-
-
-@pytest.fixture
 def unit():
     return made()
 

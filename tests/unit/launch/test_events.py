@@ -17,6 +17,13 @@ def test_of_the_same_queue(queue):
     assert list(own) == events
 
 
+def test_of_the_user(context, queue):
+    """An event of the user has no queue and is waited for."""
+    event = cl.UserEvent(context)
+    assert waits({}, queue, [[event]]) == [event]
+    event.set_status(cl.command_execution_status.COMPLETE)
+
+
 def test_trimmed(queue):
     """Events that are done are let go of, but for the last ones."""
     events = markers(queue, 3 * RECENT)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from at_once import at_once
-from harness import ROOT
+from harness import python
 from pytools.persistent_dict import PersistentDict
 
 from kcl.cache.places import ASIDE, GENERATED
@@ -29,14 +29,6 @@ from kcl.cache.stores.sqlite import Database, Rows
 from kcl.errors import DamagedEntry, UnusableDirectory
 
 _INDEX_LEAF = 10  # how a page of an index begins
-
-
-def python(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a process that runs some code with kcl on its path and pipes at both ends."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-c", code, *arguments]
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
