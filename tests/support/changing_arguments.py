@@ -476,16 +476,6 @@ def build_options_changed_between_launches(run):
 
 
 @kept
-def build_options_changed_before_a_transformation(run):
-    options = ["-DF=2"]
-    unit = lp.set_options(defined(), build_options=options)
-    options[0] = "-DF=4"
-    split = lp.split_iname(unit, "i", 4)
-    options[0] = "-DF=5"
-    return run(split), run(unit)
-
-
-@kept
 def build_options_of_two_units(run):
     options = ["-DF=2"]
     one = lp.set_options(defined(), build_options=options)
