@@ -81,10 +81,12 @@ class TestStores:
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
 
     def test_memory_alone(self):
-        """A layer whose only store is memory keeps what is published, as long as it lives."""
+        """A layer whose only store is memory keeps what is published, as long as it lives or until it is deleted."""
         found = layer(Memory(1 << 20))
         found.publish(KEY.digest, ENTRY)
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
+        found.delete(KEY.digest)
+        assert found.look_up(KEY.digest, KEY).outcome == "miss"
 
 
 class Full(Directory):
