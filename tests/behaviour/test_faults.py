@@ -253,6 +253,17 @@ class TestDirectories:
         os.chmod(path, 0o700)
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
+    @pytest.mark.slow
+    def test_foreign(self, warm):
+        """A directory that another user owns is refused with one warning that names the command."""
+        _as_root(lambda: os.chown(warm.binaries.location, 12345, 12345))
+        run = warm.run("inputs")
+        assert run.numbers.items() <= NUMBERS.items()
+        assert len(warnings_in(run)) == 1
+        assert "chown" in warnings_in(run)[0]
+        os.chown(warm.binaries.location, os.geteuid(), os.getegid())
+        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
+
     def test_read_only(self, warm, tmp_path):
         """On a read-only cache what is there hits, and what is not is computed with one warning a layer."""
         warm.edit("driver.py", 'scaled("body", 2)', 'scaled("body", 20)')
