@@ -102,6 +102,19 @@ def child(tmp_path):
 
 
 @pytest.fixture
+def under(monkeypatch):
+    """Set variables and let every layer read them."""
+    from kcl.cache import layers
+
+    def under(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        layers.reset()
+
+    return under
+
+
+@pytest.fixture
 def project(child, platform_name):
     """A project of a user with an empty cache; see tests/support/project.py."""
     from project import Project

@@ -1,7 +1,5 @@
 """Runs under an MPI launcher and in batch jobs, where a scheduler ends what is left of a job."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

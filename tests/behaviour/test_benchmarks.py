@@ -6,8 +6,6 @@ import importlib
 import json
 import math
 import os
-import pathlib
-import re
 import subprocess
 import sys
 
@@ -155,18 +153,6 @@ class TestGoals:
         ]
         assert sum(verdict == "reached" for _, _, verdict in found) >= 15
 
-    def test_what_the_yardsticks_reach(self, document):
-        """Beside what falls short stands what the yardsticks reached in the same run."""
-        text = "\n".join(benchmark("page").short(document))
-        assert "- warm start, 5 kernels: kcl / floor (" in text
-        assert re.search(r"faster than loopy's warm start the floor itself is: 5 kernels [\d.e+]+", text)
-        assert "when they find everything, in times of one process alone: 0.10." in text
-        calls = {"loopy": [2.0, 2.0], "kcl": [1.9, 1.9], "typed": [1.0, 1.0]}
-        document["parts"]["calls"]["cases"] = [{"case": "outputs allocated", "microseconds": calls, "processor": calls}]
-        text = "\n".join(benchmark("page").short(document))
-        assert "- call, outputs allocated: kcl / executor (0.95 (0.95 to 0.95)): kcl compares names and layouts" in text
-        assert "and no array: outputs allocated 0.50." in text
-
     def test_nothing_measured(self):
         """Without figures no goal is reached and none falls short."""
         found = benchmark("check").verdicts({})
@@ -210,28 +196,6 @@ class TestTables:
         ratio, low, high = cold.interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
         assert low < ratio < high
         assert math.sqrt(low * high) == pytest.approx(ratio)
-
-
-class TestPairs:
-    """Whole processes are compared with those beside them."""
-
-    def test_some_rounds(self):
-        """The range is that of runs of one round, where a side had no run in some of them."""
-        figures = processes_of(5, 1.0, 1.0, 8.0)
-        figures["wall"]["kcl"]["later"] = [1.0, 100.0, 2.0]
-        figures["wall"]["loopy"]["later"], figures["rounds"]["loopy"] = [10.0, 30.0], [0, 2]
-        assert benchmark("processes").ratios(figures)["loopy later / kcl later"] == (10.0, 10.0, 15.0)
-
-    def test_loopy(self, monkeypatch):
-        """Later runs of loopy are those of every second round, and every value has its round."""
-        processes, measure = benchmark("processes"), benchmark("measure")
-        monkeypatch.setattr(processes, "drive", lambda *_arguments, **_variables: measure.Child(1.0, 1.0, "same"))
-        monkeypatch.setattr(processes, "_libraries", lambda *_arguments: {})
-        effort = measure.Effort(series=2, later=3)
-        found = processes._compared(pathlib.Path("nowhere"), pathlib.Path("nowhere"), 5, effort)
-        assert found["rounds"] == {"floor": [*range(6)], "kcl": [*range(6)], "loopy": [0, 2, 3, 5]}
-        lengths = {side: len(found["wall"][side]["later"]) for side in processes.SIDES}
-        assert lengths == {"floor": 6, "kcl": 6, "loopy": 4}
 
 
 class TestChildren:

@@ -1,7 +1,5 @@
 """A warm cache travels: what one process saved hits in another one, of another user, place, Python and machine."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

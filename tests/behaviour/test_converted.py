@@ -3,13 +3,9 @@
 Each runs three times: cold, again where only hits are allowed, and with kcl's, loopy's and pyopencl's caches off.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 from harness import PLATFORMS, ROOT, SUPPORT, Child
@@ -44,14 +40,8 @@ def runs(platform_name, tmp_path_factory):
 
 
 def _run(child, platform_name, names, **variables):
-    return subprocess.run(
-        [sys.executable, SUPPORT / "converted.py", *names],
-        # loopy prints loops in an order that follows from the seed
-        env=child.environment(PYOPENCL_CTX=PLATFORMS[platform_name], PYTHONHASHSEED="0", **variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=600,
+    return child.python(
+        SUPPORT / "converted.py", *names, PYOPENCL_CTX=PLATFORMS[platform_name], PYTHONHASHSEED="0", **variables
     )
 
 

@@ -1,7 +1,5 @@
 """examples/demo.py: what it complains of, told from what its five processes counted."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest

@@ -1,7 +1,5 @@
 """Every public name has an example in its docstring, and the example runs, on PoCL in a cache of its own."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import os

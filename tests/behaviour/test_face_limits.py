@@ -4,8 +4,6 @@ The page doc/explanation/the-face.md names these tests. Each runs in a process o
 its calls have proofs and wait, and loopy is imported only where the test says so.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """The matrix of faults: a sample of each row runs, and the tool that runs them all is right."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -85,19 +83,6 @@ class TestTool:
         assert re.search(rf"bit flips in an entry \|.*{re.escape(row)}", text)
         assert text.count("did not run") >= len(faults_rows.ROWS) - 1
         assert "All at once" not in text
-
-    def test_soak_on_the_page(self):
-        """The page has the outcome of a soak, and what was not flat is not among what was."""
-        soak = {"seconds": 1800, "date": "2026-01-02", "seed": 7, "launches": 9000, "left": 0, "hits": True}
-        soak |= {"processes": {"killed": 20, "ended": 1000}, "faults": {"cut": 1, "flipped": 2}, "commands": {"gc": 4}}
-        soak |= {"wrong": [], "exceptions": ["one"], "series": {"memory": {"flat": True}, "disk": {"flat": False}}}
-        text = faults_page.page({}, soak)
-        assert "| minutes, date, seed | 30, 2026-01-02, 7 |" in text
-        assert "| processes that came and went | 1,000 ended, 20 killed |" in text
-        assert "| files damaged or removed | 3 |" in text
-        assert "| wrong numbers; exceptions | 0; 1 |" in text
-        assert "| flat over the time | memory |" in text
-        assert "| processes left; hits afterwards | 0; all |" in text
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Faults: whatever happens to the files below, the numbers are right, the run ends well, and the next one hits."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import marshal
@@ -13,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from harness import PLATFORMS, SUPPORT
+from harness import PLATFORMS, SUPPORT, mounted
 from project import NUMBERS, X
 
 from kcl.cache.entry import Entry
@@ -80,30 +78,6 @@ class TestDamagedEntries:
         warm.finish()
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
-    @pytest.mark.slow
-    def test_quarantine_is_bounded(self, warm):
-        """However many entries are damaged, a bounded number of them is kept."""
-        for _ in range(2):
-            for address in list(warm.rows.scan()):
-                warm.rows.put(address, b"damaged")
-            assert warm.run("all").numbers == NUMBERS
-        assert 0 < len(warm.quarantined) <= 16
-
-    @pytest.mark.slow
-    def test_swapped(self, warm):
-        """The entry of one program in the place of another is refused by its key, in both layers."""
-        for store, find in ((warm.binaries, warm.binary_of), (warm.rows, warm.row_of)):
-            (one, first), (two, second) = find("control"), find("body")
-            store.put(one, second.pack())
-            store.put(two, first.pack())
-        run = warm.run("inputs")
-        assert run.numbers.items() <= NUMBERS.items()
-        for layer in ("generator", "binary"):
-            assert run.outcomes(layer)["control"] == run.outcomes(layer)["body"] == ["error"]
-            assert "another key" in run.reasons(layer)["control"]
-        warm.finish()
-        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
-
     def test_wrong_payload(self, warm):
         """An entry whose digests fit but whose kernel is missing from the binary is no error of the user's."""
         (address, entry), (_other, body) = warm.binary_of("control"), warm.binary_of("body")
@@ -113,23 +87,6 @@ class TestDamagedEntries:
         assert run.numbers.items() <= NUMBERS.items()
         assert run.outcomes("binary")["control"] == ["error"]
         warm.finish()
-        assert warm.run("inputs", warm=True).numbers["control"] == X
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_invoker_that_is_none(self, warm):
-        """A row that verifies but holds no usable invoker is generated anew."""
-        for kernel, part in (("control", "invoker.code"), ("body", "invoker.py"), ("helped", "source.cl")):
-            address, entry = warm.row_of(kernel)
-            metadata = {**entry.metadata, "code": "another Python"} if part == "invoker.py" else entry.metadata
-            if part == "source.cl":
-                del entry.parts["source.cl"]
-            else:
-                entry.parts[part] = b"\xff not what it was"
-            warm.rows.put(address, Entry(entry.key, metadata, entry.parts).pack())
-        run = warm.run("inputs")
-        assert run.numbers.items() <= NUMBERS.items()
-        assert [run.outcomes("generator")[kernel] for kernel in ("control", "body", "helped")] == [["error"]] * 3
         assert warm.run("inputs", warm=True).numbers["control"] == X
 
     @pytest.mark.one_platform
@@ -166,19 +123,6 @@ class TestDamagedEntries:
         assert run.numbers == NUMBERS
         assert sorted(run.outcomes("generator")["untyped"]) == ["error", "hit"]
         assert [name.rpartition("-")[2] for name in warm.quarantined] == [f"{address}.damaged"]
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_row_of_another_form(self, warm):
-        """A row that verifies and has none of the fields of today, as another kcl may write it, is made anew."""
-        kernels = ("control", "body")
-        for kernel, metadata in zip(kernels, ({"function": None}, {"function": 1, "base": []}), strict=True):
-            address, entry = warm.row_of(kernel)
-            warm.rows.put(address, Entry(entry.key, {"kernel": kernel, **metadata}, {}).pack())
-        run = warm.run("inputs")
-        assert run.numbers.items() <= NUMBERS.items()
-        assert [run.outcomes("generator")[kernel] for kernel in kernels] == [["error"]] * 2
-        assert warm.run("inputs", warm=True).numbers["control"] == X
 
     @pytest.mark.slow
     def test_foreign_device(self, warm):
@@ -254,22 +198,6 @@ class TestDatabase:
         assert run.set("generator") <= {"error", "miss"}
         assert run.set("binary") == {"hit"}
         assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_flipped(self, warm):
-        """A database with flipped bytes anywhere gives no wrong number."""
-        with open(warm.rows.location, "rb") as stream:
-            whole = stream.read()
-        generator = random.Random(5)
-        for _ in range(3):
-            damaged = bytearray(whole)
-            for _ in range(100):
-                damaged[generator.randrange(100, len(damaged))] ^= 1 << generator.randrange(8)
-            with open(warm.rows.location, "wb") as stream:
-                stream.write(damaged)
-            assert warm.run("inputs").numbers.items() <= NUMBERS.items()
-        assert warm.run("inputs").numbers.items() <= NUMBERS.items()
 
 
 @pytest.mark.one_platform
@@ -376,18 +304,6 @@ class TestDirectories:
             assert os.listdir(work) == []
         assert done.stdout.split() == ["3.0", str(temporary / "kcl-54321" / ".cache"), "hit", "hit"]
 
-    @pytest.mark.slow
-    def test_removed_while_running(self, project):
-        """A cache directory that is removed between two launches is made anew."""
-        launch = '        yield "control", control()'
-        project.edit("driver.py", launch, REMOVING + launch)
-        run = project.run("pair")
-        project.edit("driver.py", REMOVING, "")
-        project.finish()
-        assert run.numbers == PAIR
-        assert not warnings_in(run)
-        assert project.run("pair").outcomes("generator")["control"] == ["hit"]
-
 
 HOMELESS = """
 import os, sys
@@ -403,13 +319,6 @@ _event, (y,) = handle_recipes.scaled(3)(cl.CommandQueue(context), x=np.ones(4, n
 kcl.flush()
 print(y[0], kcl.option.get_cache_dir(), *outcomes)
 """
-REMOVING = """\
-        import glob
-        import shutil
-
-        for path in glob.glob(os.path.join(kcl.option.get_cache_dir(), "py*", "*kcl-*")):
-            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-"""
 
 
 @pytest.mark.one_platform
@@ -419,7 +328,7 @@ class TestFullDisk:
         """On a full disk look-ups are misses; with space again the entries are written."""
         disk = tmp_path / "disk"
         disk.mkdir()
-        with _small_disk(disk):
+        with mounted(disk, "size=16m,mode=0700"):  # room for the work of a helper
             root = disk / "cache"
             root.mkdir(mode=0o700)
             with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
@@ -434,23 +343,6 @@ class TestFullDisk:
             assert project.run("pair", KCL_CACHE_DIR=str(root)).numbers == PAIR
             run = project.run("pair", warm=True, KCL_CACHE_DIR=str(root))
             assert run.numbers == PAIR
-
-    @pytest.mark.slow
-    def test_size_limit(self, warm):
-        """Under a limit for the size of files nothing is written, no signal ends the run, and nothing is left over."""
-        if warm.platform == "Portable Computing Language":
-            pytest.skip("PoCL itself cannot compile under such a limit")
-        os.unlink(warm.rows.location)
-        shutil.rmtree(warm.binaries.location)
-        code = (
-            "import resource, sys, driver; resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048));"
-            "driver.main(*sys.argv[1:])"
-        )
-        run = warm.run("inputs", command=("-c", code), PYTHONPATH=warm.path)
-        assert run.numbers.items() <= NUMBERS.items()
-        assert not list(warm.child.cache.rglob(".kcl-tmp-*"))
-        assert warm.run("inputs").set("binary") == {"miss"}
-        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
 
 
 @pytest.mark.one_platform
@@ -502,18 +394,6 @@ def _read_only(folder):
         yield
     finally:
         subprocess.run(["chattr", "-R", "-i", folder], check=True)
-
-
-@contextlib.contextmanager
-def _small_disk(folder):
-    """Mount a file system of a few megabytes: room for the work of a helper."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=16m,mode=0700", "none", str(folder)]
-    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a small file system")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 SIGNALLED = """

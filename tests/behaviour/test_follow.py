@@ -1,7 +1,5 @@
 """tools/follow.py: through how many files the dtypes of a call and the generated code go, and how often they return."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a kernel of a kcl.Source takes beside arrays and numbers: SVM, images, samplers, and the sizes of a launch."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import pickle
 import shutil
 import sys
@@ -230,21 +229,11 @@ class TestRows:
 
 @pytest.mark.slow_platforms
 class TestPromotion:
-    def test_off(self, project, platform_name):
-        """Under KCL_PROMOTE=off no helper is started and jobs are written; the next run is right all the same."""
-        for _ in range(2):
-            run = project.run("loopy", KCL_PROMOTE="off")
-            assert run.numbers.items() <= NUMBERS.items()
-        assert (project.child.cache / "kcl" / "pending").exists() is (platform_name == "pocl")
-        assert not _helpers(project.child.cache)
-        assert run.set("generator") == {"hit"}
-        assert run.set("binary") == ({"miss"} if platform_name == "pocl" else {"hit"})
-
     def test_leaves_nothing(self, filled):
         """When the helper has ended no job, no working directory and no temporary file is left."""
         project = filled.project
         end = time.monotonic() + 30
-        while _helpers(project.child.cache):  # one that was started too much ends by itself
+        while project.helpers:  # one that was started too much ends by itself
             assert time.monotonic() < end
             time.sleep(0.05)
         left = [name for name in files(project.child.cache / "kcl") if name.rpartition("/")[2].startswith("work-")]
@@ -274,16 +263,3 @@ def _own(project) -> set[str]:
         "import json, sys, numpy, pyopencl.array, pytools.persistent_dict; print(json.dumps(list(sys.modules)))"
     )
     return set(done)
-
-
-def _helpers(cache: pathlib.Path) -> list[str]:
-    """Return the command lines of living helpers of a cache directory."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "kcl.drivers.pocl.helper" in line and str(cache) in line:
-            found.append(line)
-    return found

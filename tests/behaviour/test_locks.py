@@ -1,7 +1,5 @@
 """Locks: threads take them in one order, and wait for nobody's work while they hold one."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Memory: kernels that are launched and dropped leave a bounded number of bytes behind."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

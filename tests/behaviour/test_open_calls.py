@@ -1,7 +1,5 @@
 """Calls of a kernel whose dtypes are open are played, and each call computes with the dtypes that it has."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array

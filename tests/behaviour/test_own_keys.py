@@ -1,7 +1,5 @@
 """kcl is in the generator key by its content, and in no program key: a new kcl generates again and compiles nothing."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """A block with a cache directory of its own: nothing of the outer cache is found in it, and nothing of it outside."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """The report that users see: at the end of a process, as lines of JSON, and as a page in a browser."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -255,9 +253,7 @@ class TestAtExit:
     )
     def test_nothing(self, child, command):
         """A program that asks for no kernel is told so in one line; its children say nothing."""
-        done = subprocess.run(
-            [sys.executable, *command], env=child.environment(KCL_REPORT="kernels"), capture_output=True, text=True
-        )
+        done = child.python(*command, KCL_REPORT="kernels")
         assert done.stderr == "kcl: no kernel was asked for\n"
 
     @pytest.mark.parametrize("line", ["class Mine(lp.PyOpenCLTarget)", "from loopy.types import NumpyType"])

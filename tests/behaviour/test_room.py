@@ -1,7 +1,5 @@
 """The room for what comes next: a front end, a driver, a store and a layer, each in one file, run kernels."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

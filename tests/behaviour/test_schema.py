@@ -1,7 +1,5 @@
 """What `--json` prints is what the reference says."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """A site directory: what the own cache lacks is read there, nothing is written there, and no stranger's is believed."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib
@@ -24,14 +22,7 @@ pytestmark = [
 
 def drive(child, platform_name, mode, file, **variables):
     """Run the driver; return its exit status, what it said and its last words."""
-    done = subprocess.run(
-        [sys.executable, str(DRIVER), PLATFORMS[platform_name], mode, str(file)],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
+    done = child.python(str(DRIVER), PLATFORMS[platform_name], mode, str(file), **variables)
     return done.returncode, json.loads(done.stdout or "{}"), done.stderr
 
 
@@ -124,12 +115,7 @@ class TestCommands:
 
     def run(self, child, site, *command, status=0):
         """Run a command for a user with an empty cache; return what it printed."""
-        done = subprocess.run(
-            [sys.executable, "-m", "kcl", *command],
-            env=child.environment(KCL_SITE=str(site)),
-            text=True,
-            capture_output=True,
-        )
+        done = child.python("-m", "kcl", *command, KCL_SITE=str(site))
         assert done.returncode == status, done.stderr
         return done.stdout
 
@@ -190,21 +176,6 @@ class TestRefused:
         os.chmod(site, 0o775)
         os.chown(site, 0, 12345)
         self.misses(site, child, platform_name, "others can write")
-
-    def test_link(self, site, child, platform_name):
-        """An entry that is a link is left out."""
-        for path in entries(site):
-            os.rename(path, f"{path}.real")
-            os.symlink(f"{path}.real", path)
-        self.misses(site, child, platform_name, "is left out")
-
-    def test_flipped(self, site, child, platform_name):
-        """A flipped entry is a miss with a warning that names it, and it stays."""
-        for path in entries(site):
-            data = bytearray(path.read_bytes())
-            data[-1] ^= 1
-            path.write_bytes(data)
-        self.misses(site, child, platform_name, "is left out: ")
 
     def test_missing(self, child, platform_name, tmp_path):
         """A directory that is not there is a miss."""

@@ -1,7 +1,5 @@
 """tools/soak.py: one cache directory under all that can happen, at once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

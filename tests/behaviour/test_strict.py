@@ -1,7 +1,5 @@
 """Under `KCL_STRICT=fault` tests pass that inject no fault: kcl meets none of its own making."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

@@ -1,18 +1,13 @@
 """Switches: each stops exactly its own layer, by its owner's rules; off touches no file of that layer."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from project import NUMBERS, X
 
 from conftest import PLATFORMS
-from kcl.drivers.pocl import client
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -136,23 +131,6 @@ class TestOwners:
         assert run.set("binary") == {"hit"}
 
     @pytest.mark.slow
-    def test_own_misses(self, project):
-        """What kcl does to loopy's caches on a miss is not taken for the user's wish."""
-        run = project.run("loopy")
-        assert run.set("generator") == {"miss"}
-        assert project.run("loopy").set("generator") == {"hit"}
-
-    @pytest.mark.parametrize(("value", "off"), [("on", True), ("F", False), ("sure", True), ("", True)])
-    @pytest.mark.slow_cases(4)
-    def test_parsing(self, warm, value, off):
-        """A value means what its owner makes of it; what the owner would reject counts as off, and is said."""
-        run = warm.run("inputs", LOOPY_NO_CACHE=value, KCL_REPORT="1")
-        assert run.set("generator") == {"hit"}
-        assert (f"LOOPY_NO_CACHE={value}" in run.stderr) is off
-        if value in ("sure", ""):
-            assert "rejects" in run.stderr
-
-    @pytest.mark.slow
     def test_pocl_kernel_cache(self, warm):
         """PoCL's own switch is shown in the report, and kcl's layers hit without it."""
         run = warm.run("pair", warm=True, POCL_KERNEL_CACHE="0", KCL_REPORT="1")
@@ -193,9 +171,7 @@ class TestForms:
         off = dict([variable.split("=")])
 
         def run(**variables):
-            env = child.environment(PYOPENCL_CTX=platform, **variables)
-            command = [sys.executable, *by, "program.py"]
-            return subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=False)
+            return child.python(*by, "program.py", PYOPENCL_CTX=platform, **variables)
 
         refused = run(KCL_STRICT="hit", **off)
         assert "CacheMiss: binary layer" in refused.stderr, refused.stderr
@@ -212,13 +188,10 @@ class TestForms:
         """With the binary layer off by pyopencl's switch a warm program of each form imports no loopy."""
         by, text = FORMS[form]
         (child.directory / "program.py").write_text(text, encoding="utf-8")
-        env = child.environment(PYOPENCL_CTX=PLATFORMS[platform_name].partition(" ")[0].partition("(")[0])
-        command = [sys.executable, "-X", "importtime", *by, "program.py"]
+        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
 
         def run(**variables):
-            done = subprocess.run(
-                command, env=env | variables, cwd=child.directory, text=True, capture_output=True, check=False
-            )
+            done = child.python("-X", "importtime", *by, "program.py", PYOPENCL_CTX=platform, **variables)
             assert done.returncode == 0, done.stderr
             return done.stderr
 
@@ -254,39 +227,7 @@ class TestNonsense:
 
 
 @pytest.mark.one_platform
-class TestPlace:
-    @pytest.mark.slow
-    def test_precedence(self, warm, tmp_path):
-        """A call wins over KCL_CACHE_DIR, which wins over XDG_CACHE_HOME; nothing is written to the losers."""
-        before = warm.own_files()
-        variable, call = tmp_path / "variable", tmp_path / "call"
-        assert warm.run("pair", KCL_CACHE_DIR=str(variable)).set("generator") == {"miss"}
-        assert (variable / "pytools").is_dir()
-        code = "import sys, kcl, driver; kcl.option.cache_dir(sys.argv.pop()); driver.main(*sys.argv[1:], 'pair')"
-        run = warm.start(str(call), command=("-c", code), PYTHONPATH=warm.path, KCL_CACHE_DIR=str(variable))
-        assert run.set("generator") == {"miss"}, run
-        assert (call / "pytools").is_dir()
-        assert warm.own_files() == before
-        assert all(client.idle(str(place / "kcl"), 60) for place in (variable, call))
-        assert warm.run("pair", warm=True, KCL_CACHE_DIR=str(call)).numbers["typed"] == NUMBERS["typed"]
-
-
-@pytest.mark.one_platform
 class TestStrict:
-    def test_miss(self, project):
-        """KCL_STRICT=hit raises for a miss, and says layer, kernel, reason and what to do."""
-        run = project.start("pair", KCL_STRICT="hit")
-        assert run.code == 1
-        assert "kcl.errors.CacheMiss: generator layer, kernel 'typed': miss: not in the cache" in run.stderr
-        assert "run once without it" in run.stderr
-
-    def test_miss_of_a_binary(self, warm):
-        """A binary that is not there raises too, though the generator layer hit."""
-        warm.binaries.delete(warm.binary_of("control")[0])
-        run = warm.start("pair", KCL_STRICT="hit")
-        assert run.code == 1
-        assert "CacheMiss: binary layer, kernel 'control': miss" in run.stderr
-
     def test_bypass(self, project):
         """A recipe whose outcome cannot be known raises with the reason and its cure."""
         assert project.run("unknowable").outcomes("generator") == {"unknowable": ["bypass"]}
@@ -324,12 +265,3 @@ class TestStrict:
         run = warm.start("pair", KCL_STRICT="fault")
         assert run.code == 1
         assert "kcl.errors.DamagedEntry" in run.stderr
-
-    @pytest.mark.slow
-    def test_fault_of_a_directory(self, warm):
-        """A directory that cannot be trusted is a fault."""
-        os.chmod(warm.binaries.location, 0o777)
-        run = warm.start("pair", KCL_STRICT="fault")
-        assert run.code == 1
-        assert "kcl.errors.UnusableDirectory" in run.stderr
-        assert "chmod" in run.stderr

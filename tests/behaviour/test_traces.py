@@ -1,11 +1,7 @@
 """No trace of the builder: what is stored names no user, no host, no home and no project."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
-import subprocess
-import sys
 
 import pytest
 import traces
@@ -43,14 +39,7 @@ def test_no_trace(tmp_path, platform_name, count):
         shutil.copy(file, directory)
     child = Child(directory)
     variables = {"USER": USER, "LOGNAME": USER, "XDG_CACHE_HOME": str(directory / CACHE)}
-    done = subprocess.run(
-        [sys.executable, "traces.py", PLATFORMS[platform_name], str(count)],
-        env=child.environment(**variables),
-        cwd=directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
+    done = child.python("traces.py", PLATFORMS[platform_name], str(count), cwd=directory, **variables)
     assert done.returncode == 0, done.stderr
     host = done.stdout.splitlines()[-1]
     marks = [USER, HOME, PROJECT, CACHE, *([host] if len(host) > 5 else [])]  # a short name is found anywhere

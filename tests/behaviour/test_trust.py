@@ -4,8 +4,6 @@ The rows about what kcl cannot keep away are tested too: what they say is true, 
 does not give.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 

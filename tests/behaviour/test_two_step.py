@@ -1,16 +1,12 @@
 """Two steps: where the direct key misses or is not known, code generated from an equal result is used again."""
 
-from __future__ import annotations
-
-import importlib.util
-import itertools
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 from forbid import like_kcls
 from loopys_own import loopy as lp
+from two_step import PLAIN, REFACTORED, importer, looks, scaled
 
 import kcl
 from kcl.cache import layers
@@ -21,33 +17,7 @@ from kcl.record.content import content_key
 pytestmark = pytest.mark.slow_platforms
 
 REUSED = "same translation unit as before: generated code reused"
-_numbers = itertools.count()
 
-PLAIN = """
-    import kcl
-
-    @kcl.kernel(pure=True, version='1')
-    def scaled(by=2):
-        from loopys_own import loopy as lp
-
-        knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
-        return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
-"""
-REFACTORED = """
-    import kcl
-
-    def split(knl, size):
-        from loopys_own import loopy as lp
-
-        return lp.split_iname(knl, "i", size, outer_tag="g.0", inner_tag="l.0")
-
-    @kcl.kernel(pure=True, version='1')
-    def scaled(by=2):
-        from loopys_own import loopy as lp
-
-        unit = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = {by}*x[i]", name="scaled", lang_version=(2018, 2))
-        return split(unit, 16)
-"""
 TIMED = """
     import time
 
@@ -85,20 +55,8 @@ PREAMBLE = """
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Import a text as a new module, or one that exists, from a file of its own; stores are asked anew."""
-
-    def load(text, name=None):
-        name = name or f"two_step_{next(_numbers)}"
-        path = tmp_path / f"file_{next(_numbers)}.py"  # of one name Python might take old bytecode
-        path.write_text(textwrap.dedent(text))
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, name, module)
-        spec.loader.exec_module(module)
-        layers.reset()
-        return module
-
-    return load
+    """Import a text as a module of its own; stores are asked anew."""
+    return importer(tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -112,19 +70,6 @@ def forbidden(monkeypatch):
         monkeypatch.setattr("loopy.codegen.generate_code_v2", like_kcls(raising))
 
     return forbid
-
-
-def looks():
-    """Collect (outcome, reason) of the generator layer from now on."""
-    seen = []
-    kcl.add_hook(lambda event: event.layer == "generator" and seen.append((event.outcome, event.reason)))
-    return seen
-
-
-def scaled(queue, recipe, dtype=np.float32, **parameters):
-    """Launch a recipe of this page on ones."""
-    _event, (y,) = recipe(**parameters)(queue, x=np.ones(4, dtype))
-    return y.tolist()
 
 
 class TestReuse:

@@ -1,10 +1,6 @@
 """Programs of loopy that were not written for kcl: under `kcl run`, and with `kcl.install()` late or in a library."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -55,14 +51,7 @@ FORBID = "import forbid; forbid.compilation(); forbid.{}()\n"
 def run(child, platform_name, code, *arguments, by=("-m", "kcl", "run"), **variables):
     """Run a driver by kcl; returns what it printed in its last line."""
     (child.directory / "driver.py").write_text(textwrap.dedent(code))
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", *by, "driver.py", PLATFORMS[platform_name], *arguments],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
+    done = child.python("-W", "ignore", *by, "driver.py", PLATFORMS[platform_name], *arguments, **variables)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -91,25 +80,6 @@ class TestRun:
         assert found == expected
         assert has_loopy
         assert looks == {"generator": [2, 0], "binary": [3, 0]}
-
-    @pytest.mark.one_platform
-    def test_edit(self, child, platform_name):
-        """A changed kernel is generated anew."""
-        run(child, platform_name, DRIVER + END)
-        edited = DRIVER.replace("{factor}*a[i]", "{factor}*a[i] + 1")
-        found, _has_loopy, looks = run(child, platform_name, edited + END)
-        assert found == [one + 64 for one in SUMS]
-        assert looks["generator"] == [0, 2]
-
-    @pytest.mark.one_platform
-    @pytest.mark.parametrize("variable", ["KCL_NO_CACHE", "LOOPY_NO_CACHE"])
-    @pytest.mark.slow_cases(2)
-    def test_off(self, child, platform_name, variable):
-        """With the generator layer off the program is loopy's."""
-        found, has_loopy, looks = run(child, platform_name, DRIVER + END, **{variable: "1"})
-        assert found == SUMS
-        assert has_loopy
-        assert looks["generator"] == [0, 0]
 
     @pytest.mark.one_platform
     @pytest.mark.slow
@@ -151,16 +121,6 @@ class TestInstall:
         found, _has_loopy, looks = run(child, platform_name, warm + END, by=())
         assert found == SUMS
         assert looks == {"generator": [2, 0], "binary": [3, 0]}
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_uninstall(self, child, platform_name):
-        """After `kcl.uninstall()` modules get loopy itself, and nothing is looked up."""
-        code = "import kcl; kcl.install(); kcl.uninstall()\n" + DRIVER + END
-        found, has_loopy, looks = run(child, platform_name, code, by=())
-        assert found == SUMS
-        assert has_loopy
-        assert looks == {"generator": [0, 0], "binary": [0, 0]}
 
 
 # A library as pytato and sumpy are: installed, it looks into units, has them as keys, and knows functions of its own.
@@ -281,21 +241,3 @@ class TestTrouble:
         )
         assert found == cold[0]
         assert looks["generator"] == [2, 0]
-
-    @pytest.mark.one_platform
-    @pytest.mark.usefixtures("library")
-    @pytest.mark.slow
-    def test_library_with_an_unusable_cache(self, child, platform_name):
-        """A library that imports loopy goes on, too."""
-        place = str(child.directory / "kcl-files")
-        (child.directory / "no-folder").write_text("")
-        unusable = str(child.directory / "no-folder" / "cache")
-        found, _has, _looks = run(
-            child,
-            platform_name,
-            USER + END,
-            KCL_CACHE_DIR=place,
-            XDG_CACHE_HOME=unusable,
-            POCL_CACHE_DIR=str(child.cache),
-        )
-        assert found == [*TestLibrary.SUMS]

@@ -1,8 +1,5 @@
 """Programs of pyopencl under `kcl.install()`: the same is seen of them, and a second run compiles nothing."""
 
-from __future__ import annotations
-
-import json
 import pathlib
 
 import program_cases
@@ -143,28 +140,6 @@ class TestInputs:
 
 @pytest.mark.faults
 class TestFaults:
-    @pytest.mark.one_platform
-    def test_folder_is_a_file(self, child, platform_name):
-        """A cache directory that cannot be made costs a warning and no more."""
-        child.cache.mkdir()
-        (child.cache / "kcl").write_text("no folder")
-        done = child.run(ADDED, PLATFORMS[platform_name])
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout.splitlines()[-1])[0] == [3, 4, 5, 6]
-        assert "CacheWarning" in done.stderr
-
-    def test_damaged_entry(self, child, platform_name):
-        """A stored program that was cut short is built again."""
-        child.json(ADDED, PLATFORMS[platform_name])
-        entries = [one for one in child.cache.glob("pyopencl/kcl-binary-*/*/*") if one.stat().st_size > 1000]
-        assert entries
-        for one in entries:
-            one.write_bytes(one.read_bytes()[:-100])
-        found, looks = child.json(ADDED, PLATFORMS[platform_name])
-        assert found == [3, 4, 5, 6]
-        assert looks != [["binary", "hit"]]
-        assert child.json(ADDED, PLATFORMS[platform_name])[1] == [["binary", "hit"]]
-
     @pytest.mark.one_platform
     def test_threads(self, child, platform_name):
         """Threads that build one program at once build it once."""

@@ -1,7 +1,5 @@
 """Several kernels of one program text: one build and one entry, whichever kernels are asked for, in whichever order."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

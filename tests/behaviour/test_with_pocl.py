@@ -1,7 +1,5 @@
 """tools/with_pocl.py: a command runs as it would, and on a CPU that PoCL does not know its programs build."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

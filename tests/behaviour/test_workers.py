@@ -1,10 +1,6 @@
 """Look-ups of worker processes appear in `kcl stats` and `kcl explain`, however the workers end."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
 
 import pytest
 from harness import PLATFORMS
@@ -78,9 +74,7 @@ def test_look_ups_are_kept(child, platform_name, way):
     text, how = WAYS[way]
     driver = child.directory / "driver.py"
     driver.write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + text)
-    done = subprocess.run(
-        [sys.executable, "driver.py", how], cwd=child.directory, env=child.environment(), capture_output=True, text=True
-    )
+    done = child.python("driver.py", how)
     assert done.returncode == 0, done.stderr
     counted = {row["layer"]: row for row in told(child, "stats")}
     assert counted["generator"]["misses"] == counted["binary"]["misses"] == 2
@@ -120,14 +114,7 @@ def test_beside_the_parent(child, platform_name, how):
     """Workers that start before, during and after the first use of their parent are right, and hit in the next run."""
     (child.directory / "driver.py").write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + BESIDE)
     for strict in ("fault", "hit,fault"):
-        done = subprocess.run(
-            [sys.executable, "driver.py", how],
-            cwd=child.directory,
-            env=child.environment(KCL_STRICT=strict),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = child.python("driver.py", how, KCL_STRICT=strict)
         assert done.returncode == 0, done.stderr
         assert "CacheWarning" not in done.stderr
 
@@ -164,9 +151,7 @@ def test_joblib(child, platform_name):
     driver = child.directory / "driver.py"
     driver.write_text(JOBLIB.replace("PLATFORM", repr(PLATFORMS[platform_name])))
     for _run in range(2):
-        done = subprocess.run(
-            [sys.executable, "driver.py"], cwd=child.directory, env=child.environment(), capture_output=True, text=True
-        )
+        done = child.python("driver.py")
         assert done.returncode == 0, done.stderr
         assert client.idle(str(child.cache / "kcl"), 60.0)
     counted = {row["layer"]: row for row in told(child, "stats")}

@@ -1,7 +1,5 @@
 """What the tests with threads share: several at once, which take turns as often as can be."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

@@ -12,8 +12,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -100,14 +98,8 @@ class Group:
         job["programs"] = [program.name for program in self.programs]
         by = ["-m", "kcl", "run"] if way == "run" else []
         variables = {"XDG_CACHE_HOME": str(self.child.directory / f"cache-{way}"), "PYTHONDONTWRITEBYTECODE": "1"}
-        finished = subprocess.run(
-            [sys.executable, *by, "driver.py", json.dumps(job)],
-            env=self.child.environment(**variables, **(OFF if way == "plain" else {})),
-            cwd=self.folder,
-            text=True,
-            capture_output=True,
-            timeout=300,
-        )
+        variables |= OFF if way == "plain" else {}
+        finished = self.child.python(*by, "driver.py", json.dumps(job), cwd=self.folder, **variables)
         assert finished.returncode == 0, f"{way}: {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
         if os.environ.get("KCL_TEST_SHOW"):
             print(way, finished.stderr)

@@ -6,10 +6,7 @@ use kcl: the first run finds an empty cache, the second one what the first one l
 
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
-import sys
 import textwrap
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -83,10 +80,8 @@ def run(program: Program, child: Child, way: str, platform: str) -> Said:
         _write(site, {f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n"})
         _write(site, {f"{about}/RECORD": "".join(f"{name},,\n" for name in names)})
     variables = {} if way else {"LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1"}
-    environment = child.environment(PYTHONDONTWRITEBYTECODE="1", **variables)
-    environment["PYTHONPATH"] = os.pathsep.join([environment["PYTHONPATH"], str(site)])
-    command = [sys.executable, *options, str(folder / "program.py")]
-    done = subprocess.run(command, env=environment, cwd=folder, text=True, capture_output=True, timeout=300)
+    variables |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": f"{child.environment()['PYTHONPATH']}:{site}"}
+    done = child.python(*options, folder / "program.py", cwd=folder, **variables)
     last = (done.stderr.strip().splitlines() or [""])[-1] if done.returncode else ""  # else it may be a warning's
     return Said(done.stdout, done.returncode, last)
 

@@ -3,8 +3,6 @@
 A number is only lowered, except by an issue that brings a room. Run as a program, this module prints both tables.
 """
 
-from __future__ import annotations
-
 import collections
 
 import warm_modules

@@ -13,6 +13,7 @@ import array
 import collections
 import dataclasses
 import enum
+import functools
 import importlib
 import json
 import sys
@@ -139,110 +140,66 @@ class Pairs(Mapping):
         return self.pairs[name]
 
 
-def texts_changed(run, texts, change):
+def texts_changed(made, change, run):
     """Make a unit of texts before they change, and one of them afterwards."""
+    texts = made()
     one = times(texts)
     change(texts)
     other = times(texts)
     return run(one), run(other)
 
 
+TWICE, THRICE = "z[i] = 2*x[i]", "z[i] = 3*x[i]"
+WHOLE = np.array(["", TWICE], dtype=object)
+HELD = {"value": TWICE}
+KEYS = {TWICE: 1}
+
+
+class Slotted:
+    __slots__ = ("text",)
+
+    def __init__(self):
+        self.text = TWICE
+
+    def __iter__(self):
+        return iter([self.text])
+
+
+class Reading(tuple):
+    def __iter__(self):
+        return iter([f"z[i] = {FACTOR['factor']}*x[i]"])
+
+
 def second(texts):
     """Change the only text."""
-    texts[0] = "z[i] = 3*x[i]"
+    texts[0] = THRICE
 
 
-@after
-def a_list(run):
-    return texts_changed(run, ["z[i] = 2*x[i]"], second)
+# The texts of a program, by what holds them, and how they change.
+TEXTS = {
+    "a_list": (lambda: [TWICE], second),
+    "a_list_of_a_class": (lambda: Listed([TWICE]), second),
+    "a_list_of_collections": (lambda: collections.UserList([TWICE]), second),
+    "a_queue_of_texts": (lambda: collections.deque([TWICE]), second),
+    "an_array_of_objects": (lambda: np.array([TWICE], dtype=object), second),
+    "a_view_of_an_array_of_objects": (lambda: WHOLE[1:], lambda _part: WHOLE.__setitem__(1, THRICE)),
+    "an_array_of_strings": (lambda: np.array([TWICE]), second),
+    "a_sequence_of_the_user": (lambda: Texts(TWICE), lambda texts: second(texts.texts)),
+    "a_list_in_a_tuple": (lambda: (Listed([TWICE]),)[0], second),
+    "the_values_of_a_dictionary": (HELD.values, lambda _values: HELD.update(value=THRICE)),
+    "the_keys_of_a_dictionary": (KEYS.keys, lambda _keys: (KEYS.clear(), KEYS.update({THRICE: 1}))),
+    "a_slot_of_an_object": (Slotted, lambda text: setattr(text, "text", THRICE)),
+    "a_global_that_a_method_reads": (lambda: Reading([""]), lambda _texts: FACTOR.update(factor=3)),
+    "a_list_that_becomes_shorter": (
+        lambda: Listed([f"{TWICE} {{id=a}}", f"{THRICE} {{dep=a}}"]),
+        lambda texts: texts.pop(),
+    ),
+}
 
 
-@after
-def a_list_of_a_class(run):
-    return texts_changed(run, Listed(["z[i] = 2*x[i]"]), second)
-
-
-@after
-def a_list_of_collections(run):
-    return texts_changed(run, collections.UserList(["z[i] = 2*x[i]"]), second)
-
-
-@after
-def a_queue_of_texts(run):
-    return texts_changed(run, collections.deque(["z[i] = 2*x[i]"]), second)
-
-
-@after
-def an_array_of_objects(run):
-    return texts_changed(run, np.array(["z[i] = 2*x[i]"], dtype=object), second)
-
-
-@after
-def a_view_of_an_array_of_objects(run):
-    whole = np.array(["", "z[i] = 2*x[i]"], dtype=object)
-    return texts_changed(run, whole[1:], lambda _part: whole.__setitem__(1, "z[i] = 3*x[i]"))
-
-
-@after
-def an_array_of_strings(run):
-    return texts_changed(run, np.array(["z[i] = 2*x[i]"]), second)
-
-
-@after
-def a_sequence_of_the_user(run):
-    return texts_changed(run, Texts("z[i] = 2*x[i]"), lambda texts: second(texts.texts))
-
-
-@after
-def a_list_in_a_tuple(run):
-    held = Listed(["z[i] = 2*x[i]"])
-    return texts_changed(run, (held,)[0], second)
-
-
-@after
-def the_values_of_a_dictionary(run):
-    held = {"a": "z[i] = 2*x[i]"}
-    return texts_changed(run, held.values(), lambda _values: held.update(a="z[i] = 3*x[i]"))
-
-
-@after
-def the_keys_of_a_dictionary(run):
-    held = {"z[i] = 2*x[i]": 1}
-    return texts_changed(run, held.keys(), lambda _keys: (held.clear(), held.update({"z[i] = 3*x[i]": 1})))
-
-
-@after
-def a_slot_of_an_object(run):
-    class Text:
-        __slots__ = ("text",)
-
-        def __iter__(self):
-            return iter([self.text])
-
-    held = Text()
-    held.text = "z[i] = 2*x[i]"
-    return texts_changed(run, held, lambda text: setattr(text, "text", "z[i] = 3*x[i]"))
-
-
-@after
-def a_global_that_a_method_reads(run):
-    class Reading(tuple):
-        def __iter__(self):
-            return iter([f"z[i] = {FACTOR['factor']}*x[i]"])
-
-    try:
-        return texts_changed(run, Reading([""]), lambda _texts: FACTOR.update(factor=3))
-    finally:
-        FACTOR.update(factor=2)
-
-
-@after
-def a_list_that_becomes_shorter(run):
-    return texts_changed(run, Listed(["z[i] = 2*x[i] {id=a}", "z[i] = 3*x[i] {dep=a}"]), lambda texts: texts.pop())
-
-
-def parameters_changed(run, pairs, change):
+def parameters_changed(made, change, run):
     """Make a unit with a size before the size changes, and one afterwards."""
+    pairs = made()
     one = sized(fixed_parameters=pairs)
     change(pairs)
     other = sized(fixed_parameters=pairs)
@@ -254,40 +211,18 @@ def smaller(pairs):
     pairs["n"] = 4
 
 
-@after
-def a_dictionary_of_a_class(run):
-    return parameters_changed(run, Named(n=6), smaller)
-
-
-@after
-def an_ordered_dictionary(run):
-    return parameters_changed(run, collections.OrderedDict(n=6), smaller)
-
-
-@after
-def a_dictionary_with_a_default(run):
-    return parameters_changed(run, collections.defaultdict(int, n=6), smaller)
-
-
-@after
-def a_dictionary_of_collections(run):
-    return parameters_changed(run, collections.UserDict(n=6), smaller)
-
-
-@after
-def a_chain_of_dictionaries(run):
-    return parameters_changed(run, collections.ChainMap({}, {"n": 6}), smaller)
-
-
-@after
-def a_mapping_of_the_user(run):
-    return parameters_changed(run, Pairs(n=6), lambda pairs: smaller(pairs.pairs))
-
-
-@after
-def a_proxy_of_a_dictionary(run):
-    held = {"n": 6}
-    return parameters_changed(run, types.MappingProxyType(held), lambda _proxy: smaller(held))
+SIZES = {"n": 6}
+PARAMETERS = {
+    "a_dictionary_of_a_class": (lambda: Named(n=6), smaller),
+    "an_ordered_dictionary": (lambda: collections.OrderedDict(n=6), smaller),
+    "a_dictionary_with_a_default": (lambda: collections.defaultdict(int, n=6), smaller),
+    "a_dictionary_of_collections": (lambda: collections.UserDict(n=6), smaller),
+    "a_chain_of_dictionaries": (lambda: collections.ChainMap({}, {"n": 6}), smaller),
+    "a_mapping_of_the_user": (lambda: Pairs(n=6), lambda pairs: smaller(pairs.pairs)),
+    "a_proxy_of_a_dictionary": (lambda: types.MappingProxyType(SIZES), lambda _proxy: smaller(SIZES)),
+}
+for function, rows in ((texts_changed, TEXTS), (parameters_changed, PARAMETERS)):
+    ROOTS["after"] |= {name: functools.partial(function, *row) for name, row in rows.items()}
 
 
 @after
@@ -313,15 +248,6 @@ def changed_after_a_later_transformation(run):
     split = lp.split_iname(times(texts), "i", 4)
     second(texts)
     return run(lp.tag_inames(split, {"i_inner": "unr"})), run(split)
-
-
-@after
-def changed_before_the_call(run):
-    texts = Listed(["z[i] = 2*x[i]"])
-    second(texts)
-    unit = times(texts)
-    texts[0] = "z[i] = 4*x[i]"
-    return run(unit)
 
 
 @after
@@ -541,38 +467,12 @@ def build_options_changed_after(run):
 
 
 @kept
-def build_options_changed_before(run):
-    options = ["-DF=2"]
-    options[0] = "-DF=4"
-    return run(lp.set_options(defined(), build_options=options))
-
-
-@kept
 def build_options_changed_between_launches(run):
     options = ["-DF=2"]
     unit = lp.set_options(defined(), build_options=options)
     found = [run(unit)]
     options[0] = "-DF=4"
     return [*found, run(unit), run(lp.split_iname(unit, "i", 4))]
-
-
-@kept
-def build_options_changed_before_a_transformation(run):
-    options = ["-DF=2"]
-    unit = lp.set_options(defined(), build_options=options)
-    options[0] = "-DF=4"
-    split = lp.split_iname(unit, "i", 4)
-    options[0] = "-DF=5"
-    return run(split), run(unit)
-
-
-@kept
-def build_options_changed_after_a_transformation(run):
-    options = ["-DF=2"]
-    split = lp.split_iname(lp.set_options(defined(), build_options=options), "i", 4)
-    options.append("-DG=4")
-    options[0] = "-DF=3"
-    return run(lp.tag_inames(split, {"i_inner": "unr"}))
 
 
 @kept
@@ -675,19 +575,39 @@ def looked(values, **keywords):
     return lp.make_kernel(DOMAIN, "z[i] = t[i]*x[i]", [*data(), table], **VERSION)
 
 
-@kept
-def a_table_changed_after(run):
-    values = np.full(8, 2.0)
+class Table(np.ndarray):
+    pass
+
+
+def unwritten():
+    """Return a view that nobody may write, of an array that can be written."""
+    values = np.full(8, 2.0)[:]
+    values.flags.writeable = False
+    return values
+
+
+# The tables of a program, and how each changes once the unit is made.
+TABLES = {
+    "a_table_changed_after": (lambda: np.full(8, 2.0), lambda values: values.fill(3)),
+    "a_table_that_is_a_view": (lambda: np.full((2, 8), 2.0)[1], lambda values: values.base[1].fill(3)),
+    "a_table_that_nobody_may_write": (unwritten, lambda values: values.base.fill(3)),
+    "a_table_in_a_buffer": (
+        lambda: np.frombuffer(array.array("d", [2.0] * 8)),
+        lambda values: values.base.__setitem__(3, 5.0),
+    ),
+    "a_table_that_is_no_array_of_numpy": (lambda: np.full(8, 2.0).view(Table), lambda values: values.fill(3)),
+}
+
+
+def table_changed(made, change, run):
+    """Launch a unit whose table changed after it was made."""
+    values = made()
     unit = looked(values)
-    values[:] = 3
+    change(values)
     return run(unit)
 
 
-@kept
-def a_table_changed_before(run):
-    values = np.full(8, 2.0)
-    values[:] = 3
-    return run(looked(values))
+ROOTS["kept"] |= {name: functools.partial(table_changed, *row) for name, row in TABLES.items()}
 
 
 @kept
@@ -707,51 +627,6 @@ def a_table_changed_around_a_transformation(run):
     split = lp.split_iname(unit, "i", 4)
     values[:] = 4
     return run(split), run(unit)
-
-
-@kept
-def a_table_that_is_a_view(run):
-    whole = np.full((2, 8), 2.0)
-    unit = looked(whole[1])
-    whole[1] = 3
-    return run(unit)
-
-
-@kept
-def a_table_whose_view_changes(run):
-    values = np.full(8, 2.0)
-    unit = looked(values)
-    values[2:4][:] = 7
-    return run(unit)
-
-
-@kept
-def a_table_that_nobody_may_write(run):
-    whole = np.full(8, 2.0)
-    values = whole[:]
-    values.flags.writeable = False
-    unit = looked(values)
-    whole[:] = 3
-    return run(unit)
-
-
-@kept
-def a_table_in_a_buffer(run):
-    held = array.array("d", [2.0] * 8)
-    unit = looked(np.frombuffer(held))
-    held[3] = 5.0
-    return run(unit)
-
-
-@kept
-def a_table_that_is_no_array_of_numpy(run):
-    class Table(np.ndarray):
-        pass
-
-    values = np.full(8, 2.0).view(Table)
-    unit = looked(values)
-    values[:] = 3
-    return run(unit)
 
 
 @kept
@@ -810,15 +685,6 @@ def options_of_an_object(run):
     options.build_options = ["-DF=4"]
     split = lp.split_iname(unit, "i", 4)
     options.build_options[0] = "-DF=5"
-    return run(split), run(unit)
-
-
-@kept
-def a_unit_whose_options_change(run):
-    unit = lp.set_options(defined(), build_options=["-DF=2"])
-    kernel = unit.default_entrypoint
-    split = lp.split_iname(unit, "i", 4)
-    kernel.options.build_options[0] = "-DF=4"
     return run(split), run(unit)
 
 

@@ -1,4 +1,4 @@
-"""Commands that run in the process of the test."""
+"""Commands that run in the process of the test, and in one of their own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ def run(*arguments, code=0):
     result = CliRunner().invoke(cli.main, list(arguments))
     assert result.exit_code == code, result.output
     return result
+
+
+def invoke(*arguments):
+    """Run a command in this process and return its result, whatever that is."""
+    return CliRunner().invoke(cli.main, [*map(str, arguments)])
+
+
+def kcl(project, *words, text="", **variables):
+    """Run `python -m kcl` beside a project's cache, with a text as its input."""
+    return project.child.python("-m", "kcl", *words, cwd=project.folder, stdin=text, **variables)
 
 
 def program(kernel: str) -> inventory.ListedEntry:

@@ -14,8 +14,6 @@ else happens:
     signal      a timer interrupts the main thread, which launches, and its handler launches too
 """
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import multiprocessing

@@ -6,6 +6,7 @@ as JSON; `main` prints what all of them saw. See test_executor.py.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -115,26 +116,6 @@ def numpy_in_and_out(launch, queue):
 def device_in_and_out(launch, queue):
     x = dev(queue, 5)
     return seen(queue, launch(queue, x=x, a=2), x=x)
-
-
-@case(scale)
-def numpy_given_outputs(launch, queue):
-    x, y = host(5), np.zeros(5, np.float32)
-    return seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y) | {"y": y.tolist()}
-
-
-@case(scale)
-def device_given_outputs(launch, queue):
-    x, y = dev(queue, 5), dev(queue, 5)
-    return seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y)
-
-
-@case(scale)
-def a_mix_of_numpy_and_device(launch, queue):
-    x, y = host(5), dev(queue, 5)
-    one = seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y)
-    x, y = dev(queue, 5), np.zeros(5, np.float32)
-    return [one, seen(queue, launch(queue, x=x, y=y, a=2), x=x, y=y)]
 
 
 @case(scale)
@@ -270,34 +251,16 @@ def _typed(launch, queue, dtype, scalars):
     return [*found, seen(queue, launch(queue, x=x, b=b, a=scalars[0]), x=x, b=b)]
 
 
-@case(typed, dtype=np.complex64)
-def complex64(launch, queue):
-    return _typed(launch, queue, np.complex64, [2, 1j, 2 - 1j, np.complex64(1 + 1j), np.float32(2), np.complex128(1j)])
-
-
-@case(typed, dtype=np.complex128)
-def complex128(launch, queue):
-    return _typed(launch, queue, np.complex128, [2, 1j, np.complex64(1 + 1j), np.complex128(1j)])
-
-
-@case(typed, dtype=np.float64)
-def float64(launch, queue):
-    return _typed(launch, queue, np.float64, [2, 0.1, np.float32(0.1), np.float64(0.1)])
-
-
-@case(typed, dtype=np.int8)
-def int8(launch, queue):
-    return _typed(launch, queue, np.int8, [2, np.int8(-3)])
-
-
-@case(typed, dtype=np.int64)
-def int64(launch, queue):
-    return _typed(launch, queue, np.int64, [2, -(2**40), np.int64(2**40), np.int32(7)])
-
-
-@case(typed, dtype=np.uint16)
-def uint16(launch, queue):
-    return _typed(launch, queue, np.uint16, [2, np.uint16(60000)])
+TYPED = {
+    np.complex64: [2, 1j, 2 - 1j, np.complex64(1 + 1j), np.float32(2), np.complex128(1j)],
+    np.complex128: [2, 1j, np.complex64(1 + 1j), np.complex128(1j)],
+    np.float64: [2, 0.1, np.float32(0.1), np.float64(0.1)],
+    np.int8: [2, np.int8(-3)],
+    np.int64: [2, -(2**40), np.int64(2**40), np.int32(7)],
+    np.uint16: [2, np.uint16(60000)],
+}
+for one, scalars in TYPED.items():
+    CASES[one.__name__] = (typed, {"dtype": one}, functools.partial(_typed, dtype=one, scalars=scalars))
 
 
 @kcl.kernel(pure=True, version="1")

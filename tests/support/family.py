@@ -18,8 +18,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
-import sys
 import textwrap
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -416,20 +414,14 @@ class Group:
         }
         (only,) = [case.change for case in self.cases] if len(self.cases) == 1 else [Change()]
         done = only if self.is_changed else Change()
-        command = [sys.executable, *done.options, str(SUPPORT / "family_driver.py"), json.dumps(job)]
-        finished = subprocess.run(
-            command,
-            env=self._environment(cached),
-            cwd=self.project / self.cases[0].named(done.folder),
-            text=True,
-            capture_output=True,
-            timeout=300,
-        )
+        words = (*done.options, SUPPORT / "family_driver.py", json.dumps(job))
+        folder = self.project / self.cases[0].named(done.folder)
+        finished = self.child.python(*words, cwd=folder, **self._variables(cached))
         assert finished.returncode == 0, f"ended with {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
         assert client.idle(str(self.child.cache / "kcl"), 120)
         return {name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()}
 
-    def _environment(self, cached: bool) -> dict[str, str]:
+    def _variables(self, cached: bool) -> dict[str, str]:
         variables = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), str(SUPPORT)])}
         if not cached:
             variables["XDG_CACHE_HOME"] = str(self.child.directory / "cache-without")
@@ -437,7 +429,7 @@ class Group:
         for case in self.cases:
             own = {**case.variables, **(case.change.variables if self.is_changed else {})}
             variables |= {case.named(name): case.named(value) for name, value in own.items()}
-        return self.child.environment(**variables)
+        return variables
 
 
 def ran(every: list[Case]) -> Any:

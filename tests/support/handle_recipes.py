@@ -1,7 +1,5 @@
 """Recipes of test_handle.py that its children use too; the harness is not imported there."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import kcl

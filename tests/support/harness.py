@@ -6,13 +6,16 @@ as it meets another conftest.py, and a second copy would move the session to oth
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 
 import pytest
 
@@ -68,6 +71,26 @@ def platforms() -> list[str]:
     return [name for name in PLATFORMS if PLATFORMS[name] in present]
 
 
+def python(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a process that runs some code in this environment, with kcl on its path and pipes at both ends."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, text=True, **pipes)
+
+
+@contextlib.contextmanager
+def mounted(folder: pathlib.Path, options: str) -> Iterator[None]:
+    """Mount a small file system; skip the test where that is not allowed."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
 class Child:
     """Runs Python in child processes that share one cache directory; a signal is an outcome, not the end."""
 
@@ -87,7 +110,7 @@ class Child:
 
     def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the finished process, whatever its end."""
-        return self._run([*options, "-c", textwrap.dedent(code), *arguments], variables)
+        return self.python(*options, "-c", textwrap.dedent(code), *arguments, **variables)
 
     def json(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
         """Run `code` and return the JSON that it prints in its last line; the child must end well."""
@@ -95,11 +118,13 @@ class Child:
 
     def script(self, path: pathlib.Path | str, *arguments: str, **variables: str):
         """Run a file and return the JSON that it prints in its last line; the child must end well."""
-        return self._said(self._run([str(path), *arguments], variables))
+        return self._said(self.python(path, *arguments, **variables))
 
-    def _run(self, words: list[str], variables: dict[str, str]):
-        command, environment = [sys.executable, *words], self.environment(**variables)
-        return subprocess.run(command, env=environment, cwd=self.directory, text=True, capture_output=True, timeout=300)
+    def python(self, *words: object, cwd: pathlib.Path | str | None = None, stdin: str | None = None, **variables: str):
+        """Run Python with these words on its command line and return the finished process, whatever its end."""
+        command, environment = [sys.executable, *map(str, words)], self.environment(**variables)
+        streams = {"text": True, "capture_output": True, "input": stdin}
+        return subprocess.run(command, env=environment, cwd=cwd or self.directory, timeout=300, **streams)
 
     def _said(self, done: subprocess.CompletedProcess[str]):
         assert done.returncode == 0, f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"

@@ -1,7 +1,5 @@
 """What the tests of hot calls share: test_launch.py and test_replay.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl.array as cl_array
 

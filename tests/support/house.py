@@ -1,7 +1,5 @@
 """The structure of the package, for tests that hold its rules: modules, imports, and what stands in code."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -1,7 +1,5 @@
 """A process whose signal handler launches the kernels that are being made as it comes. Run by test_lead.py."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import time

@@ -3,8 +3,6 @@
 The second argument says who imports: "kcl" imports loopy for a launch, and any other module is imported by the program.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Switches that came too late, left in the journal as a program leaves them."""
 
-from __future__ import annotations
-
 from kcl.base import events
 from kcl.base.events import Event
 from kcl.inspect.history import records

@@ -1,7 +1,5 @@
 """loopy itself, for tests that look into its objects: a module that imports it by a statement may get kcl's face."""
 
-from __future__ import annotations
-
 import importlib
 
 loopy = importlib.import_module("loopy")

@@ -1,7 +1,5 @@
 """A driver on PoCL that launches programs, each of which adds its number, and prints their sums."""
 
-from __future__ import annotations
-
 DRIVER = """
     import json, sys
     import numpy as np

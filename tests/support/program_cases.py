@@ -4,10 +4,7 @@ A case is a function `(context, queue)` that returns what it saw as JSON; `main`
 without kcl, and with `kcl.install()`, cold and warm. See test_unchanged_pyopencl.py.
 """
 
-from __future__ import annotations
-
 import json
-import os
 import pathlib
 import re
 import sys
@@ -196,30 +193,10 @@ def headers(context, queue):
 
 
 @case
-def twice_in_one_process(context, queue):
-    import pyopencl as cl
-
-    first, second = (cl.Program(context, ADD + "// twice").build(["-DN=5"]) for _ in range(2))
-    one, other = first.add, second.add
-    return [launched(queue, one), launched(queue, other), one == other, first.twice == second.twice]
-
-
-@case
 def unicode_in_source(context, queue):
     import pyopencl as cl
 
     return launched(queue, cl.Program(context, "/* Größe */" + ADD).build("-DN=9").add)
-
-
-@case
-def what_the_compiler_says(context, _queue):
-    import pyopencl as cl
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        program = cl.Program(context, "#warning look here\n" + ADD).build("-DN=2")
-    log = program.get_build_info(context.devices[0], cl.program_build_info.LOG)
-    return ["look here" in log, sorted({one.category.__name__ for one in caught})]
 
 
 @own
@@ -256,30 +233,6 @@ def compiled_and_linked(context, queue):
     part = cl.Program(context, ADD).compile(["-DN=13"])
     program = cl.link_program(context, [part])
     return [launched(queue, program.add), sorted(program.kernel_names.split(";"))]
-
-
-@own
-def looked_into(context, queue):
-    import pyopencl as cl
-
-    program = cl.Program(context, ADD)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        source = program.source
-    program.build("-DN=14")
-    return [source, [str(one.message) for one in caught], launched(queue, program.add)]
-
-
-@own
-def places_of_its_own(context, queue):
-    import pyopencl as cl
-
-    folder = os.path.join(os.getcwd(), "pyopencls")
-    program = cl.Program(context, ADD).build("-DN=15", cache_dir=folder)
-    return [
-        launched(queue, program.add),
-        launched(queue, cl.Program(context, ADD).build("-DN=16", context.devices).add),
-    ]
 
 
 def main(arguments):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
 
 from kcl.cache.entry import Entry
@@ -96,15 +96,8 @@ class Project:
         variables.setdefault("PYTHONPATH", os.pathsep.join([str(ROOT), str(SUPPORT)]))
         if command == ("driver.py",):
             command = (str(self.folder / "driver.py"),)
-        done = subprocess.run(
-            [sys.executable, *options, *command, self.platform, group],
-            env=self.child.environment(**self.variables, **variables),
-            cwd=cwd or self.folder,
-            text=True,
-            capture_output=True,
-            timeout=300,
-        )
-        return Run(done)
+        words = (*options, *command, self.platform, group)
+        return Run(self.child.python(*words, cwd=cwd or self.folder, **self.variables, **variables))
 
     def run(self, group="all", **keywords) -> Run:
         """Run the driver, which must end well."""
@@ -119,6 +112,15 @@ class Project:
         while JobQueue(kcl).has_helper():
             assert time.monotonic() < end, "the helper does not end"
             client.dismiss(kcl)
+
+    @property
+    def helpers(self) -> list[str]:
+        """The command lines of living helpers of the project's cache."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                found.append((process / "cmdline").read_bytes().decode("utf-8", "replace"))
+        return [line for line in found if "kcl.drivers.pocl.helper" in line and str(self.child.cache) in line]
 
     def edit(self, file: str, before: str, after: str) -> None:
         """Replace a text that occurs once in a file of the project."""

@@ -1,7 +1,5 @@
 """Units that are made through the face, for tests of what is recorded."""
 
-from __future__ import annotations
-
 import kcl.loopy as lp
 from kcl.record import unmade
 

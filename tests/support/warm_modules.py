@@ -1,7 +1,5 @@
 """What a warm start of a driver with recipes of both front ends imports of kcl."""
 
-from __future__ import annotations
-
 MODULES = [
     "kcl",
     "kcl.base",

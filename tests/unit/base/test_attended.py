@@ -1,7 +1,5 @@
 """kcl.base.attended: modules that a finder attends are run by who attends them."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.resources
 import sys

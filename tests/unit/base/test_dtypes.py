@@ -1,7 +1,5 @@
 """kcl.base.dtypes: the texts of numpy dtypes, and dtypes made of them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """kcl.base.events: one Event per look-up, hooks, counters."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -10,6 +10,7 @@ import threading
 
 import house
 import pytest
+from at_once import at_once
 
 from kcl.base import process
 
@@ -66,11 +67,7 @@ class TestOwn:
                 super().__init__()
 
         state = process.own(Slow)
-        threads = [threading.Thread(target=lambda: found.append(state())) for _ in range(count)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda _number: found.append(state()), count)
         assert len(found) == count
         assert len({id(one) for one in found}) == 1
 

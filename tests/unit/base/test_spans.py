@@ -1,7 +1,5 @@
 """kcl.base.spans: what took how long, as trace events in one file that is whole at any time."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -9,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from harness import PLATFORMS
 
 from kcl.base import spans
 
@@ -25,6 +24,8 @@ unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
 a = cla.arange(queue, 64, dtype=np.float32)
 unit.executor(context)(queue, a=a, out=cla.empty_like(a))
 """
+
+TRACED = ("-W", "ignore", "-m", "kcl", "run", "--trace")
 
 
 @pytest.fixture
@@ -113,25 +114,12 @@ class TestWrite:
 class TestProgram:
     def test_cold_and_warm(self, child, platform_name):
         """A cold run generates and builds, with its helper; a warm one loads."""
-        from harness import PLATFORMS
-
         (child.directory / "driver.py").write_text(DRIVER)
         found = []
         for name in ("cold", "warm"):
             path = child.directory / f"{name}.json"
-            subprocess.run(
-                [
-                    *(sys.executable, "-W", "ignore", "-m", "kcl", "run", "--trace", path.name, "driver.py"),
-                    PLATFORMS[platform_name],
-                ],
-                env=child.environment(),
-                cwd=child.directory,
-                check=True,
-                capture_output=True,
-                timeout=120,
-            )
-            code = "import kcl; kcl.flush()"
-            subprocess.run([sys.executable, "-c", code], env=child.environment(), check=True, timeout=120)
+            done = child.python(*TRACED, path.name, "driver.py", PLATFORMS[platform_name])
+            assert done.returncode == child.run("import kcl; kcl.flush()").returncode == 0, done.stderr
             found.append({event["name"] for event in whole(path)})
         cold, warm = found
         assert {"import pyopencl", "import loopy", "make make_kernel", "generate doubled", "build doubled"} <= cold
@@ -152,12 +140,6 @@ class TestProgram:
             "        one.start(); one.join()\n"
         )
         path = child.directory / "trace.json"
-        subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", "kcl", "run", "--trace", "trace.json", "pool.py"],
-            env=child.environment(KCL_PROMOTE="off"),
-            cwd=child.directory,
-            check=True,
-            capture_output=True,
-            timeout=120,
-        )
+        done = child.python(*TRACED, "trace.json", "pool.py", KCL_PROMOTE="off")
+        assert done.returncode == 0, done.stderr
         assert len({event["pid"] for event in whole(path) if event["name"] == "import pyopencl"}) == 2

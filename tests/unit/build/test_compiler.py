@@ -1,13 +1,12 @@
 """kcl.build.compiler: programs from source and from binaries, built with what pyopencl would pass."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from types import SimpleNamespace
 
 import pyopencl as cl
 import pytest
+from program_texts import ADD, generated
 
 from kcl import drivers
 from kcl.build import compiler
@@ -15,14 +14,6 @@ from kcl.build.options import BuildOptions, passed
 from kcl.build.stage import Build
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.code import ProgramText
-
-ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
-
-
-def generated(source=ADD, options=("-DADDEND=1",), kernels=("add",)):
-    """Return what a front end would have made of OpenCL C."""
-    return ProgramText("add", source, tuple(options), kernels)
 
 
 class TestBuiltSilently:

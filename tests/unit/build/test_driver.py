@@ -1,15 +1,12 @@
 """kcl.build.driver: what the build stage asks of a driver."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pyopencl as cl
 import pytest
 
 from kcl import drivers
-from kcl.build import identity
-from kcl.build.driver import Driver, Promise
+from kcl.build.driver import Driver
 from kcl.build.stage import Build, _log
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -32,11 +29,6 @@ def test_completed(context):
     assert entry.parts == {"source.cl": b"text"}
 
 
-def test_identity(device):
-    """The parts of the key are those of the device."""
-    assert Driver().identity(device) == identity.identity(device)
-
-
 def test_needs_nothing():
     """It adds no options and no mark, waits for nobody, and has nothing for tools."""
     driver = Driver()
@@ -48,12 +40,6 @@ def test_needs_nothing():
     assert driver.quiet("", 0)
 
 
-def test_promise():
-    """A promise is an entry with the address at which it will be found."""
-    entry = Entry(Key([("a", "1")]), {}, {})
-    assert Promise("folder/name", entry) == ("folder/name", entry)
-
-
 TEXT = ProgramText("add", "kernel void add(global float *x) {} // \ud800", ("-DA=1",), ("add",))
 
 
@@ -62,16 +48,6 @@ def described(context):
     driver = drivers.of(context)
     (slot,) = Build(context, driver).slots(TEXT)
     return slot, driver.entry(TEXT, slot, "a log", 0.5)
-
-
-def test_facts(context):
-    """The entry has the key of its slot, source and log as bytes, and says for which device it is."""
-    slot, entry = described(context)
-    device = context.devices[0]
-    assert entry.key == slot.key
-    assert entry.parts == {"source.cl": TEXT.source.encode("utf-8", "surrogatepass"), "build.log": b"a log"}
-    assert entry.metadata["device"] == {"name": device.name, "driver": device.driver_version}
-    assert (entry.metadata["kernels"], entry.metadata["seconds"]) == (["add"], 0.5)
 
 
 def test_log_names_no_directory(context, tmp_path):

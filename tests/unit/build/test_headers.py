@@ -1,7 +1,5 @@
 """kcl.build.headers: which files a program includes, and what is in them."""
 
-from __future__ import annotations
-
 import itertools
 import os
 
@@ -71,41 +69,28 @@ class TestParts:
         assert names('#include "a.h"', root / "one") == ["header a.h", "header b.h", "header a.h"]
         assert values('#include "a.h"', root / "one")[2] == "as number 0"
 
-    def test_import(self, tree):
-        """An `#import`, which reads a header once, counts as an include."""
-        assert names('#import "a.h"', tree(one__a_h="") / "one") == ["header a.h"]
-
-    def test_closed_on_another_line(self, tree):
-        """A quote that is not closed hides nothing behind its line."""
-        source = "#error don't\n#include \"a.h\"\n#error isn't\n"
-        assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
-
-    def test_spliced_lines(self, tree):
-        """A backslash at the end of a line hides no include."""
-        root = tree(one__a_h='#inc\\\nlude "b.h"\n', one__b_h="2")
-        assert names('#include \\\n"a.h"', root / "one") == ["header a.h", "header b.h"]
-
     @pytest.mark.parametrize(
-        "source", ['#inc\\\nlude "a.h"', '#inc\\ \nlude "a.h"', '//\r#include "a.h"', '\f#\vinclude "a.h"']
+        "source",
+        [
+            '#import "a.h"',
+            "#error don't\n#include \"a.h\"\n#error isn't\n",
+            """constant char c = '"', *s = "/*";\n#include "a.h"\n/* */""",
+            '#if 0\n#include "a.h"\n#endif',
+            '#include \\\n"a.h"',
+            '#inc\\\nlude "a.h"',
+            '#inc\\ \nlude "a.h"',
+            '//\r#include "a.h"',
+            '\f#\vinclude "a.h"',
+            '#include "a.h"\r\n',
+        ],
+        ids=["import", "quote", "character", "inactive", "spliced", "word", "blank", "return", "odd", "windows"],
     )
-    def test_odd_white_space(self, tree, source):
-        """An include that only the preprocessor reads as one is found."""
+    def test_as_the_preprocessor(self, tree, source):
+        """An include is found that the preprocessor reads as one, in a branch that it may not take too.
+
+        An `#import` is one; no quote, no line that is continued and no white space hides it.
+        """
         assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
-
-    def test_quote_as_a_character(self, tree):
-        """A quotation mark as a character begins no text."""
-        source = """constant char c = '"', *s = "/*";\n#include "a.h"\n/* */"""
-        assert names(source, tree(one__a_h="") / "one") == ["header a.h"]
-
-    def test_carriage_returns(self, tree):
-        """Line ends of Windows hide no include."""
-        root = tree(one__a_h="", one__b_h="")
-        assert names('#include "a.h"\r\n#include "b.h"\r\n', root / "one") == ["header a.h", "header b.h"]
-
-    def test_in_inactive_branch(self, tree):
-        """A header behind an `#if` counts: which branch is taken is the preprocessor's to know."""
-        root = tree(one__a_h="")
-        assert names('#if 0\n#include "a.h"\n#endif', root / "one") == ["header a.h"]
 
 
 class TestChanges:

@@ -1,7 +1,5 @@
 """kcl.build.identity: the facts that decide whether a binary fits."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

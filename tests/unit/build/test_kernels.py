@@ -1,7 +1,5 @@
 """kcl.build.kernels: kernel objects for which pyopencl generates nothing."""
 
-from __future__ import annotations
-
 import os
 import signal
 import textwrap

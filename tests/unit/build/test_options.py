@@ -1,7 +1,5 @@
 """kcl.build.options: what of the build options counts, and what the driver gets."""
 
-from __future__ import annotations
-
 import os
 
 import pyopencl as cl
@@ -49,13 +47,6 @@ class TestPart:
     def test_different(self, one, other):
         """Order where a later one wins, quotes as they are written, values and switches do."""
         assert part(one) != part(other)
-
-    def test_quotes_decide(self, context):
-        """Drivers do tell a character from a number, so their definitions are two keys."""
-        values = []
-        for option in "-DA=1", "-DA='1'":
-            values.append(Build(context, drivers.of(context)).options((option,)).part)
-        assert values[0] != values[1]
 
 
 class TestDirectories:

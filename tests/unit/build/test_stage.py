@@ -1,7 +1,5 @@
 """kcl.build.stage: programs from source or binary, found, made, and of several devices."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pathlib
@@ -12,45 +10,27 @@ import numpy as np
 import pyopencl as cl
 import pytest
 from harness import SUPPORT
+from program_texts import ADD, INCLUDING, build_on, generated, key, outcomes
 
 import kcl
-from kcl import drivers, option
+from kcl import option
 from kcl.build import compiler
 from kcl.build import identity as devices
-from kcl.build.stage import Build, BuildRequest
+from kcl.build.stage import BuildRequest
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
-from kcl.code import ProgramText
 from kcl.drivers.pocl import client
-from kcl.errors import RecipeError, UnknownInput
-
-ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
-INCLUDING = '#include "addend.h"\n' + ADD
-
-
-def generated(source=ADD, options=("-DADDEND=1",), kernels=("add",)):
-    """Return what a front end would have made of OpenCL C."""
-    return ProgramText("add", source, tuple(options), kernels)
-
-
-def build_on(context):
-    """Return the stage of a context that nothing is known about."""
-    return Build(context, drivers.of(context))
+from kcl.errors import RecipeError
 
 
 def built_by(build, text):
     """Return the program of a text: found, or built now."""
     with Lead("add") as lead:
         return build.program(BuildRequest(text), hashlib.sha256(repr(text).encode()).hexdigest(), lead)
-
-
-def key(context, made):
-    """Return the program key on a context that nothing is known about."""
-    return build_on(context).slots(made)[0].key
 
 
 def computed(built):
@@ -73,20 +53,7 @@ def fill(context, made):
     return result
 
 
-def outcomes():
-    """Collect the outcomes of the look-ups from now on."""
-    seen = []
-    kcl.add_hook(lambda event: seen.append(event.outcome))
-    return seen
-
-
 class TestUnknown:
-    @pytest.mark.parametrize("option", ["-include a.h", "-imacros a.h", "-Xclang -fx", "-isystem /x"])
-    def test_options(self, context, option):
-        """An option that reads what is not in the key is refused by name."""
-        with pytest.raises(UnknownInput, match=option.split()[0]):
-            key(context, generated(options=("-DADDEND=1", *option.split())))
-
     def test_bypass(self, context, tmp_path, monkeypatch):
         """A program whose headers cannot be known is built from source, counted as bypassed, and not stored."""
         monkeypatch.chdir(tmp_path)

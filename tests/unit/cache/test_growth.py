@@ -1,7 +1,5 @@
 """kcl.cache.growth: how many bytes came since somebody measured."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,16 +1,12 @@
 """kcl.cache.layer: stores in their order, and what happens when one fails."""
 
-from __future__ import annotations
-
-import os
-import shutil
-import subprocess
 import sys
 import threading
 
 import numpy as np
 import pyopencl as cl
 import pytest
+from harness import mounted
 
 import kcl
 from kcl.base import settings
@@ -85,10 +81,12 @@ class TestStores:
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
 
     def test_memory_alone(self):
-        """A layer whose only store is memory keeps what is published, as long as it lives."""
+        """A layer whose only store is memory keeps what is published, as long as it lives or until it is deleted."""
         found = layer(Memory(1 << 20))
         found.publish(KEY.digest, ENTRY)
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
+        found.delete(KEY.digest)
+        assert found.look_up(KEY.digest, KEY).outcome == "miss"
 
 
 class Full(Directory):
@@ -159,14 +157,7 @@ class TestFullFileSystem:
         """Where a file system has no inode left one warning says so, whichever layer and operation finds it first."""
         disk = tmp_path / "disk"
         disk.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", f"size=1m,nr_inodes={inodes},mode=0700", "none", str(disk)]
-        if (
-            os.geteuid() != 0
-            or shutil.which("mount") is None
-            or subprocess.run(command, capture_output=True).returncode
-        ):
-            pytest.skip("needs the right to mount a small file system")
-        try:
+        with mounted(disk, f"size=1m,nr_inodes={inodes},mode=0700"):
             monkeypatch.setenv("KCL_CACHE_DIR", str(disk))
             for found in (layers.generator(), layers.binary()):
                 for number in range(3):
@@ -174,8 +165,6 @@ class TestFullFileSystem:
                     with Lead("one") as lead:
                         lead.take(found, key.digest)
                         found.publish(key.digest, Entry(key, {}, {"text": b"1"}))
-        finally:
-            subprocess.run(["umount", "-l", str(disk)], check=True)
         (said,) = [str(one.message) for one in recwarn.list if isinstance(one.message, CacheWarning)]
         assert said.startswith(f"kcl goes on without writing its caches: no inode is left on the file system of {disk}")
 

@@ -1,8 +1,5 @@
 """kcl.cache.layers: a layer's switches, its stores, and what comes of their faults."""
 
-from __future__ import annotations
-
-import os
 import warnings
 
 import pytest
@@ -13,7 +10,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.layer import CacheWarning
 from kcl.cache.stores.base import address
-from kcl.errors import CacheFault
 
 KEY = Key([("source", "1")])
 PLACE = address(KEY.digest, "device", "add")
@@ -22,57 +18,6 @@ PLACE = address(KEY.digest, "device", "add")
 def entry(**metadata):
     """Return a small entry."""
     return Entry(KEY, metadata, {"binary": b"1234"})
-
-
-class TestLookUp:
-    def test_published(self):
-        """What is published is found, by a process that begins anew too."""
-        assert layers.binary().look_up(PLACE, KEY)[:3] == (None, "miss", "not in the cache")
-        layers.binary().publish(PLACE, entry(kernel="add"))
-        for _ in range(2):
-            found = layers.binary().look_up(PLACE, KEY)
-            assert (found.entry, found.outcome) == (entry(kernel="add"), "hit")
-            layers.reset()
-
-    def test_deleted(self):
-        """What is deleted is gone from memory and from the disk."""
-        layers.binary().publish(PLACE, entry())
-        layers.binary().delete(PLACE)
-        assert layers.binary().look_up(PLACE, KEY).outcome == "miss"
-
-    @pytest.mark.faults
-    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
-    def test_damaged(self):
-        """A damaged entry is set aside, is a miss, and is one no longer when it was made again."""
-        layer = layers.binary()
-        layer.publish(PLACE, entry())
-        path = os.path.join(layer.place, PLACE)
-        with open(path, "r+b") as stream:
-            stream.seek(-1, os.SEEK_END)
-            stream.write(b"X")
-        layers.reset()
-        assert layers.binary().look_up(PLACE, KEY).entry is None
-        assert not os.path.exists(path)
-        layers.binary().publish(PLACE, entry())
-        assert layers.binary().look_up(PLACE, KEY).outcome == "hit"
-
-
-class TestOff:
-    @pytest.mark.parametrize(("value", "off"), [("binary", [True, False]), ("generator", [False, True]), ("1", [1, 1])])
-    def test_by_name(self, monkeypatch, value, off):
-        """`KCL_NO_CACHE` switches layers off by their names, or all of them, and is the reason."""
-        monkeypatch.setenv("KCL_NO_CACHE", value)
-        layers.reset()
-        said = [layers.binary().off(), layers.generator().off()]
-        assert [bool(one) for one in said] == [bool(one) for one in off]
-        assert all("KCL_NO_CACHE" in one for one in said if one)
-
-    def test_by_an_owner(self, monkeypatch):
-        """loopy's switch switches kernels of loopy off, and leaves those of OpenCL C on."""
-        monkeypatch.setenv("LOOPY_NO_CACHE", "1")
-        layers.reset()
-        assert "LOOPY_NO_CACHE" in layers.generator().off(frozenset({"loopy"}))
-        assert layers.generator().off(frozenset({"opencl"})) == ""
 
 
 SCALAR = [kcl.Scalar("n", "int32")]
@@ -111,10 +56,3 @@ class TestFaults:
         ours = [one for one in said if one.category is CacheWarning]
         assert {one.filename for one in ours} == {__file__}
         assert not any("\n" in str(one.message) for one in ours)
-
-    def test_strict(self, tmp_path, monkeypatch):
-        """Under `KCL_STRICT=fault` it is raised."""
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        self.unusable(tmp_path, monkeypatch)
-        with pytest.raises(CacheFault):
-            layers.binary().publish(PLACE, entry())

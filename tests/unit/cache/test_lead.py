@@ -1,7 +1,5 @@
 """kcl.cache.lead: one thread of one process makes what many miss at once, and no holder keeps the others for ever."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json
@@ -442,9 +440,7 @@ class TestInterrupted:
     @pytest.mark.one_platform
     def test_handler_that_launches(self, child, platform_name):
         """A signal handler that launches the very kernels that its thread is making does not wait for that thread."""
-        command = [sys.executable, interrupted.__file__, PLATFORMS[platform_name]]
-        environment = child.environment(KCL_PROMOTE="off")
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        done = child.python(interrupted.__file__, PLATFORMS[platform_name], KCL_PROMOTE="off")
         assert done.returncode == 0, done.stderr
         calls, longest = done.stdout.split()
         assert int(calls) > 0
@@ -454,8 +450,7 @@ class TestInterrupted:
     @pytest.mark.parametrize("module", ["kcl", "loopy", "pymbolic"])
     def test_handler_during_an_import(self, child, platform_name, module):
         """A signal handler that interrupts kcl's import of loopy waits for it; one in the program's import does not."""
-        command = [sys.executable, interrupted_import.__file__, PLATFORMS[platform_name], module]
-        done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, timeout=60)
+        done = child.python(interrupted_import.__file__, PLATFORMS[platform_name], module)
         assert done.returncode == 0, done.stderr
         first, second = done.stdout.split()
         assert first == "39.0"

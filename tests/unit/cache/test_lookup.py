@@ -1,12 +1,11 @@
 """kcl.cache.lookup: one look-up, whatever the stage: what is found, made, set aside, published, counted and emitted."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
 
 import pytest
+from at_once import at_once
 
 import kcl
 from kcl.cache import layers
@@ -308,11 +307,7 @@ class TestObtain:
     def test_threads(self, stage):
         """Threads that want one key at once make it once."""
         found = []
-        threads = [threading.Thread(target=lambda: found.append(got(stage, "two"))) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda _number: found.append(got(stage, "two")), 4)
         assert found == [[2]] * 4
         assert stage.made == ["two"]
 
@@ -320,11 +315,7 @@ class TestObtain:
         """The thread that missed and then waited has a hit, whose reason says who made the value meanwhile."""
         crowded = Crowded()
         assert crowded.layer is stage.layer
-        threads = [threading.Thread(target=got, args=(crowded, "two")) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda _number: got(crowded, "two"), 2)
         miss, hit = sorted(seen, key=lambda event: event.outcome, reverse=True)
         assert (miss.outcome, miss.reason) == ("miss", "not in the cache")
         assert hit.outcome == "hit"

@@ -1,7 +1,5 @@
 """kcl.cache.places: the name of every folder and file of kcl stands there only."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

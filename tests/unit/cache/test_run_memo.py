@@ -1,7 +1,5 @@
 """kcl.cache.run_memo: what a run leaves for the next one like it."""
 
-from __future__ import annotations
-
 import os
 
 from kcl import option

@@ -1,7 +1,5 @@
 """The tests of foreign caches begin with an environment that sets nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.caches.table import ROWS

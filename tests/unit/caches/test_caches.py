@@ -1,7 +1,5 @@
 """kcl.caches: foreign caches, each by its owner's own rules."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

@@ -1,7 +1,5 @@
 """kcl.caches.contents: the files of foreign caches, and what lies in them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

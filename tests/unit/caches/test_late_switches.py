@@ -1,7 +1,5 @@
 """kcl.caches.late_switches: variables that change after their owner has read them."""
 
-from __future__ import annotations
-
 LATE = """
 import json, os, sys
 from kcl import caches

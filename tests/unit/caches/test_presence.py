@@ -1,7 +1,5 @@
 """kcl.caches.presence: which drivers are on this machine, without loading any."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

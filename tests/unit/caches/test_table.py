@@ -1,7 +1,5 @@
 """kcl.caches.table: the rows of foreign caches."""
 
-from __future__ import annotations
-
 import inspect
 import re
 

@@ -1,15 +1,11 @@
 """kcl.caches.usable: caches that cannot be written, and a private one for PoCL in their place."""
 
-from __future__ import annotations
-
-import contextlib
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
-from harness import PLATFORMS, platforms
+from harness import PLATFORMS, mounted, platforms
 
 from kcl import caches
 from kcl.caches import usable
@@ -24,18 +20,6 @@ LAUNCH = """
     queue = cl.CommandQueue(context)
     print(cl_array.sum(cl_array.arange(queue, 100, dtype="float32")))
 """
-
-
-@contextlib.contextmanager
-def mounted(folder, options):
-    """Mount a small file system."""
-    command = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a file system")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 class TestFault:

@@ -1,7 +1,5 @@
 """Caches of a real run, for the commands that look at them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl import option

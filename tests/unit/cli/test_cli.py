@@ -1,7 +1,5 @@
 """The command line: `kcl`, also as `python -m kcl`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -9,13 +7,7 @@ import sys
 import sysconfig
 
 import pytest
-
-
-def kcl(project, *arguments, **variables):
-    """Run `python -m kcl` beside a project's cache."""
-    command = [sys.executable, "-m", "kcl", *arguments]
-    environment = project.child.environment(**variables)
-    return subprocess.run(command, env=environment, cwd=project.folder, text=True, capture_output=True, timeout=60)
+from commands import kcl
 
 
 @pytest.mark.one_platform

@@ -1,7 +1,5 @@
 """`kcl doctor`: what it prints, and how it ends."""
 
-from __future__ import annotations
-
 import json
 
 from click.testing import CliRunner

@@ -1,7 +1,5 @@
 """kcl ls, show, stats and unpack, on the cache of a real run."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 

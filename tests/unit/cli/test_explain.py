@@ -1,22 +1,18 @@
 """`kcl explain`: what a user changed between two runs is what it names."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
+from commands import kcl
 
 from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cli import main, output
-from kcl.drivers.pocl import client
 from kcl.inspect.history import journal, records
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
@@ -30,14 +26,6 @@ EDITS = [
     ("driver.py", "    factor = 8", "    factor = 9", "from_class", "class `Settings` changed"),
     ("driver.py", "parameter(9)", "parameter(10)", "parameter", "parameter factor: 9 -> 10"),
 ]
-
-
-def kcl(project, *words):
-    """Run `python -m kcl` beside a project's cache."""
-    command = [sys.executable, "-m", "kcl", *words]
-    return subprocess.run(
-        command, env=project.child.environment(), cwd=project.folder, text=True, capture_output=True, timeout=60
-    )
 
 
 def explained(project, *words):
@@ -170,18 +158,6 @@ class TestExplain:
         assert done.returncode == 1
         assert done.stdout.startswith("no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)")
 
-    def test_words_for_all(self, filled):
-        """No part of a real key stands in a sentence under its raw name: all are in the table of words."""
-        from kcl.cache.key import Difference
-        from kcl.cache.phrases import About, sentence
-
-        for store, binary in ((filled.project.rows, False), (filled.project.binaries, True)):
-            for address in store.scan():
-                for part in _entry(store, address).key.parts:
-                    said = sentence(Difference(part.name, "1 a", "2 b"), About(binary=binary))
-                    assert said
-        assert client.idle(str(filled.project.child.cache / "kcl"), 60)
-
 
 TILED = """\
 import sys
@@ -230,12 +206,9 @@ class TestNothingStored:
         """Run a driver; returns what it prints and, where anything missed, what is said of each kernel."""
         path = child.directory / "driver.py"
         path.write_text(text)
-        words = [sys.executable, str(path), dtype]
-        environment = child.environment(**variables)
-        done = subprocess.run(words, env=environment, text=True, capture_output=True, timeout=120)
+        done = child.python(path, dtype, **variables)
         assert done.returncode == 0, done.stderr
-        words = [sys.executable, "-m", "kcl", "explain", "--json"]
-        asked = subprocess.run(words, env=child.environment(), text=True, capture_output=True, timeout=60)
+        asked = child.python("-m", "kcl", "explain", "--json")
         return done.stdout, {one["kernel"]: one for one in json.loads(asked.stdout)}
 
     def test_strict(self, child):
@@ -274,10 +247,6 @@ class TestNothingStored:
         assert "Error" in printed
         (line, _code) = sentences(found["tiled"])
         assert line.startswith("call 1 (driver.py:13), make_kernel: instructions 'y[i] = 2*x[i]' -> ")
-
-
-def _entry(store, address):
-    return Entry.unpack(store.get(address))
 
 
 def test_ago(monkeypatch):

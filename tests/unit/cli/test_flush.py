@@ -1,7 +1,5 @@
 """`kcl flush` and `kcl wait`: entries that wait are completed, here or by the helper."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,22 +1,15 @@
 """The option --from: kcl ls and kcl show of a bundle."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
 
 import pytest
-from click.testing import CliRunner
+from commands import invoke as run
 
 from kcl import option
-from kcl.cli import main
 
 pytestmark = pytest.mark.one_platform
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 @pytest.fixture
@@ -57,8 +50,3 @@ def test_damaged(file):
     done = run("ls", "--from", file)
     assert "no entries" in done.output
     assert "this is no bundle of kcl" in done.output
-
-
-def test_missing(tmp_path):
-    """A file that is not there is a wrong use."""
-    assert run("ls", "--from", tmp_path / "nothing").exit_code == 2

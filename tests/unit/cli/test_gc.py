@@ -1,7 +1,5 @@
 """`kcl gc`: what is above the bound goes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -114,32 +114,19 @@ class TestRefused:
             warnings.simplefilter("error")
             layers.generator()
 
-    def test_no_checkout(self, checkout):
-        """Outside of a checkout nothing is made, and the message names the ways out."""
-        (checkout / ".git").rmdir()
-        done = init()
-        assert done.exit_code == 1
-        assert "KCL_CACHE_DIR" in done.output
-        assert not (checkout / ".kcl_cache").exists()
-
     @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
-    def test_records_that_cannot_be_used(self, checkout):
-        """If others can write the records nothing is made, and the message names the cure."""
-        folder = pathlib.Path(settings.settings_file()).parent / "checkouts"
-        folder.mkdir(parents=True, mode=0o700)
-        folder.chmod(0o777)
+    @pytest.mark.parametrize(("why", "cure"), [("none", "KCL_CACHE_DIR"), ("records", "chmod"), ("checkout", "chmod")])
+    def test_cannot_be(self, checkout, why, cure):
+        """Outside of a checkout, or where others can write it or the records, nothing is made; the cure is named."""
+        records = pathlib.Path(settings.settings_file()).parent / "checkouts"
+        records.mkdir(parents=True, mode=0o700)
+        if why == "none":
+            (checkout / ".git").rmdir()
+        else:
+            (records if why == "records" else checkout).chmod(0o777)
         done = init()
         assert done.exit_code == 1
-        assert "chmod" in done.output
-        assert not (checkout / ".kcl_cache").exists()
-
-    @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
-    def test_writable_by_others(self, checkout):
-        """In a checkout that others can write there is no cache, and the message names the cure."""
-        checkout.chmod(0o777)
-        done = init()
-        assert done.exit_code == 1
-        assert "chmod" in done.output
+        assert cure in done.output
         assert not (checkout / ".kcl_cache").exists()
 
 

@@ -1,7 +1,5 @@
 """kcl key: keys are made, trusted, listed and forgotten."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -1,9 +1,7 @@
 """kcl load: the entries of bundles, stored in the cache."""
 
-from __future__ import annotations
-
 import pytest
-from click.testing import CliRunner
+from commands import invoke as run
 
 import kcl
 from kcl import option
@@ -11,13 +9,8 @@ from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cli import main
 
 pytestmark = pytest.mark.one_platform
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """`kcl ls`: the entries of a real run, filtered, sorted and as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 
@@ -75,19 +73,6 @@ class TestLs:
         assert "gfx90a" in run("ls", "--device", "gfx").output
         found = json.loads(run("ls", "--json").output)
         assert {one["device"] for one in found if not one["here"]} == {"gfx90a"}
-
-    @pytest.mark.usefixtures("cache")
-    def test_filters(self):
-        """Layer, kernel (a name or a pattern) and device narrow the list."""
-        everything = json.loads(run("ls", "--json").output)
-        code = json.loads(run("ls", "--json", "--layer", "generator").output)
-        named = json.loads(run("ls", "--json", "--kernel", "from_*").output)
-        (name,) = {one["device"] for one in everything if one["layer"] == "binary"}
-        device = json.loads(run("ls", "--json", "--device", name[2:].upper()).output)
-        assert {one["layer"] for one in code} == {"generator"}
-        assert {one["kernel"] for one in named} == {"from_global", "from_class", "from_file"}
-        assert {one["layer"] for one in device} == {"binary"}
-        assert run("ls", "--device", "no such").output == "no entries\n"
 
     @pytest.mark.usefixtures("cache")
     def test_misspelt(self):

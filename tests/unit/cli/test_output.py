@@ -1,7 +1,5 @@
 """kcl.cli.output and the group: what all commands share."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os
@@ -98,10 +96,6 @@ class TestGroup:
         done = CliRunner().invoke(cli.main, [name, "--help"])
         assert done.exit_code == output.FINE
         assert name in CliRunner().invoke(cli.main, ["--help"]).stdout
-
-    def test_unknown(self):
-        """A command that is not there is a wrong use."""
-        assert CliRunner().invoke(cli.main, ["stauts"]).exit_code == output.WRONG_USE
 
     def test_imports(self, child):
         """A command imports its own file, and not another command's."""

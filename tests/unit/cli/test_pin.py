@@ -1,7 +1,5 @@
 """`kcl pin` and `kcl unpin`: the kernels that stay."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """kcl pull and kcl push: packs by hand."""
 
-from __future__ import annotations
-
 import pytest
 import remotes
 from commands import run

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from commands import kcl
 from project import files
-
-
-def kcl(project, *arguments, text="", **variables):
-    """Run `python -m kcl` beside a project's cache."""
-    command = [sys.executable, "-m", "kcl", *arguments]
-    environment = project.child.environment(**variables)
-    return subprocess.run(
-        command, env=environment, cwd=project.folder, input=text, text=True, capture_output=True, timeout=120
-    )
 
 
 def left(project) -> list[str]:
@@ -40,7 +29,7 @@ class TestAll:
         project.run("warned")
         done = kcl(project, "purge", "--all", "--yes")
         assert done.returncode == 0, done.stderr
-        assert not _processes(project)
+        assert not project.helpers
         assert left(project) == []
 
     @pytest.mark.one_platform
@@ -78,29 +67,6 @@ class TestNamed:
         now = files(warm.child.cache).keys()
         assert not [path for path in warm.own_files() if "kcl" in path]
         assert others <= now
-
-    def test_one_layer(self, warm):
-        """A layer goes alone; the next run fills it again."""
-        done = kcl(warm, "purge", "generator", "--yes")
-        assert done.returncode == 0, done.stderr
-        assert not os.path.exists(warm.rows.location)
-        assert list(warm.binaries.scan())
-
-    def test_kernel(self, warm):
-        """--kernel removes the entries of one kernel from both layers."""
-        kernels = _kernels(warm)
-        assert "control" in kernels
-        done = kcl(warm, "purge", "--kernel", "control", "--yes")
-        assert done.returncode == 0, done.stderr
-        assert _kernels(warm) == kernels - {"control"}
-
-    def test_older(self, warm):
-        """Nothing of a minute ago is older than a day."""
-        before = len(list(warm.binaries.scan()))
-        done = kcl(warm, "purge", "--older", "1d", "--yes")
-        assert done.returncode == 0, done.stderr
-        assert "nothing to remove" in done.stdout
-        assert len(list(warm.binaries.scan())) == before
 
 
 @pytest.mark.one_platform
@@ -152,25 +118,3 @@ def _junk(project) -> pathlib.Path:
     place.mkdir(parents=True)
     (place / "something").write_text("x")
     return place
-
-
-def _kernels(project) -> set[str]:
-    from kcl.cache.entry import Entry
-
-    found = set()
-    for store in (project.binaries, project.rows):
-        found |= {Entry.unpack(store.get(address)).metadata["kernel"] for address in store.scan()}
-    return found
-
-
-def _processes(project) -> list[str]:
-    """Return the command lines of the helpers of this cache that are alive."""
-    found = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            line = (process / "cmdline").read_bytes().decode("utf-8", "replace")
-        except OSError:
-            continue
-        if "kcl.drivers.pocl.helper" in line and str(project.child.cache) in line:
-            found.append(line)
-    return found

@@ -1,7 +1,5 @@
 """`kcl report`: the last run as text, JSON or a page."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

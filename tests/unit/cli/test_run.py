@@ -1,10 +1,6 @@
 """`kcl run`: what it answers itself, and what its options set."""
 
-from __future__ import annotations
-
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -15,14 +11,7 @@ SHOW = (
 
 
 def run(child, *arguments, **variables):
-    return subprocess.run(
-        [sys.executable, "-m", "kcl", "run", *arguments],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=60,
-    )
+    return child.python("-m", "kcl", "run", *arguments, **variables)
 
 
 class TestAnswers:

@@ -1,22 +1,15 @@
 """kcl save: entries of the cache in one file."""
 
-from __future__ import annotations
-
 import pytest
-from click.testing import CliRunner
+from commands import invoke as run
 
 import kcl
 from kcl import option
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
-from kcl.cli import main
 from kcl.inspect import inventory
 
 pytestmark = pytest.mark.one_platform
-
-
-def run(*arguments):
-    return CliRunner().invoke(main, [*map(str, arguments)])
 
 
 def held(file):

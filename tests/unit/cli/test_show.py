@@ -1,7 +1,5 @@
 """`kcl show`: one entry with everything that it holds."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """`kcl stats`: the look-ups of earlier processes, added up."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`kcl status`: every layer and every foreign cache."""
 
-from __future__ import annotations
-
 import json
 import os
 
@@ -55,14 +53,6 @@ class TestJson:
         assert binary["fault"] == generator["fault"] == ""
         assert rows["loopy"]["entries"] == 0  # kcl runs loopy without its dictionaries
         assert rows["loopy"]["version"]
-
-    def test_same_fields(self):
-        """Each row has the same fields, so that a program may rely on them."""
-        _document, rows = said()
-        fields = {"layer", "kind", "title", "on", "reason", "directory", "why", "entries", "bytes", "oldest", "newest"}
-        fields |= {"version", "hit_rate", "saved", "fault", "remark", "here"}
-        assert {tuple(sorted(row)) for row in rows.values()} == {tuple(sorted(fields))}
-        assert {row["kind"] for row in rows.values()} == {"kcl", "below", "neighbour"}
 
     def test_switched_off(self, monkeypatch):
         """What is off says by which switch; a layer that is off for some recipes says so too."""

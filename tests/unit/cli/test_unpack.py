@@ -1,11 +1,7 @@
 """`kcl unpack`: entries as files in folders."""
 
-from __future__ import annotations
-
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from commands import program, run
@@ -68,9 +64,8 @@ class TestUnpack:
 
         def rebuild(*options):
             code = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-            command = [sys.executable, "-c", f"{code}; assert 'kcl' not in sys.modules", str(script), *options]
-            environment = cache.child.environment(KCL_NO_CACHE="1")
-            return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=120)
+            code += "; assert 'kcl' not in sys.modules"
+            return cache.child.python("-c", code, script, *options, KCL_NO_CACHE="1")
 
         assert f"the source includes {header.name}: say where" in rebuild().stderr
         done = rebuild("-I", str(header.parent))

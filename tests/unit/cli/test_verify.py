@@ -1,26 +1,21 @@
 """`kcl verify`: damaged entries are named."""
 
-from __future__ import annotations
-
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+from commands import kcl
 
 from kcl.cli import verify as verify_command
 
 
 def verify(project, *options):
     """Run `kcl verify --json` beside a project's cache: (exit status, what it says)."""
-    command = [sys.executable, "-m", "kcl", "verify", "--json", *options]
     refused = project.child.directory / "refused" / "loopy"
     refused.mkdir(parents=True, exist_ok=True)
     (refused / "__init__.py").write_text("raise AssertionError('loopy is imported')\n")
     path = os.pathsep.join([str(refused.parent), project.child.environment()["PYTHONPATH"]])
-    environment = project.child.environment(PYTHONPATH=path)
-    done = subprocess.run(command, env=environment, cwd=project.folder, text=True, capture_output=True, timeout=300)
+    done = kcl(project, "verify", "--json", *options, PYTHONPATH=path)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -73,8 +68,7 @@ class TestDigests:
         """A person reads how many were checked, which are damaged, and what becomes of them."""
         path = path_of(warm, "control")
         flip(path, -1)
-        command = [sys.executable, "-m", "kcl", "verify"]
-        done = subprocess.run(command, env=warm.child.environment(), text=True, capture_output=True)
+        done = kcl(warm, "verify")
         assert "damaged: 1\n" in done.stdout
         assert f"binary: {path}: the digest over the entry does not fit its bytes\n" in done.stdout
         assert "makes it anew" in done.stdout
@@ -87,8 +81,7 @@ class TestDigests:
         status, said = verify(warm)
         assert (status, said["damaged"]) == (1, [{"layer": "pocl", "place": str(path), "reason": "it is no bitcode"}])
         assert said["differing"] == []
-        command = [sys.executable, "-m", "kcl", "verify"]
-        done = subprocess.run(command, env=warm.child.environment(), text=True, capture_output=True)
+        done = kcl(warm, "verify")
         assert f"pocl: {path}: it is no bitcode\n" in done.stdout
         assert "kcl purge pocl removes the rest" in done.stdout
 

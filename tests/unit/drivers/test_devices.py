@@ -1,7 +1,5 @@
 """kcl.drivers.devices: the devices here, and the one that is most like that of a key."""
 
-from __future__ import annotations
-
 from kcl import drivers
 from kcl.cache.key import Key, Part
 from kcl.drivers.devices import compared

@@ -1,7 +1,5 @@
 """kcl.drivers: the table of drivers, asked by the name of a platform."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

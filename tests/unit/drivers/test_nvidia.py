@@ -1,7 +1,5 @@
 """kcl.drivers.nvidia: NVIDIA's own cache is shown a changed header."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.drivers.nvidia import Nvidia

@@ -1,10 +1,5 @@
 """kcl.inspect.about_loopy: who had loopy imported though nothing was generated, and what helps."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
-
 import pytest
 
 from conftest import PLATFORMS
@@ -32,9 +27,7 @@ def said(child, platform_name):
         (child.directory / "program.py").write_text(PROGRAM.format(above=above, below=below), encoding="utf-8")
         platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
         for _ in range(2):
-            env = child.environment(PYOPENCL_CTX=platform, KCL_REPORT="1")
-            command = (sys.executable, "program.py")
-            done = subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=False)
+            done = child.python("program.py", PYOPENCL_CTX=platform, KCL_REPORT="1")
             assert done.returncode == 0, done.stderr
         return " ".join(done.stderr.split())
 

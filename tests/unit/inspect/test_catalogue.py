@@ -1,7 +1,5 @@
 """kcl.inspect.catalogue: the entries as values, as `kcl ls` lists them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -29,15 +27,6 @@ class TestEntries:
         listed = json.loads(done.stdout)
         found = kcl.entries()
         assert [one._asdict() for one in found] == [{**row, "partners": tuple(row["partners"])} for row in listed]
-
-    def test_partners(self):
-        """Code names its programs and a program its code, by their keys; both have the recipe and its parameters."""
-        code, program = sorted(kcl.entries(kernel="parameter"), key=lambda one: one.layer, reverse=True)
-        assert (program.layer, code.layer) == ("binary", "generator")
-        assert (program.partners, code.partners) == ((code.key,), (program.key,))
-        assert program.parameters == code.parameters == {"factor": "9"}
-        assert program.recipe == code.recipe != ""
-        assert program.here
 
     def test_chosen(self):
         """Layer, kernel and device narrow the list."""

@@ -1,7 +1,5 @@
 """kcl.inspect.doctor: each check against the thing itself: variables, directories, databases, distributions."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time
@@ -203,11 +201,6 @@ class TestSwitches:
         finding = only(doctor.late())
         assert finding.severity == "warning"
         assert "before the program starts" in finding.cure
-
-    def test_settings(self, monkeypatch):
-        """A setting of kcl that is not understood is a warning."""
-        monkeypatch.setenv("KCL_STRICT", "hits")
-        assert "KCL_STRICT" in only(doctor.unknown_settings()).words
 
     def test_unknown_variable(self, monkeypatch):
         """A variable that begins as kcl's do and is none is compared with those."""

@@ -1,7 +1,5 @@
 """kcl.inspect.dump: every stage of a kernel as a file."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

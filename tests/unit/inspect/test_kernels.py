@@ -1,7 +1,5 @@
 """kcl.inspect.kernels: look-ups put together, kernel by kernel."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -80,19 +78,6 @@ class TestRows:
         assert [row.label for row in found] == ["mm(block=a)", "mm(block=b)"]
         assert [[one.source for one in row.stored] for row in found] == [[code[0].source] * 2, [code[1].source] * 2]
         assert found[0].spent == (1.0, 4.0)
-
-    def test_shared_program(self):
-        """A program that was stored under the name of another kernel is found all the same."""
-        code, built = stored("generator", "mine", "a"), stored("binary", "other", "a")
-        (row,) = rows(
-            [
-                look("generator", "mine", digest=code.entry.key.digest),
-                look("binary", "other", digest=built.entry.key.digest),
-            ],
-            code,
-            built,
-        )
-        assert row.kernel == "mine"
 
     def test_not_stored(self):
         """Look-ups of which nothing is stored belong together by their kernel."""
@@ -216,14 +201,3 @@ class TestLastRun:
         rows = json.loads(CliRunner().invoke(cli.main, ["status", "--json"]).output)["layers"]
         sizes = {row["layer"]: row["bytes"] for row in rows if row["kind"] == "kcl"}
         assert {held.layer: held.size for held in kernels.last_run("driver.py").held} == sizes
-
-    def test_missed(self, warm):
-        """A run that missed says why, as `kcl explain` does."""
-        warm.edit("driver.py", "parameter(9)", "parameter(10)")
-        warm.run("inputs")
-        option.cache_dir(warm.child.cache)
-        run = kernels.last_run()
-        said = [change.sentence for one in run.told for change in one.changes]
-        assert "parameter factor: 9 -> 10" in said
-        (missed,) = [row for row in run.rows if any(look.outcome == "miss" for look in row.looks)]
-        assert missed.label == "parameter(factor=10)"

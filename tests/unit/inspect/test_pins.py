@@ -1,7 +1,5 @@
 """kcl.inspect.pins: the kernels that the bounds on space do not touch."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

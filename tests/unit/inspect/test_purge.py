@@ -258,14 +258,6 @@ class TestEntries:
         items = purge.planned(names, False, older, kernel).items
         return {(item.cache, address) for item in items for address in item.addresses}
 
-    def test_of_a_kernel(self):
-        """The entries of one kernel go from both layers, those of the others stay."""
-        for store in (rows(), binaries()):
-            put(store, "first", function="f")
-        stay = [put(store, "second", function="f") for store in (rows(), binaries())]
-        kcl.purge(kernel="first")
-        assert [*rows().scan(), *binaries().scan()] == stay
-
     def test_older(self):
         """What was made and used long ago goes; a use keeps an entry that was made long ago."""
         places = [put(binaries(), kernel) for kernel in ("old", "used", "new")]

@@ -1,7 +1,5 @@
 """kcl.inspect.report: what a process does as it ends, and while it runs for that."""
 
-from __future__ import annotations
-
 import sys
 import types
 

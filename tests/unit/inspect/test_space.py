@@ -1,7 +1,5 @@
 """kcl.inspect.space: entries keep within a bound, and what was used longest ago goes first."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """kcl.inspect.summary: the table of a process."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """kcl.inspect.tally: what lies in the folders of a store."""
 
-from __future__ import annotations
-
 import os
 
 from kcl.cache.entry import Entry

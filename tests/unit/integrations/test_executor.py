@@ -1,7 +1,5 @@
 """Units that were recorded are launched as loopy's are: directly, and through executors."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import threading
@@ -64,14 +62,6 @@ class TestCalls:
         mine, own = [one for one in heard if "TranslationUnit.__call__" in str(one.message)]
         assert (mine.category, str(mine.message)) == (own.category, str(own.message))
         assert (mine.filename, mine.lineno + 1) == (own.filename, own.lineno)
-
-    def test_the_category_can_be_silenced(self, queue):
-        """A filter for loopy's category silences it."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            warnings.simplefilter("ignore", cl.CompilerWarning)
-            warnings.simplefilter("ignore", lp.diagnostic.DirectCallUncachedWarning)
-            typed()(queue, a=FIRST)
 
     def test_called_again_and_again(self, queue):
         """A unit that is called again looks nothing up, and makes nothing."""
@@ -259,23 +249,3 @@ class TestEntryPoints:
         for module in (loopy, lp):
             with pytest.raises(KeyError):
                 typed(module).executor(queue)(queue, a=FIRST, entrypoint="doubled")
-
-
-class TestProcesses:
-    def test_warm(self, child):
-        """The second run launches without loopy, directly and through executors."""
-        code = """
-            import json, sys, warnings
-            import numpy as np, pyopencl as cl
-            import kcl.loopy as lp
-            warnings.simplefilter("ignore")
-            context = cl.Context([cl.get_platforms()[0].get_devices()[0]])  # Intel's queue keeps none alive
-            queue = cl.CommandQueue(context)
-            unit = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = 2*a[i]", name="doubled", lang_version=(2018, 2))
-            a = np.arange(16, dtype=np.float32)
-            found = [unit(queue, a=a)[1][0], unit.executor(queue)(queue, a=a)[1][0],
-                     unit.executor(queue.context, entrypoint="doubled")(queue, a=a)[1][0]]
-            assert all((one == 2*a).all() for one in found)
-            print(json.dumps("loopy" in sys.modules))
-        """
-        assert [child.json(code), child.json(code)] == [True, False]

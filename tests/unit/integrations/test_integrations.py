@@ -1,14 +1,12 @@
 """kcl.integrations: put in place at once or at the import, taken back, nested, and refused where kcl does not know."""
 
-from __future__ import annotations
-
 import sys
-import threading
 import types
 import warnings
 
 import pyopencl as cl
 import pytest
+from at_once import at_once
 
 import kcl
 from kcl import integrations
@@ -80,19 +78,14 @@ class TestInstall:
 
     def test_threads(self):
         """From threads, too: all install, all uninstall, and all is as before."""
-        before, barrier = cl.Program.build, threading.Barrier(8)
+        before = cl.Program.build
 
-        def both():
-            barrier.wait()
+        def both(_number):
             for _ in range(50):
                 kcl.install()
                 kcl.uninstall()
 
-        threads = [threading.Thread(target=both) for _ in range(8)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        at_once(both)
         assert not integrations.is_installed()
         assert cl.Program.build is before
 

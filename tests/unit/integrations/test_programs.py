@@ -1,7 +1,5 @@
 """kcl.integrations.programs: which programs are kcl's, what their text is, and what is told of them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import subprocess
@@ -28,14 +26,6 @@ def installed():
         kcl.uninstall()
 
 
-@pytest.fixture
-def looks():
-    found = []
-    remove = kcl.add_hook(found.append)
-    yield found
-    remove()
-
-
 def added(queue, program):
     host = np.zeros(2, np.int32)
     buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=host)
@@ -45,31 +35,6 @@ def added(queue, program):
 
 
 class TestText:
-    @pytest.mark.parametrize(
-        ("options", "given"),
-        [(None, ()), ("", ()), ("-DN=1 -D'M=a b'", ("-DN=1", "-DM=a b")), (["-D", "N=1"], ("-D", "N=1"))],
-    )
-    def test_options(self, context, options, given):
-        """Options are a text as in a shell, or words."""
-        assert programs._text(cl.Program(context, SOURCE), options).options == given
-
-    @pytest.mark.parametrize("options", [5, [5], [b"-DN=1"], "'"])
-    def test_odd_options(self, context, options):
-        """What pyopencl may not take is pyopencl's to judge."""
-        assert programs._text(cl.Program(context, SOURCE), options) is None
-
-    @pytest.mark.parametrize(
-        ("source", "name"),
-        [
-            (SOURCE, "add"),
-            ("kernel __attribute__((reqd_work_group_size(1, 1, 1))) void f(int a) {}", "f"),
-            ('#include "kernels.cl"', "program"),
-        ],
-    )
-    def test_name(self, context, source, name):
-        """The first kernel of a source names it in reports."""
-        assert programs._text(cl.Program(context, source), None).kernel == name
-
     @pytest.mark.parametrize("source", ["", b"\xff"])
     def test_odd_source(self, context, source):
         """Nothing, and what is no text, is pyopencl's."""

@@ -1,10 +1,5 @@
 """kcl.integrations.pytest_plugin: a suite runs with the integrations where it is asked for."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
-
 import pytest
 
 SUITE = """
@@ -31,14 +26,7 @@ def test_suite(child, arguments, setting, wanted):
     """Off unless asked for by option or setting; workers of xdist have it, too."""
     (child.directory / "test_suite.py").write_text(SUITE)
     (child.directory / "pytest.ini").write_text(f"[pytest]\n{setting}\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *arguments],
-        env=child.environment(WANTED=wanted),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=120,
-    )
+    done = child.python("-m", "pytest", "-q", *arguments, WANTED=wanted)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
@@ -116,13 +104,6 @@ def test_after():
 def test_private_cache(child):
     """A test that asks for `kcl_cache` has an empty cache and counts of its own; the others do not see it."""
     (child.directory / "test_suite.py").write_text(PRIVATE)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        env=child.environment(OUTER=str(child.cache)),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=120,
-    )
+    done = child.python("-m", "pytest", "-q", "-p", "no:cacheprovider", OUTER=str(child.cache))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 passed" in done.stdout

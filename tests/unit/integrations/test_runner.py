@@ -1,7 +1,5 @@
 """kcl.integrations.runner: what a command line of `kcl run` asks for, and how a program runs."""
 
-from __future__ import annotations
-
 import json
 import sys
 import zipfile
@@ -79,19 +77,10 @@ def places(child):
 
 def both(child, *arguments, options=(), standard_input=None):
     """Run a program by Python and by kcl; returns what each wrote and its status."""
-    import subprocess
 
     found = []
     for command in ([], ["-m", "kcl", "run"]):
-        done = subprocess.run(
-            [sys.executable, *options, *command, *arguments],
-            env=child.environment(),
-            cwd=child.directory,
-            text=True,
-            capture_output=True,
-            timeout=60,
-            input=standard_input,
-        )
+        done = child.python(*options, *command, *arguments, stdin=standard_input)
         found.append((done.returncode, done.stdout, done.stderr))
     return found
 

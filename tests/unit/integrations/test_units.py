@@ -1,7 +1,5 @@
 """kcl.integrations.units: units of loopy's own are launched by kcl while the integrations are installed."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import warnings
@@ -26,14 +24,6 @@ def installed():
     yield
     while integrations.is_installed():
         kcl.uninstall()
-
-
-@pytest.fixture
-def looks():
-    found = []
-    remove = kcl.add_hook(found.append)
-    yield found
-    remove()
 
 
 @pytest.fixture
@@ -223,19 +213,6 @@ class TestTaken:
     def test_copied(self):
         """A unit that arrives in another process is loopy's there."""
         assert not units._is_taken(pickle.loads(pickle.dumps(self.two())))
-
-
-class TestVersion:
-    def test_unknown(self, monkeypatch):
-        """A loopy that kcl does not know is left alone: own modules get no face."""
-        kcl.uninstall()
-        row = next(row for row in integrations.TABLE if row.package == "loopy")
-        assert row.knows("2025.2")
-        old = row._replace(versions=((1,), (2,)))
-        refused = []
-        monkeypatch.setattr(integrations, "refuse", lambda row, error: refused.append((row, str(error))))
-        assert not units._is_known_version(old)
-        assert refused == [(old, f"loopy {lp.version.VERSION_TEXT} is not known to this kcl")]
 
 
 class TestUnmade:

@@ -1,12 +1,8 @@
 """kcl.launch.events: what a played call waits for, and the events that it leaves."""
 
-from __future__ import annotations
-
-import numpy as np
 import pyopencl as cl
-import pyopencl.array as cl_array
 
-from kcl.launch.events import RECENT, leave, trim, waits
+from kcl.launch.events import RECENT, trim, waits
 
 
 def markers(queue, number):
@@ -21,27 +17,11 @@ def test_of_the_same_queue(queue):
     assert list(own) == events
 
 
-def test_of_another_queue(context, queue):
-    """One event of another queue lets all be waited for."""
-    events = markers(queue, 1) + markers(cl.CommandQueue(context), 1)
-    assert waits({}, queue, [events[:1], events[1:]]) == events
-
-
 def test_of_the_user(context, queue):
     """An event of the user has no queue and is waited for."""
     event = cl.UserEvent(context)
     assert waits({}, queue, [[event]]) == [event]
     event.set_status(cl.command_execution_status.COMPLETE)
-
-
-def test_left(queue):
-    """The event of a launch takes the place of those that it stands for."""
-    array = cl_array.zeros(queue, 4, np.float32)
-    array.finish()
-    first, second = markers(queue, 2)
-    array.add_event(first)
-    leave({first: None}, array, second)
-    assert array.events == [second]
 
 
 def test_trimmed(queue):

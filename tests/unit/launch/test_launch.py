@@ -1,7 +1,5 @@
 """kcl.launch: hot calls compute and refuse what the invoker does. Whole answers: test_executor.py."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 
@@ -63,7 +61,6 @@ def is_complete(event):
     return event.command_execution_status == COMPLETE
 
 
-GOOD = {"a": 2.0}
 N = 6
 WRONG = {
     "dtype of an input": lambda q: {"x": on(q, range(N), np.float64)},
@@ -181,17 +178,21 @@ class TestSignatures:
 
 
 class TestEvents:
-    @pytest.mark.parametrize("order", [0, OUT_OF_ORDER], ids=["in order", "out of order"])
-    def test_of_another_queue_are_waited_for(self, context, order):
-        """A launch reads what another queue writes only after it was written."""
+    @pytest.mark.parametrize(
+        ("order", "same"),
+        [(0, False), (OUT_OF_ORDER, False), (OUT_OF_ORDER, True)],
+        ids=["in order", "out of order", "same queue out of order"],
+    )
+    def test_are_waited_for(self, context, order, same):
+        """A launch reads what another queue, or its own one without an order, writes only after it was written."""
         queue, other, third = cl.CommandQueue(context, properties=order), *(cl.CommandQueue(context) for _ in range(2))
-        x, y, z = (on(queue, [0.0] * 5) for _ in range(3))
+        x, y, z = (on(third, [0.0] * 5) for _ in range(3))
         for _ in range(3):
             SCALE(queue, x=x, y=y, a=2.0)
         queue.finish()
         assert launcher_on(queue).hot is not None
-        gate, new = cl.UserEvent(context), np.arange(5, dtype=np.float32)
-        x.add_event(cl.enqueue_copy(other, x.base_data, new, is_blocking=False, wait_for=[gate]))
+        gate, new, writer = cl.UserEvent(context), np.arange(5, dtype=np.float32), queue if same else other
+        x.add_event(cl.enqueue_copy(writer, x.base_data, new, is_blocking=False, wait_for=[gate]))
         event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
         queue.flush()
         for _ in range(3):
@@ -199,26 +200,8 @@ class TestEvents:
         assert not is_complete(event)
         gate.set_status(COMPLETE)
         event.wait()
-        assert y.get(queue).tolist() == [2.0 * i + 1 for i in range(5)]
-        other.finish()
-
-    def test_of_the_same_queue_are_waited_for_out_of_order(self, context):
-        """Without an order of its own a queue is told what a launch depends on."""
-        queue, third = cl.CommandQueue(context, properties=OUT_OF_ORDER), cl.CommandQueue(context)
-        x, y, z = (on(third, [0.0] * 5) for _ in range(3))
-        for _ in range(3):
-            SCALE(queue, x=x, y=y, a=2.0)
-        queue.finish()
-        gate, new = cl.UserEvent(context), np.arange(5, dtype=np.float32)
-        x.add_event(cl.enqueue_copy(queue, x.base_data, new, is_blocking=False, wait_for=[gate]))
-        event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
-        queue.flush()
-        for _ in range(3):
-            SCALE(third, x=z, a=1.0)[0].wait()
-        assert not is_complete(event)
-        gate.set_status(COMPLETE)
-        event.wait()
         assert y.get(third).tolist() == [2.0 * i + 1 for i in range(5)]
+        other.finish()
 
     def test_one_is_left(self, queue):
         """On a queue in order the last event stands for all of that queue; another queue's stays beside it."""

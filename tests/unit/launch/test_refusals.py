@@ -1,7 +1,5 @@
 """kcl.launch.refusals: what a call was refused for, in the words of its user."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -143,30 +141,6 @@ class TestArguments:
         assert refusals.at_fault(call._replace(packed={"parts"})) == ""
         assert "'parts' is the list" in refusals.at_fault(call)
 
-    def test_classes(self, queue):
-        """The class of the error is that of loopy's executor, before a launch and after one."""
-        import loopy as lp
-
-        executor = lp.make_kernel(
-            "{[i]: 0<=i<n}",
-            "y[i] = a*x[i]",
-            [
-                lp.GlobalArg("x,y", np.float32, shape="n"),
-                lp.ValueArg("a", np.float32),
-                lp.ValueArg("n", np.int32),
-            ],
-            lang_version=(2018, 2),
-        ).executor(queue.context)
-        kernel = typed()
-        for given in ({"x": [1.0]}, {"a": "2"}, {"xs": ONES}):
-            classes = []
-            for launch in (executor, kernel):
-                with pytest.raises(Exception) as raised:
-                    launch(queue, **{"x": ONES, "a": TWO, **given})
-                classes.append(type(raised.value).__name__)
-            assert classes[0] == classes[1], given
-            kernel(queue, x=ONES, a=TWO)
-
     def test_parts_of_an_array(self, queue):
         """An array whose parts are separate is given as a tuple, a list or an array of objects, as in loopy."""
 
@@ -286,13 +260,6 @@ class TestEveryPath:
         launch = raw().bind(queue, x=x, y=y, a=2.0)
         with pytest.raises(ValueError, match="kernel 'raw': shape mismatch on argument 'y'"):
             launch(x=x, y=other, a=2.0)
-
-    def test_positional(self, queue):
-        """Once the arguments are known they are listed."""
-        kernel = raw()
-        kernel(queue, x=ONES, a=TWO)
-        with pytest.raises(TypeError, match=r"write kernel\(queue, x=..., y=..., a=..., n=...\)"):
-            kernel(queue, ONES)
 
 
 class TestAsked:

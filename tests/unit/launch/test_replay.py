@@ -1,7 +1,5 @@
 """kcl.launch.replay: where a played call could do something else than its invoker. The plain cases: test_launch.py."""
 
-from __future__ import annotations
-
 import ast
 import threading
 import weakref
@@ -76,34 +74,21 @@ class TestCallsWithinCalls:
             assert y.get(queue).tolist() == [[float(i)] * 9 for i in range(9)]
             assert inner[1].get(queue).tolist() == [[float(i)] * 3 for i in range(3)]
 
-    def test_of_an_allocator_that_raises(self, queue):
-        """The error of an allocator is the caller's, and the next call is a hot one."""
+    @pytest.mark.parametrize("error", [OSError("no more"), KeyboardInterrupt()], ids=["error", "interrupt"])
+    def test_of_an_allocator_that_raises(self, queue, error):
+        """The error of an allocator, or an interrupt in the middle, is the caller's, and the next call is a hot one."""
         x = on(queue, range(4))
 
         def allocator(_size):
-            raise OSError("no more")
+            raise error
 
         for _ in range(3):
             SCALE(queue, x=x, a=2.0)
-            with pytest.raises(OSError, match="no more"):
+            with pytest.raises(type(error)) as raised:
                 SCALE(queue, x=x, a=2.0, allocator=allocator)
+            assert raised.value is error
         launcher_on(queue).hot = None
         assert SCALE(queue, x=x, a=2.0)[1][0].get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
-        assert launcher_on(queue).hot is not None
-
-    def test_of_an_interrupt(self, queue):
-        """After an interrupt in the middle the next call is a hot one."""
-        x = on(queue, range(4))
-
-        def allocator(_size):
-            raise KeyboardInterrupt
-
-        for _ in range(3):
-            SCALE(queue, x=x, a=2.0)
-        with pytest.raises(KeyboardInterrupt):
-            SCALE(queue, x=x, a=2.0, allocator=allocator)
-        launcher_on(queue).hot = None
-        SCALE(queue, x=x, a=2.0)
         assert launcher_on(queue).hot is not None
 
 

@@ -1,7 +1,5 @@
 """kcl.launch.unbuilt: what is said of a program that does not compile."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyopencl as cl
 import pytest

@@ -165,16 +165,6 @@ class TestCheckout:
         monkeypatch.chdir(below)
         return pathlib.Path(os.path.realpath(tmp_path / "checkout"))
 
-    def test_recorded(self, checkout):
-        """The cache of a recorded checkout is used from any folder below it."""
-        folder = make_cache(checkout)
-        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        process.reset()
-        assert option.get_cache_dir() == folder
-        assert option.folder("pyopencl") == os.path.join(folder, "pyopencl")
-        assert str(checkout) in option.reason()
-        assert not settings.read().rejected
-
     def test_precedence(self, checkout, monkeypatch):
         """A call wins over KCL_CACHE_DIR, that over the checkout, that over the settings file."""
         write('cache_dir = "/from/file"\n')
@@ -187,15 +177,6 @@ class TestCheckout:
         assert option.get_cache_dir() == "/from/variable"
         option.cache_dir("/from/call")
         assert (option.get_cache_dir(), option.reason()) == ("/from/call", "kcl.option.cache_dir()")
-
-    def test_not_recorded(self, checkout):
-        """A cache that came with a clone is not used, and one text says so."""
-        folder = make_cache(checkout)
-        chosen = settings.read()
-        assert chosen.cache_dir is None
-        (said,) = chosen.rejected
-        assert folder in said
-        assert "clone" in said
 
     def test_another_clone_at_the_place(self, checkout):
         """A clone that took the place of a recorded checkout does not know the token."""
@@ -213,13 +194,6 @@ class TestCheckout:
         settings_file.record(settings.settings_file(), str(checkout), TOKEN)
         process.reset()
         assert settings.read().cache_dir is None
-
-    def test_removed(self, checkout):
-        """A recorded checkout whose cache directory was removed is not used, and that is no fault."""
-        settings_file.record(settings.settings_file(), str(checkout), TOKEN)
-        process.reset()
-        assert settings.read().cache_dir is None
-        assert not settings.read().rejected
 
     def test_stranger_inside(self, checkout):
         """A clone inside of a recorded checkout does not hide that one's cache."""

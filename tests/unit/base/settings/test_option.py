@@ -1,7 +1,5 @@
 """kcl.option: where files lie, by call, by variable, by platform."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

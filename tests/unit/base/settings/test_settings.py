@@ -1,7 +1,5 @@
 """kcl.base.settings: every variable, typed; what is not understood is said and never trusted."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """kcl.base.text.layout: texts that fit where they are printed."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.base.text.layout import counted, cut, folded, shortened

@@ -1,7 +1,5 @@
 """kcl.base.text.markup: HTML whose texts are escaped."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest

@@ -1,7 +1,5 @@
 """kcl.base.text.names: dtypes and classes by the names that people use."""
 
-from __future__ import annotations
-
 import pytest
 
 from kcl.base.text.names import dtype, of_value

@@ -1,7 +1,5 @@
 """kcl.base.text.tables: tables that fit where they are printed."""
 
-from __future__ import annotations
-
 import re
 
 from kcl.base.text import tables

@@ -1,16 +1,9 @@
 """kcl.cache.stores.contract: the contract finds a store that breaks it."""
 
-from __future__ import annotations
-
 import pytest
 
-from kcl.cache.stores.contract import StoreContract, example
+from kcl.cache.stores.contract import StoreContract
 from kcl.cache.stores.memory import Memory
-
-
-def test_examples():
-    """Examples are addresses of their own."""
-    assert len({example(number) for number in range(20)}) == 20
 
 
 class Forgets(Memory):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import subprocess
-import sys
 import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from harness import ROOT
+from harness import python
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -24,18 +22,6 @@ from kcl.errors import DamagedEntry, UnusableDirectory
 
 PLACE = example(1, "device", "axpy")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-
-
-def python(code: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a process that runs some code with kcl on its path."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
 
 
 @pytest.fixture
@@ -272,17 +258,6 @@ class TestPlanted:
                 tracemalloc.stop()
         store.put(PLACE, large)
         assert store.get(PLACE) == large
-
-    def test_every_truncation_and_extension(self, store: Directory, path: Path) -> None:
-        """What was cut short or extended on disk is read, and rejected by the entry."""
-        key = Key([("recipe", "axpy")])
-        blob = Entry(key, {}, {"binary": b"x" * 40}).pack()
-        for content in [blob[:length] for length in range(len(blob))] + [blob + bytes(count) for count in range(1, 65)]:
-            path.write_bytes(content)
-            found = store.get(PLACE)
-            assert found == content
-            with pytest.raises(DamagedEntry):
-                Entry.unpack(found, key)
 
 
 class TestTrust:

@@ -266,34 +266,22 @@ class TestRefusal:
         assert client.idle(bench.folder, 60)
         assert bench.entry(1) is None
 
-    @pytest.mark.parametrize("make", [os.symlink, lambda _, path: os.mkfifo(path)], ids=["link", "fifo"])
-    def test_planted_code(self, bench: Bench, make) -> None:
-        """What is not a regular file is not taken for code."""
+    @pytest.mark.parametrize(
+        "spoil",
+        [
+            lambda code, away: (code.rename(away), code.symlink_to(away)),
+            lambda code, away: (code.rename(away), os.mkfifo(code)),
+            lambda code, _away: code.write_bytes(code.read_bytes()[:-100]),
+            lambda code, _away: code.chmod(0o666),
+        ],
+        ids=["link", "fifo", "truncated", "loose"],
+    )
+    def test_code_of_others(self, bench: Bench, spoil) -> None:
+        """No regular file, a library without its end, and one that others could have written is not taken for code."""
         pocl = bench.root / "pocl"
         shutil.copytree(bench.user.pocl, pocl)
         (code,) = pocl.glob("*/*/only/*/only.so")
-        code.rename(bench.root / "only.so")
-        make(bench.root / "only.so", code)
-        bench.request(1, pocl_cache=str(pocl))
-        assert client.idle(bench.folder, 60)
-        assert bench.entry(1).metadata["complete"] is False
-
-    def test_truncated_code(self, bench: Bench) -> None:
-        """A library that lacks its end, as after a power loss, is not published."""
-        pocl = bench.root / "pocl"
-        shutil.copytree(bench.user.pocl, pocl)
-        (code,) = pocl.glob("*/*/only/*/only.so")
-        code.write_bytes(code.read_bytes()[:-100])
-        bench.request(1, pocl_cache=str(pocl))
-        assert client.idle(bench.folder, 60)
-        assert bench.entry(1).metadata["complete"] is False
-
-    def test_loose_code(self, bench: Bench) -> None:
-        """Code that others could have written is not taken."""
-        pocl = bench.root / "pocl"
-        shutil.copytree(bench.user.pocl, pocl)
-        (code,) = pocl.glob("*/*/only/*/only.so")
-        code.chmod(0o666)
+        spoil(code, bench.root / "only.so")
         bench.request(1, pocl_cache=str(pocl))
         assert client.idle(bench.folder, 60)
         assert bench.entry(1).metadata["complete"] is False

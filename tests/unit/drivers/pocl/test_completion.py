@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.completion: when entries are completed, and what is done about a hit that was a partial one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.driver: PoCL's driver, whose entries a helper completes."""
 
-from __future__ import annotations
-
 import os
 import time
 from types import SimpleNamespace
@@ -35,11 +33,6 @@ def test_described(monkeypatch):
     assert Pocl().described(SLOT)["pocl_cache"] is None
 
 
-def test_completed():
-    """PoCL is not asked for a binary in the user's process."""
-    assert Pocl().completed(None, SLOT, None) is None
-
-
 def test_waits_within_bounds(bench, monkeypatch):
     """A run waits for two seconds in all beyond the progress of the helper, then no more.
 
@@ -55,11 +48,6 @@ def test_waits_within_bounds(bench, monkeypatch):
         assert time.monotonic() - started >= 2.0
         assert driver._state().left <= 0
         assert Pocl().awaited(slots[1]) is False
-
-
-def test_nobody_to_wait_for():
-    """Where no job waits there is nobody to wait for."""
-    assert Pocl().awaited(SLOT) is False
 
 
 class SeenDevice:

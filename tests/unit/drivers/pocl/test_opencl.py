@@ -1,7 +1,5 @@
 """kcl.drivers.pocl.opencl: OpenCL through ctypes, on real drivers."""
 
-from __future__ import annotations
-
 import os
 from ctypes.util import find_library
 

@@ -1,7 +1,5 @@
 """The nearest earlier entry, and what differs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

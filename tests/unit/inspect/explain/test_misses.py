@@ -1,7 +1,5 @@
 """kcl.inspect.explain.misses: the last misses, with what explains them."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """kcl.inspect.explain.present: what the layers hold now; test_handle.py has what Kernel.explain says of it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

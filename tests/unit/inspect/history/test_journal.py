@@ -432,15 +432,6 @@ class TestRuns:
         assert {one.driver for one in missed} == {"driver.py"}
         assert all(one.key is not None for one in missed)
 
-    def test_off(self, project):
-        """With all layers off a run leaves no journal, nor anything else of kcl."""
-        project.run("pair", KCL_NO_CACHE="1")
-        assert not project.own_files()
-
-    def test_not_imported(self, filled):
-        """A warm run imports the journal only as it ends."""
-        assert not {"kcl.inspect.history.journal", "kcl.inspect.history.records"} & set(filled.second.said["modules"])
-
 
 def test_json(root):
     """A record is one line of JSON."""

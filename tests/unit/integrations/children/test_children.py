@@ -1,7 +1,5 @@
 """kcl.integrations.children: what a child of `kcl run` inherits, and what it is not to notice."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -30,14 +28,7 @@ def ask(child, *options, driver="", **variables):
 
 def told(child, code, **variables):
     """Return what a program prints under `kcl run`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kcl", "run", "-c", code],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=120,
-    )
+    done = child.python("-m", "kcl", "run", "-c", code, **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -48,9 +39,7 @@ class TestSubprocess:
         ((is_installed, path, has_customize),) = ask(child)
         assert is_installed
         assert not has_customize
-        plain = subprocess.run(
-            [sys.executable, "-c", ASK], env=child.environment(), cwd=child.directory, capture_output=True, text=True
-        )
+        plain = child.python("-c", ASK)
         assert f"{path}".replace("'", '"') in plain.stdout
 
     @pytest.mark.parametrize("option", ["-I", "-E", "-S"])
@@ -115,14 +104,7 @@ class TestMultiprocessing:
             "    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:\n"
             "        print(pool.map(ask, [1, 2, 3]))\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-m", "kcl", "run", "pool.py", method],
-            env=child.environment(),
-            cwd=child.directory,
-            text=True,
-            capture_output=True,
-            timeout=120,
-        )
+        done = child.python("-m", "kcl", "run", "pool.py", method)
         assert done.stdout == "[1, 2, 3]\n", done.stderr
 
 
