@@ -24,6 +24,7 @@ ROOMS = {
     "bundle": 540,
     "remote": 1065,
     "sized": 429,
+    "tuning": 900,
     "inspect": 3606,
     "workers": 309,
     "integrations": 1042,

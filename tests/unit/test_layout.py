@@ -33,6 +33,7 @@ ROOMS = [
     "sized",
     "line",
     "handle",
+    "tuning",
     "integrations",
     "loopy",
     "recipe",
