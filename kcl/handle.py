@@ -390,6 +390,18 @@ def is_known(kernel: Kernel) -> bool:
     return kernel._line.open is not None
 
 
+def key_of(kernel: Kernel) -> Key | None:
+    """Return the generator key of a kernel, None if it cannot be known; runs the recipe, and raises its error."""
+    return kernel._line.generate.key()
+
+
+def may_have_launched(kernel: Kernel, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:
+    """Return True if a call that raised may have launched some of several kernels."""
+    line = kernel._line
+    several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
+    return several and line.known(queue, unpack(line.packed, arguments) if line.packed else arguments) is not None
+
+
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
     return kernel._lead().described()

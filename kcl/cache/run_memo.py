@@ -54,10 +54,11 @@ def bring(folder: str, place: str, entry: Entry) -> None:
 class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
-    def __init__(self, folder: str, key: Key) -> None:
+    def __init__(self, folder: str, key: Key, label: str = "", kept: int = KEPT) -> None:
         self._store = Directory(places.own(folder), notes_use=True)
         self._key = key
-        self._place = address(key.digest, label=folder)
+        self._kept = kept
+        self._place = address(key.digest, label=label or folder)
         _state().used.setdefault(folder, {})[self._place] = None
 
     def read(self) -> dict[str, Any]:
@@ -81,7 +82,7 @@ class RunMemo:
 
     def _forget_oldest(self) -> None:
         found = [(known.used or 0.0, place) for place in self._store.scan() if (known := self._store.stat(place))]
-        for _moment, place in sorted(found, reverse=True)[KEPT:]:
+        for _moment, place in sorted(found, reverse=True)[self._kept :]:
             self._store.delete(place)
 
 

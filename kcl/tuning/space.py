@@ -1,22 +1,25 @@
 """Spaces: the choices that a recipe declares for its parameters, and the rules that a choice obeys.
 
-    lists      = {parameter: values}     values are scalars of JSON; one of each list is a choice
-    predicates = functions of parameters and sizes; a choice is valid where all of them hold
+lists      = {parameter: values}     values are scalars of JSON; one of each list is a choice
+predicates = functions of parameters and sizes; a choice is valid where all of them hold
 """
 
 from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+from kcl.errors import meant
 
 Scalar = bool | int | float | str | None
 Choice = dict[str, Any]  # a Scalar by the name of each parameter
 
 
-class Skip(Exception):  # noqa: N818  # a recipe says it to the search: no error
+class Skip(Exception):
     """A recipe raises it to refuse a choice: `kcl.Skip("why")` is the outcome of that choice, and tuning goes on.
 
     >>> @kcl.kernel(space=kcl.space(block=[16, 64]))
@@ -37,7 +40,7 @@ class Space:
         self.lists = {name: _values(name, values) for name, values in lists.items()}
         if not self.lists:
             raise TypeError("kcl.space() has no parameter: write kcl.space(block=[16, 64])")
-        self._predicates = [(predicate, _names(predicate)) for predicate in predicates]
+        self.predicates = [(predicate, _names(predicate)) for predicate in predicates]
 
     def where(self, predicate: Callable[..., Any]) -> Space:
         """Return the space of the choices for which a predicate holds, too.
@@ -49,7 +52,7 @@ class Space:
         >>> list(space.choices({}, {}))
         [{'block': 16, 'unroll': 1}, {'block': 16, 'unroll': 4}, {'block': 64, 'unroll': 1}]
         """
-        return Space(self.lists, (*(known for known, _names in self._predicates), predicate))
+        return Space(self.lists, (*(known for known, _names in self.predicates), predicate))
 
     def choices(self, given: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[Choice]:
         """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration."""
@@ -70,7 +73,7 @@ class Space:
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
         """Return why a choice, given parameters included, is not valid at these sizes; empty if it is."""
         known = {**sizes, **choice}
-        for number, (predicate, names) in enumerate(self._predicates, 1):
+        for number, (predicate, names) in enumerate(self.predicates, 1):
             try:
                 if not predicate(**{name: known[name] for name in names}):
                     return f"where {number} does not hold"
@@ -85,30 +88,9 @@ class Space:
             for name, value in choice.items()
         )
 
-    def check(self, function: Callable[..., Any], sizes: Iterable[str]) -> None:
-        """Raise TypeError for a parameter that the recipe does not have, or a predicate with an unknown name."""
-        parameters = inspect.signature(function).parameters
-        for name in self.lists:
-            if name not in parameters:
-                known = ", ".join(parameters) or "none"
-                raise TypeError(f"kcl.space({name}=...) names no parameter of {function.__name__!r}: it has {known}")
-            if not is_scalar(parameters[name].default):
-                raise TypeError(
-                    f"kcl.space({name}=...): an untuned size takes the default of the parameter, so give {name!r} of "
-                    f"{function.__name__!r} one: a number, a text, True, False or None"
-                )
-        usable = {*self.lists, *sizes}
-        for number, (_predicate, names) in enumerate(self._predicates, 1):
-            for name in names:
-                if name not in usable:
-                    raise TypeError(
-                        f"where {number} of the space of {function.__name__!r} names {name!r}: write parameters of "
-                        f"the space, or names of its sizes: {', '.join(sorted(usable))}"
-                    )
-
     def __repr__(self) -> str:
         lists = ", ".join(f"{name}={list(values)}" for name, values in self.lists.items())
-        return f"<kcl.Space {lists}; {len(self._predicates)} where>"
+        return f"<kcl.Space {lists}; {len(self.predicates)} where>"
 
 
 def space(**lists: Iterable[Any]) -> Space:
@@ -121,6 +103,38 @@ def space(**lists: Iterable[Any]) -> Space:
     <kcl.Space block=[16, 64], exact=[False, True]; 0 where>
     """
     return Space(lists)
+
+
+def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> Space:
+    """Return the space that a decorator declares; raises TypeError where it cannot be meant."""
+    if not isinstance(given, Space):
+        raise TypeError(f"@kcl.kernel(space=...) takes a space such as kcl.space(block=[16, 64]), not {given!r}")
+    parameters, name, sizes = inspect.signature(function).parameters, function.__name__, list(sizes)
+    for one in given.lists:
+        if one not in parameters or one in sizes:
+            what = "is a size, not a choice," if one in sizes else "is no parameter"
+            raise TypeError(
+                f"kcl.space({one}=...): {one!r} {what} of {name!r}; it has {', '.join(parameters) or 'none'}"
+            )
+        if not is_scalar(parameters[one].default):
+            raise TypeError(
+                f"kcl.space({one}=...): give {one!r} of {name!r} a default, which untuned sizes take: "
+                "a number, a text, True, False or None"
+            )
+    usable = [*given.lists, *sizes]
+    for number, (_predicate, names) in enumerate(given.predicates, 1):
+        unknown = next((one for one in names if one not in usable), None)
+        if unknown is not None:
+            raise TypeError(
+                f"where {number} of the space of {name!r} names {unknown!r}{meant(unknown, usable)}: it may name "
+                f"parameters of the space and sizes: {', '.join(usable)}"
+            )
+    return given
+
+
+def text_of(choice: Mapping[str, Any]) -> str:
+    """Return the text that stands for a choice: equal for the same values of the same types only."""
+    return json.dumps(choice, sort_keys=True)
 
 
 def is_scalar(value: Any) -> bool:

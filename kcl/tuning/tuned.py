@@ -1,49 +1,166 @@
-"""TunedKernel: the handle of a recipe with a space; a call is served the choice that was measured for its sizes."""
+"""TunedKernel: the handle of a recipe with a space. A call is served the choice that was measured for its sizes.
+
+    sizes of the call -> row of the table: of these sizes, else in the same power of two -> choice -> Kernel
+                         no row, or none that is valid here                              -> the defaults
+
+A row is valid if the space has its values now, and if every predicate holds for the sizes of this call: loopy checks no
+assumption. A size is decided once a process. What was launched last is compared first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import ast
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyopencl as cl
 
+from kcl import handle
+from kcl.base import process
+from kcl.base.dtypes import dtype_text
+from kcl.cache import layer, layers, lookup
+from kcl.errors import KclError, RecipeError
+from kcl.generate.stage import dtypes_of
+from kcl.line import bindings_of
+from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
+from kcl.tuning import table as tables
+from kcl.tuning.space import Choice, Space, text_of
+from kcl.tuning.table import ChoiceTable, Row
+
 if TYPE_CHECKING:
-    from kcl.tuning.space import Choice, Space
-    from kcl.tuning.table import Table
+    from kcl.cache.key import Key
+    from kcl.record.declarations import RecipeCall
+
+T = TypeVar("T")
+Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
+
+_DECISIONS = 1024  # of a handle, found at once
+_LOOKED = 4096  # candidates that are asked for a first valid one
+_UNKNOWN = (NameError, AttributeError, IndexError, ZeroDivisionError, TypeError)
 
 
-class TunedKernel:
-    """The kernels of one recipe with a space. Called as a Kernel is. Thread-safe."""
+class Decision(NamedTuple):
+    """The kernel for some sizes, with its choice, why it is that, and the row that led to it: None for the defaults."""
 
-    space: Space
-    given: dict[str, Any]  # the parameters of the recipe that were given, and those without a choice
-    defaults: dict[str, Any]  # the function's defaults of the free parameters
-    name: str
-    size_names: tuple[str, ...]
+    kernel: Any
+    choice: Choice
+    words: str
+    row: Row | None
+    table: ChoiceTable | None
+
+
+class State:
+    """The handles of this process, what was decided in it, and who tunes before a size is decided."""
+
+    def __init__(self) -> None:
+        self.handles: weakref.WeakSet[TunedKernel] = weakref.WeakSet()
+        self.decided: dict[str, None] = {}
+        self.untuned: Untuned | None = None
+
+    def on_change(self) -> None:
+        """Decide again: the tables lie in another place, or another one was measured."""
+        for one in list(self.handles):
+            one.forget()
+
+
+_state = process.own(State)
+
+
+def tune_untuned(tune: Untuned | None) -> None:
+    """Have `tune` called before a size is decided, with the arguments of its first launch; None ends that."""
+    _state().untuned = tune
+
+
+def decided() -> list[str]:
+    """Return what was decided in this process, in words."""
+    return list(_state().decided)
+
+
+def handle_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]) -> Any:
+    """Return the handle of a recipe with a space; `named` are the parameters that were given by hand."""
+    free = [name for name in space.lists if name not in named]
+    sizes = sizes or Sizes({})
+    return TunedKernel(call, space, sizes, free) if free else _plain(call, _asked_by(call, sizes))
+
+
+class TunedKernel(SizedKernel):
+    """The kernels of one recipe with a space: a call takes the choice for its sizes. Called as a Kernel. Thread-safe.
+
+    `space` is that of the recipe. `given` are the parameters of the space that were given by hand, `defaults` those
+    that were not. `prepare`, `source`, `key` and `explain` take sizes by name, as `n=64`, or from the arrays.
+    """
+
+    def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
+        super().__init__(call, sizes, handle)
+        self.space = space
+        self.defaults: Choice = {name: call.arguments[name] for name in free}
+        self.given = {name: call.arguments[name] for name in space.lists if name not in self.defaults}
+        self.size_texts = sizes.texts
+        self._own = _asked_by(call, sizes)
+        self._arrays = sorted({name for text in sizes.texts.values() for name in _arrays_in(text)})
+        shapes, types = [f"({text})," for text in sizes.texts.values()], [f"{name}.dtype," for name in self._arrays]
+        self._code = compile(f"({' '.join(shapes)}), ({' '.join(types)})", "<sizes>", "eval")
+        self._made: dict[str, Any] = {}
+        self._tables: dict[Any, ChoiceTable | None] = {}
+        self._decisions: dict[Any, Decision] = {}
+        self._latest: tuple[Any, Any, Any] | None = None
+        _state().handles.add(self)
 
     def __call__(self, queue: cl.CommandQueue = None, *unnamed: Any, **arguments: Any) -> tuple[Any, Any]:
-        """Launch the choice for the sizes of this call."""
-        raise NotImplementedError
+        """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
+        latest = self._latest
+        try:
+            found = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
+            bindings = queue._kcl_bindings
+        except _UNKNOWN:
+            latest = None
+        if latest is None or latest[0] != found or latest[1]() is not bindings:
+            return self._first(queue, unnamed, arguments)
+        result: tuple[Any, Any] = latest[2](queue, *unnamed, **arguments)
+        return result
 
-    def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
-        """Return the sizes of a call by name."""
-        raise NotImplementedError
+    def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
+        """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes that its choice excludes.
 
-    def default_at(self, sizes: Mapping[str, int]) -> Choice:
-        """Return the choice that runs untuned: the defaults, or the first valid choice where a predicate refuses these."""
-        raise NotImplementedError
+        The choice is that for the sizes of these arguments. If it can be bound or launched no longer, the defaults are.
+        """
+        if not isinstance(queue, cl.CommandQueue):
+            return self.made({}).bind(queue, **arguments)  # type: ignore[no-any-return]  # it raises the error
+        sizes, fitting = self.sizes_of(arguments), set[Any]()
 
-    def made(self, choice: Mapping[str, Any]) -> Any:
-        """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
-        raise NotImplementedError
+        def binding(one: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
+            return one, self.made(one.choice).bind(queue, **arguments)
 
-    def table(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Table | None:
-        """Return the table for the device of a queue and the dtypes of a call; None if the recipe has no key."""
-        raise NotImplementedError
+        now = self._guarded(self._decision(queue, arguments, sizes), binding, queue, arguments)
 
-    def forget(self) -> None:
-        """Forget what was decided: the next call reads the table again."""
-        raise NotImplementedError
+        def launch(**given: Any) -> cl.Event:
+            if (place := self._sizes(given)) not in fitting:
+                here = self._whole(place)
+                refusal = "" if here == sizes else self._refusal(now[0].choice, here)
+                if refusal:
+                    bound = f"{_said(sizes)} with {_said(now[0].choice)}, and not for {_said(here)}"
+                    raise ValueError(f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again")
+                fitting.add(place)
+
+            def launching(one: Decision) -> cl.Event:
+                nonlocal now
+                if one is not now[0]:
+                    now = binding(one)
+                    fitting.clear()
+                return now[1](**given)
+
+            return self._guarded(now[0], launching, queue, given)
+
+        return launch
+
+    def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
+        """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
+        decision, left = self._asked(context_or_queue, arguments)
+        words: str = decision.kernel.explain(context_or_queue, **left)
+        return f"{words}\n  tuning: {decision.words}"
 
     def tune(
         self,
@@ -58,4 +175,242 @@ class TunedKernel:
         **arguments: Any,
     ) -> Any:
         """Measure the choices with these arguments, and serve the fastest from now on."""
-        raise NotImplementedError
+        from kcl.tuning import tuner  # type: ignore[attr-defined]
+
+        try:
+            return tuner.tune(
+                self,
+                queue,
+                arguments,
+                level=level,
+                seconds=seconds,
+                search=search,
+                tolerance=tolerance,
+                again=again,
+                anyway=anyway,
+            )
+        finally:
+            _state().on_change()
+
+    def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes of a call by name; 0 for all if one cannot be known. Raises TypeError for no integer."""
+        return self._whole(self._sizes(arguments))
+
+    def default_at(self, sizes: Mapping[str, int]) -> Choice:
+        """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these."""
+        if 0 in sizes.values() or not self._refusal(self.defaults, sizes):
+            return self.defaults
+        for choice in islice(self.space.product(self.given), _LOOKED):
+            if not self._refusal(choice, sizes):
+                return choice
+        layer.warn_once(
+            f"no choice of {self.name} {sizes}",
+            f"kernel {self.name!r} has no valid choice for {_said(sizes)}, so the defaults {_said(self.defaults)} run: "
+            "look at the where of its space",
+        )
+        return self.defaults
+
+    def made(self, choice: Mapping[str, Any]) -> Any:
+        """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
+        chosen = {name: choice.get(name, default) for name, default in self.defaults.items()}
+        place = text_of(chosen)
+        if place not in self._made:
+            call = self._call._replace(arguments={**self._call.arguments, **chosen})
+            self._made.setdefault(place, _plain(call, self._own))
+        return self._made[place]
+
+    def table(self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]) -> ChoiceTable | None:
+        """Return the table for a device and the dtypes of a call; None if tuning is off, or the recipe has no key.
+
+        Runs the recipe with the defaults.
+        """
+        place = self._place(holder, arguments)
+        if place not in self._tables:
+            key = None if tables.off() else self._key(holder, *place)
+            self._tables[place] = None if key is None else tables.of(key, self._about(place[0]))
+        return self._tables[place]
+
+    def forget(self) -> None:
+        """Forget what was decided: the next call reads the table again."""
+        self._latest = None
+        self._made, self._tables, self._decisions = {}, {}, {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy as the recipe by its name, with the parameters that were given."""
+        by_name, (*place, arguments) = super().__reduce__()
+        return by_name, (*place, {name: value for name, value in arguments.items() if name not in self.defaults})
+
+    def __repr__(self) -> str:
+        return f"<kcl.TunedKernel {self.name}: chooses {', '.join(self.defaults)}>"
+
+    def _first(self, queue: Any, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> tuple[Any, Any]:
+        """Decide and launch: the first time at these sizes, or in turns with others."""
+        try:
+            found = eval(self._code, FUNCTIONS, arguments)
+        except _UNKNOWN:
+            found = None
+        if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
+            refused: tuple[Any, Any] = self.kernel_at(self.defaults, {})(queue, *unnamed, **arguments)
+            return refused
+        decision = self._decision(queue, arguments, self._whole(found[0]), is_launch=True)
+
+        def launching(one: Decision) -> tuple[Any, Any]:
+            result: tuple[Any, Any] = one.kernel(queue, **arguments)
+            self._latest = found, weakref.ref(bindings_of(queue)), one.kernel
+            return result
+
+        return self._guarded(decision, launching, queue, arguments)
+
+    def _guarded(self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: dict[str, Any]) -> T:
+        """Use a choice; if that fails and the use of the defaults does not, mark the row, and leave it out from now on.
+
+        The error is raised if some of several kernels may have been launched already.
+        """
+        try:
+            return use(decision)
+        except Exception as error:
+            table, row = decision.table, decision.row
+            if table is None or row is None or (isinstance(error, KclError) and not isinstance(error, RecipeError)):
+                raise
+            result: T | None = None
+            if not (began := handle.may_have_launched(decision.kernel, queue, arguments)):
+                result = use(self._untuned(table, self._whole(self._sizes(arguments)), ""))  # or the call's own error
+            words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+            table.put(row._replace(refused=words))
+            self._decisions = {place: one for place, one in self._decisions.items() if one.row is not row}
+            reason = f"the tuned choice {_said(row.choice)} no longer runs, the defaults do: {words}"
+            lookup.report(layers.binary(), self.name, table.key, reason)
+            if began:
+                raise
+            return result  # type: ignore[return-value]
+
+    def _decision(
+        self, holder: Any, arguments: Mapping[str, Any], sizes: dict[str, int], is_launch: bool = False
+    ) -> Decision:
+        """Return what was decided for these sizes; decide it the first time."""
+        place = (*self._place(holder, arguments), *sizes.values())
+        found = self._decisions.get(place)
+        if found is None:
+            state = _state()
+            if is_launch and state.untuned is not None:
+                state.untuned(self, holder, dict(arguments))
+            found = self._decide(self.table(holder, arguments), sizes)
+            if len(self._decisions) >= _DECISIONS:
+                self._decisions.clear()
+            self._decisions[place] = found
+            if is_launch and len(state.decided) < _DECISIONS:
+                state.decided[f"{self.name}: {found.words}"] = None
+        return found
+
+    def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
+        if table is None or 0 in sizes.values():
+            off = tables.off()
+            return self._untuned(table, sizes, f"off: {off}" if off else "its key is unknown" if table is None else "")
+        values, default, why = tuple(sizes.values()), text_of(self.default_at(sizes)), "nothing is measured"
+        refused = {text_of(row.choice): row.refused for row in table.rows if row.refused}
+        for row in table.near(values):
+            name, place = (
+                text_of(row.choice),
+                f"measured at {_said(self._by_name(row.sizes))}" if row.sizes else "measured",
+            )
+            if any(one.bit_length() != other.bit_length() for one, other in zip(row.sizes, values, strict=True)):
+                why = f"nothing is measured in its power of two; the nearest is {_said(row.choice)}, {place}"
+                break
+            if name in refused:
+                why = f"{_said(row.choice)}, {place}, no longer runs: {refused[name]}"
+            elif row.choice.keys() != self.defaults.keys() or not (name == default or self.space.has(row.choice)):
+                why = f"{_said(row.choice)}, {place}, is no choice of the space now"
+            elif refusal := self._refusal(row.choice, sizes):
+                why = f"{_said(row.choice)}, {place}, is not valid here: {refusal}"
+            else:
+                words = f"{_said(row.choice)}, {place}, takes {row.ratio:.2f} of the time of the default"
+                kept = row if name != default else None
+                return Decision(self.kernel_at(row.choice, sizes), row.choice, _headed(sizes, words), kept, table)
+        return self._untuned(table, sizes, why)
+
+    def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str) -> Decision:
+        choice = self.default_at(sizes)
+        words = f"the default {_said(choice)}" + (f": {why}" if why else "")
+        return Decision(self.kernel_at(choice, sizes), choice, _headed(sizes, words), None, table)
+
+    def _refusal(self, choice: Choice, sizes: Mapping[str, int]) -> str:
+        return self.space.refusal({**self.given, **choice}, sizes)
+
+    def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
+        """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
+        made = self.made(choice)
+        return made.kernel_for(tuple(sizes[name] for name in self._own.texts)) if self._own.texts else made
+
+    def _named(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        decision, left = self._asked(holder, arguments)
+        return decision.kernel, left
+
+    def _asked(self, holder: Any, arguments: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
+        """Return the decision for sizes that are given by name, or by arrays, and the other arguments."""
+        whole = {name for name in self._names if hasattr(type(arguments.get(name)), "__index__")}
+        sizes = self._whole(
+            arguments[name] if name in whole else value
+            for name, value in zip(self._names, self._sizes(arguments), strict=True)
+        )
+        left = {name: value for name, value in arguments.items() if name not in whole}
+        return self._decision(holder, left, sizes), left
+
+    def _sizes(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the sizes of a call; 0 for all if one cannot be known, so that the defaults give the error."""
+        try:
+            found: tuple[Any, ...] = eval(self._code, FUNCTIONS, arguments)[0]
+        except _UNKNOWN:
+            return (0,) * len(self._names)
+        return found
+
+    def _whole(self, values: Iterable[Any]) -> dict[str, int]:
+        return {name: whole_number(self.name, name, one) for name, one in zip(self._names, values, strict=True)}
+
+    def _by_name(self, values: tuple[int, ...]) -> dict[str, int]:
+        return dict(zip(self._names, values, strict=True))
+
+    def _place(self, holder: Any, arguments: Mapping[str, Any]) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
+        """Return the device, and the dtypes of the arrays that the sizes name."""
+        device = holder.device if isinstance(holder, cl.CommandQueue) else holder.devices[0]
+        types = dtypes_of({name: arguments[name] for name in self._arrays if name in arguments})
+        return device, tuple((name, dtype_text(dtype)) for name, dtype in types.items())
+
+    def _key(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> Key | None:
+        """Return the key of a table, from that of the recipe with its defaults; None if that is unknown, or raises."""
+        try:
+            subject = handle.key_of(self.kernel_at(self.defaults, dict.fromkeys(self._names, 0)))
+        except Exception:  # the launch raises it again
+            return None
+        build = bindings_of(holder).build
+        identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
+        return None if subject is None else tables.key_of(self.name, subject, self.defaults, types, device, identity)
+
+    def _about(self, device: cl.Device) -> dict[str, Any]:
+        """Return what views say of a table."""
+        where = {"name": device.name, "driver": device.driver_version}
+        return {"kernel": self.name, "names": list(self._names), "defaults": self.defaults, "device": where}
+
+
+def _plain(call: RecipeCall, sizes: Sizes) -> Any:
+    return SizedKernel(call, sizes, handle) if sizes.texts else handle.of_call(call)
+
+
+def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
+    """Return the sizes that are parameters of the recipe; the others serve the space only."""
+    parameters = inspect.signature(call.function).parameters
+    return Sizes({name: text for name, text in sizes.texts.items() if name in parameters}, sizes.most)
+
+
+def _arrays_in(text: str) -> set[str]:
+    """Return the names of the arrays in an expression: those whose shape it asks."""
+    nodes = ast.walk(ast.parse(text, mode="eval"))
+    return {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def _headed(sizes: Mapping[str, int], words: str) -> str:
+    said = ", ".join(f"{name} = {one or 'any'}" for name, one in sizes.items())
+    return f"{said}: {words}" if said else words
+
+
+def _said(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={one!r}" for name, one in values.items())
