@@ -395,6 +395,11 @@ def key_of(kernel: Kernel) -> Key | None:
     return kernel._line.generate.key()
 
 
+def line_of(kernel: Kernel) -> Line:
+    """Return the line of a kernel; `sole` names the launcher for its next call."""
+    return kernel._line
+
+
 def may_have_launched(kernel: Kernel, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:
     """Return True if a call that raised may have launched some of several kernels."""
     line = kernel._line

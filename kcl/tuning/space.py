@@ -84,7 +84,7 @@ class Space:
     def has(self, choice: Mapping[str, Any]) -> bool:
         """Return True if each value of a choice is in its list, of the same type."""
         return all(
-            name in self.lists and any(type(one) is type(value) and one == value for one in self.lists[name])
+            any(type(one) is type(value) and one == value for one in self.lists.get(name, ()))
             for name, value in choice.items()
         )
 
@@ -135,6 +135,16 @@ def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> 
 def text_of(choice: Mapping[str, Any]) -> str:
     """Return the text that stands for a choice: equal for the same values of the same types only."""
     return json.dumps(choice, sort_keys=True)
+
+
+def said(values: Mapping[str, Any]) -> str:
+    """Write a choice, or sizes."""
+    return ", ".join(f"{name}={one!r}" for name, one in values.items())
+
+
+def is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return True if two choices have the same values of the same types."""
+    return one == other and all(type(value) is type(other[name]) for name, value in one.items())
 
 
 def is_scalar(value: Any) -> bool:

@@ -12,16 +12,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
+from kcl.drivers import devices
 from kcl.tuning.space import is_scalar, text_of
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 T = TypeVar("T", "Row", "Fact")
 
@@ -29,8 +27,9 @@ ROWS, FACTS = 64, 4096
 ROWS_BYTES, FACTS_BYTES = 8_000, 800_000  # as JSON
 TABLES = 4096  # entries on disk: tables and facts
 LABELS = TABLE, FACT = "table", "facts"
+MARK = "tuning of "  # begins the remarks of a run on what was decided
 _THREADS = "POCL_MAX_PTHREAD_COUNT"
-_SUBJECT = ("kcl", "python", "optimize", "other distributions", "argument checks", "dtype names", "state")
+_GENERATING = ("kcl", "python", "optimize", "other distributions", "argument checks", "dtype names", "state")
 
 
 class Row(NamedTuple):
@@ -99,15 +98,20 @@ class ChoiceTable:
         return next((row for row in self.rows if row.sizes == sizes), None)
 
     def near(self, sizes: tuple[int, ...]) -> list[Row]:
-        """Return the rows, the nearest by ratio first, but before them those in the same power of two on each axis."""
-        rows = [row for row in self.rows if len(row.sizes) == len(sizes)]
+        """Return the rows in the same power of two on each axis, the nearest by ratio first."""
         powers = [size.bit_length() for size in sizes]
-        return sorted(rows, key=lambda row: ([*map(int.bit_length, row.sizes)] != powers, distance(row.sizes, sizes)))
+        rows = [row for row in self.rows if [*map(int.bit_length, row.sizes)] == powers]
+        return sorted(rows, key=lambda row: distance(row.sizes, sizes))
+
+    def nearest(self, sizes: tuple[int, ...]) -> Row | None:
+        """Return the nearest row by ratio."""
+        rows = [row for row in self.rows if len(row.sizes) == len(sizes)]
+        return min(rows, key=lambda row: distance(row.sizes, sizes), default=None)
 
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same sizes; other processes may have stored rows since."""
-        kept = [one for one in self._stored() if one.sizes != row.sizes]
-        self.rows = _bounded([*kept, row], ROWS, ROWS_BYTES)
+        kept = {one.sizes: one for one in [*self.rows, *self._stored()] if one.sizes != row.sizes}
+        self.rows = _bounded([*kept.values(), row], ROWS, ROWS_BYTES)
         self._memo(TABLE).write({**self.about, "rows": [one._asdict() for one in self.rows]})
 
     def facts(self) -> dict[str, Fact]:
@@ -146,8 +150,8 @@ def key_of(
     subject: Key,
     free: Iterable[str],
     dtypes: Iterable[tuple[str, str]],
-    device: cl.Device,
     identity: Iterable[Part],
+    units: int,
 ) -> Key:
     """Return the key of a table; `subject` is the generator key of the default choice, `free` names its parameters."""
     return Key(
@@ -156,12 +160,12 @@ def key_of(
             *(
                 part
                 for part in subject.parts
-                if not part.name.startswith("distribution ") and part.name not in _SUBJECT
+                if not part.name.startswith("distribution ") and part.name not in _GENERATING
             ),
             *(Part("free", name) for name in sorted(free)),
             *(Part(f"dtype {name}", text) for name, text in dtypes),
-            *identity,
-            Part("compute units", str(device.max_compute_units)),
+            *devices.parts(identity),
+            Part(devices.UNITS, str(units)),
             Part("threads", settings.variable(_THREADS) or ""),
         ]
     )

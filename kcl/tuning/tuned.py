@@ -14,12 +14,13 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyopencl as cl
 
 from kcl import handle
-from kcl.base import process
+from kcl.base import events, process
 from kcl.base.dtypes import dtype_text
 from kcl.cache import layer, layers, lookup
 from kcl.errors import KclError, RecipeError
@@ -27,7 +28,7 @@ from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
 from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
 from kcl.tuning import table as tables
-from kcl.tuning.space import Choice, Space, text_of
+from kcl.tuning.space import Choice, Space, is_same, said, text_of
 from kcl.tuning.table import ChoiceTable, Row
 
 if TYPE_CHECKING:
@@ -38,18 +39,36 @@ T = TypeVar("T")
 Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a handle, found at once
+_NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
-_UNKNOWN = (NameError, AttributeError, IndexError, ZeroDivisionError, TypeError)
+_UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
 
 
 class Decision(NamedTuple):
-    """The kernel for some sizes, with its choice, why it is that, and the row that led to it: None for the defaults."""
+    """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
+
+    `why` says why the nearest row in the same power of two does not serve.
+    """
 
     kernel: Any
     choice: Choice
-    words: str
+    sizes: dict[str, int]
     row: Row | None
     table: ChoiceTable | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        values, table, row = tuple(self.sizes.values()), self.table, self.row
+        head = ", ".join(f"{name} = {one or 'any'}" for name, one in self.sizes.items())
+        if row is not None:
+            words = f"{_measured(row, self.sizes)}, takes {row.ratio:.2f} of the time of the default"
+        else:
+            nearest = table.nearest(values) if table is not None else None
+            why = self.why or (f"off: {tables.off()}" if tables.off() else "its key is unknown") * (table is None)
+            why = why or ("no row is in its power of two" if nearest else "nothing is measured")
+            near = f"; the nearest is {_measured(nearest, self.sizes)}" if nearest and not self.why else ""
+            words = f"the default {said(self.choice)}: {why}{near}"
+        return f"{head}: {words}" if head else words
 
 
 class State:
@@ -57,7 +76,7 @@ class State:
 
     def __init__(self) -> None:
         self.handles: weakref.WeakSet[TunedKernel] = weakref.WeakSet()
-        self.decided: dict[str, None] = {}
+        self.decided: list[tuple[str, Decision]] = []
         self.untuned: Untuned | None = None
 
     def on_change(self) -> None:
@@ -74,9 +93,9 @@ def tune_untuned(tune: Untuned | None) -> None:
     _state().untuned = tune
 
 
-def decided() -> list[str]:
-    """Return what was decided in this process, in words."""
-    return list(_state().decided)
+def remarks() -> list[str]:
+    """Return the first decisions of this process in words, for the journal."""
+    return [f"{tables.MARK}{name}: {decision}" for name, decision in _state().decided]
 
 
 def handle_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]) -> Any:
@@ -106,21 +125,34 @@ class TunedKernel(SizedKernel):
         self._made: dict[str, Any] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        self._latest: tuple[Any, Any, Any] | None = None
+        self._launches: dict[Any, tuple[Any, Any, Any]] = {}
+        self._latest: tuple[Any, Any, Any] = (None, None, None)  # sizes and dtypes, the line of the Kernel, the queue
         _state().handles.add(self)
 
-    def __call__(self, queue: cl.CommandQueue = None, *unnamed: Any, **arguments: Any) -> tuple[Any, Any]:
+    def __call__(
+        self,
+        queue: cl.CommandQueue = None,
+        *unnamed: Any,
+        allocator: Any = None,
+        wait_for: Any = None,
+        out_host: bool | None = None,
+        **arguments: Any,
+    ) -> tuple[Any, Any]:
         """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
-        latest = self._latest
         try:
             found = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
-            bindings = queue._kcl_bindings
+            latest = self._latest
+            if latest[0] != found:
+                latest = self._latest = self._launches[found]
+            hot = queue._kcl_bindings.launchers[latest[1].sole, get_ident()].hot
         except _UNKNOWN:
-            latest = None
-        if latest is None or latest[0] != found or latest[1]() is not bindings:
-            return self._first(queue, unnamed, arguments)
-        result: tuple[Any, Any] = latest[2](queue, *unnamed, **arguments)
-        return result
+            hot = None
+        if hot is not None and wait_for is None and out_host is None and not unnamed:
+            result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
+            if result is not None:
+                return result
+        options = {"allocator": allocator, "wait_for": wait_for, "out_host": out_host}
+        return self._decided(queue, unnamed, options, arguments)
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
         """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes that its choice excludes.
@@ -141,7 +173,7 @@ class TunedKernel(SizedKernel):
                 here = self._whole(place)
                 refusal = "" if here == sizes else self._refusal(now[0].choice, here)
                 if refusal:
-                    bound = f"{_said(sizes)} with {_said(now[0].choice)}, and not for {_said(here)}"
+                    bound = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
                     raise ValueError(f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again")
                 fitting.add(place)
 
@@ -160,7 +192,9 @@ class TunedKernel(SizedKernel):
         """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
         decision, left = self._asked(context_or_queue, arguments)
         words: str = decision.kernel.explain(context_or_queue, **left)
-        return f"{words}\n  tuning: {decision.words}"
+        table = decision.table
+        other = events.tool("tuning").elsewhere(self.name, table.key) if table is not None and not table.rows else ""
+        return f"{words}\n  tuning: {decision}{other}"
 
     def tune(
         self,
@@ -205,7 +239,7 @@ class TunedKernel(SizedKernel):
                 return choice
         layer.warn_once(
             f"no choice of {self.name} {sizes}",
-            f"kernel {self.name!r} has no valid choice for {_said(sizes)}, so the defaults {_said(self.defaults)} run: "
+            f"kernel {self.name!r} has no valid choice for {said(sizes)}, so the defaults {said(self.defaults)} run: "
             "look at the where of its space",
         )
         return self.defaults
@@ -224,7 +258,9 @@ class TunedKernel(SizedKernel):
 
         Runs the recipe with the defaults.
         """
-        place = self._place(holder, arguments)
+        return self._table_at(holder, self._place(holder, arguments))
+
+    def _table_at(self, holder: Any, place: tuple[Any, Any]) -> ChoiceTable | None:
         if place not in self._tables:
             key = None if tables.off() else self._key(holder, *place)
             self._tables[place] = None if key is None else tables.of(key, self._about(place[0]))
@@ -232,8 +268,8 @@ class TunedKernel(SizedKernel):
 
     def forget(self) -> None:
         """Forget what was decided: the next call reads the table again."""
-        self._latest = None
-        self._made, self._tables, self._decisions = {}, {}, {}
+        self._latest = (None, None, None)
+        self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters that were given."""
@@ -243,20 +279,26 @@ class TunedKernel(SizedKernel):
     def __repr__(self) -> str:
         return f"<kcl.TunedKernel {self.name}: chooses {', '.join(self.defaults)}>"
 
-    def _first(self, queue: Any, unnamed: tuple[Any, ...], arguments: dict[str, Any]) -> tuple[Any, Any]:
-        """Decide and launch: the first time at these sizes, or in turns with others."""
+    def _decided(
+        self, queue: Any, unnamed: tuple[Any, ...], options: dict[str, Any], arguments: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Decide, if these sizes are new, and launch."""
         try:
             found = eval(self._code, FUNCTIONS, arguments)
         except _UNKNOWN:
             found = None
         if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
-            refused: tuple[Any, Any] = self.kernel_at(self.defaults, {})(queue, *unnamed, **arguments)
+            refused: tuple[Any, Any] = self.kernel_at(self.defaults, self._zeros())(
+                queue, *unnamed, **options, **arguments
+            )
             return refused
         decision = self._decision(queue, arguments, self._whole(found[0]), is_launch=True)
 
         def launching(one: Decision) -> tuple[Any, Any]:
-            result: tuple[Any, Any] = one.kernel(queue, **arguments)
-            self._latest = found, weakref.ref(bindings_of(queue)), one.kernel
+            result: tuple[Any, Any] = one.kernel(queue, **options, **arguments)
+            if len(self._launches) >= _DECISIONS:
+                self._launches.clear()
+            self._latest = self._launches[found] = found, handle.line_of(one.kernel), one.kernel
             return result
 
         return self._guarded(decision, launching, queue, arguments)
@@ -269,16 +311,22 @@ class TunedKernel(SizedKernel):
         try:
             return use(decision)
         except Exception as error:
-            table, row = decision.table, decision.row
-            if table is None or row is None or (isinstance(error, KclError) and not isinstance(error, RecipeError)):
+            table, row, default = decision.table, decision.row, self.default_at(decision.sizes)
+            is_other = row is not None and not is_same(row.choice, default)
+            if (
+                table is None
+                or row is None
+                or not is_other
+                or isinstance(error, KclError) > isinstance(error, RecipeError)
+            ):
                 raise
             result: T | None = None
             if not (began := handle.may_have_launched(decision.kernel, queue, arguments)):
-                result = use(self._untuned(table, self._whole(self._sizes(arguments)), ""))  # or the call's own error
+                result = use(self._untuned(table, decision.sizes))  # an error of the call is raised again
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             table.put(row._replace(refused=words))
             self._decisions = {place: one for place, one in self._decisions.items() if one.row is not row}
-            reason = f"the tuned choice {_said(row.choice)} no longer runs, the defaults do: {words}"
+            reason = f"the tuned choice {said(row.choice)} no longer runs, the defaults do: {words}"
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
                 raise
@@ -288,50 +336,45 @@ class TunedKernel(SizedKernel):
         self, holder: Any, arguments: Mapping[str, Any], sizes: dict[str, int], is_launch: bool = False
     ) -> Decision:
         """Return what was decided for these sizes; decide it the first time."""
-        place = (*self._place(holder, arguments), *sizes.values())
+        where = self._place(holder, arguments)
+        place = (*where, *sizes.values())
         found = self._decisions.get(place)
         if found is None:
             state = _state()
             if is_launch and state.untuned is not None:
                 state.untuned(self, holder, dict(arguments))
-            found = self._decide(self.table(holder, arguments), sizes)
+            found = self._decide(self._table_at(holder, where), sizes)
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
             self._decisions[place] = found
-            if is_launch and len(state.decided) < _DECISIONS:
-                state.decided[f"{self.name}: {found.words}"] = None
+            if is_launch and len(state.decided) < _NOTED:
+                state.decided.append((self.name, found))
         return found
 
     def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        if table is None or 0 in sizes.values():
-            off = tables.off()
-            return self._untuned(table, sizes, f"off: {off}" if off else "its key is unknown" if table is None else "")
-        values, default, why = tuple(sizes.values()), text_of(self.default_at(sizes)), "nothing is measured"
-        refused = {text_of(row.choice): row.refused for row in table.rows if row.refused}
-        for row in table.near(values):
-            name, place = (
-                text_of(row.choice),
-                f"measured at {_said(self._by_name(row.sizes))}" if row.sizes else "measured",
-            )
-            if any(one.bit_length() != other.bit_length() for one, other in zip(row.sizes, values, strict=True)):
-                why = f"nothing is measured in its power of two; the nearest is {_said(row.choice)}, {place}"
-                break
-            if name in refused:
-                why = f"{_said(row.choice)}, {place}, no longer runs: {refused[name]}"
-            elif row.choice.keys() != self.defaults.keys() or not (name == default or self.space.has(row.choice)):
-                why = f"{_said(row.choice)}, {place}, is no choice of the space now"
-            elif refusal := self._refusal(row.choice, sizes):
-                why = f"{_said(row.choice)}, {place}, is not valid here: {refusal}"
-            else:
-                words = f"{_said(row.choice)}, {place}, takes {row.ratio:.2f} of the time of the default"
-                kept = row if name != default else None
-                return Decision(self.kernel_at(row.choice, sizes), row.choice, _headed(sizes, words), kept, table)
+        why = ""
+        for row in [] if table is None or 0 in sizes.values() else table.near(tuple(sizes.values())):
+            fault = self._fault(row, table, sizes)
+            if not fault:
+                return Decision(self.kernel_at(row.choice, sizes), row.choice, sizes, row, table)
+            why = why or f"{_measured(row, sizes)}, {fault}"
         return self._untuned(table, sizes, why)
 
-    def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str) -> Decision:
+    def _fault(self, row: Row, table: ChoiceTable | None, sizes: Mapping[str, int]) -> str:
+        """Return why a row does not serve a call with these sizes; empty if it does."""
+        refused = [one for one in table.rows if one.refused and is_same(one.choice, row.choice)] if table else []
+        if refused:
+            return f"no longer runs: {refused[0].refused}"
+        if not is_same(row.choice, self.defaults) and not (
+            row.choice.keys() == self.defaults.keys() and self.space.has(row.choice)
+        ):
+            return "is no choice of the space now"
+        refusal = self._refusal(row.choice, sizes)
+        return f"is not valid here: {refusal}" if refusal and not is_same(row.choice, self.default_at(sizes)) else ""
+
+    def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str = "") -> Decision:
         choice = self.default_at(sizes)
-        words = f"the default {_said(choice)}" + (f": {why}" if why else "")
-        return Decision(self.kernel_at(choice, sizes), choice, _headed(sizes, words), None, table)
+        return Decision(self.kernel_at(choice, sizes), choice, sizes, None, table, why)
 
     def _refusal(self, choice: Choice, sizes: Mapping[str, int]) -> str:
         return self.space.refusal({**self.given, **choice}, sizes)
@@ -366,8 +409,8 @@ class TunedKernel(SizedKernel):
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         return {name: whole_number(self.name, name, one) for name, one in zip(self._names, values, strict=True)}
 
-    def _by_name(self, values: tuple[int, ...]) -> dict[str, int]:
-        return dict(zip(self._names, values, strict=True))
+    def _zeros(self) -> dict[str, int]:
+        return dict.fromkeys(self._names, 0)
 
     def _place(self, holder: Any, arguments: Mapping[str, Any]) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
         """Return the device, and the dtypes of the arrays that the sizes name."""
@@ -378,12 +421,13 @@ class TunedKernel(SizedKernel):
     def _key(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> Key | None:
         """Return the key of a table, from that of the recipe with its defaults; None if that is unknown, or raises."""
         try:
-            subject = handle.key_of(self.kernel_at(self.defaults, dict.fromkeys(self._names, 0)))
+            subject = handle.key_of(self.kernel_at(self.defaults, self._zeros()))
         except Exception:  # the launch raises it again
             return None
         build = bindings_of(holder).build
         identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
-        return None if subject is None else tables.key_of(self.name, subject, self.defaults, types, device, identity)
+        units = device.max_compute_units
+        return None if subject is None else tables.key_of(self.name, subject, self.defaults, types, identity, units)
 
     def _about(self, device: cl.Device) -> dict[str, Any]:
         """Return what views say of a table."""
@@ -407,10 +451,7 @@ def _arrays_in(text: str) -> set[str]:
     return {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def _headed(sizes: Mapping[str, int], words: str) -> str:
-    said = ", ".join(f"{name} = {one or 'any'}" for name, one in sizes.items())
-    return f"{said}: {words}" if said else words
-
-
-def _said(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={one!r}" for name, one in values.items())
+def _measured(row: Row, sizes: Mapping[str, int]) -> str:
+    """Write the choice of a row, and where it was measured."""
+    place = f" at {said(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
+    return f"{said(row.choice)}, measured{place}"

@@ -51,12 +51,14 @@ class TestRows:
         assert [(one.sizes, one.choice["block"]) for one in stored().rows] == [((100,), 32), ((64,), 256)]
 
     def test_nearest(self):
-        """Rows in the same power of two come first, then others; each group has the nearest by ratio first."""
+        """Rows in the same power of two count, the nearest by ratio first; and one is the nearest of all."""
         table = stored()
         for size in (64, 100, 120, 128, 63):
             table.put(row(size))
-        assert [one.sizes[0] for one in table.near((127,))] == [120, 100, 64, 128, 63]
+        assert [one.sizes[0] for one in table.near((127,))] == [120, 100, 64]
+        assert table.nearest((127,)) == row(128)
         assert table.near((1, 2)) == []
+        assert table.nearest((1, 2)) is None
 
     def test_bounded(self):
         """A table keeps the newest 64 rows, and 8 kB of them."""

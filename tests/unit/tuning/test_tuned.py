@@ -129,7 +129,7 @@ class TestDispatch:
         assert "block=16" in added(kernel, queue, 80)
         assert "block=256" in added(kernel, queue, 127)
         assert added(kernel, queue, 128) == (
-            "n = 128: the default block=64, exact=False: nothing is measured in its power of two; "
+            "n = 128: the default block=64, exact=False: no row is in its power of two; "
             "the nearest is block=256, exact=False, measured at n=120"
         )
 
