@@ -24,7 +24,7 @@ from kcl.record.declarations import RecipeCall
 if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.key import Key
-    from kcl.code import LaunchableCode
+    from kcl.code import Code, LaunchableCode
     from kcl.generate.origins import Origin
 
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
@@ -417,6 +417,11 @@ def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments
     with kernel._lead() as lead:
         ready = kernel._asked(holder, arguments, lead)
         kernel._line.bound(holder, ready, lead).program.note_prepared()
+
+
+def generated(kernel: Kernel, arguments: Mapping[str, Any]) -> Code:
+    """Generate the code of a kernel for these arguments; nothing is looked up, and nothing is stored."""
+    return kernel._line.generate.unstored(CallValues(dict(arguments)))
 
 
 def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:

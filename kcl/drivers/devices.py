@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kcl import drivers
 from kcl.build import identity, program_key
 from kcl.cache.key import Key, Part
 
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+DevicePlaces = tuple[tuple[int, int, str], ...]  # of each device the place of its platform, its place in that, its name
 UNITS = "compute units"
 _OF_A_PROGRAM = ("source", "options", "header")  # the first words of the parts that another program has otherwise
 
@@ -38,3 +44,29 @@ def compared(key: Key) -> tuple[Key, Key | None]:
         found = []
     here = [Key(parts(drivers.named(one.name).identity(device))) for one in found for device in one.get_devices()]
     return mine, min(here, key=lambda one: len(mine.diff(one)), default=None)
+
+
+def places_of(context: cl.Context) -> DevicePlaces:
+    """Return the places of a context's devices; none if one has no place, for example a part of a device."""
+    import pyopencl as cl
+
+    places = {
+        device: (number, place, device.name)
+        for number, platform in enumerate(cl.get_platforms())
+        for place, device in enumerate(platform.get_devices())
+    }
+    found = tuple([places[device] for device in context.devices if device in places])
+    return found if len(found) == len(context.devices) else ()
+
+
+@functools.cache
+def context_at(places: DevicePlaces) -> cl.Context:
+    """Return a context of the devices at these places; raises LookupError if another device is there."""
+    import pyopencl as cl
+
+    platforms = cl.get_platforms()
+    found = [(platforms[number].get_devices()[place], name) for number, place, name in places]
+    other = [name for device, name in found if device.name != name]
+    if other:
+        raise LookupError(f"device {other[0]} is not found in this process")
+    return cl.Context([device for device, _name in found])

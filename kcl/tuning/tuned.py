@@ -209,7 +209,7 @@ class TunedKernel(SizedKernel):
         **arguments: Any,
     ) -> Any:
         """Measure the choices with these arguments, and serve the fastest from now on."""
-        from kcl.tuning import tuner  # type: ignore[attr-defined]
+        from kcl.tuning import tuner
 
         try:
             return tuner.tune(
