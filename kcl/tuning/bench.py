@@ -68,7 +68,7 @@ class Child:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[end.fileno()],
                 start_new_session=True,
-                env={**environment, "KCL_CACHE_DIR": folder, "KCL_PROMOTE": "off"},
+                env={**environment, "KCL_CACHE_DIR": folder, "KCL_PROMOTE": "off", "TMPDIR": folder},
             )
         self._send(question)
 

@@ -37,7 +37,8 @@ def plain():
     return kcl.Source(text, entry="plain", arguments=arguments, global_size=4)
 
 if __name__ == "__main__":
-    queue = cl.CommandQueue(cl.Context([cl.get_platforms()[int(sys.argv[1])].get_devices()[0]]))
+    context = cl.Context([cl.get_platforms()[int(sys.argv[1])].get_devices()[0]])
+    queue = cl.CommandQueue(context)
     kernel = {"plain": plain(), "all": adding()}.get(sys.argv[2]) or adding(how=sys.argv[2])
     for n in map(int, sys.argv[3:]):
         x = np.ones(n, np.float32)
