@@ -15,8 +15,8 @@ from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
-from kcl.inspect.tuning import decisions
 from kcl.remote import state
+from kcl.tuning import views
 
 
 @click.command()
@@ -53,7 +53,7 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
             near = meant(kernel or "", {one.kernel for one in history})
             of = "" if kernel is None else f" of kernel {kernel!r}"
             click.echo(f"no miss{of} is known{near}")
-        for line in decisions(kernel):
+        for line in views.decisions(kernel):
             output.say(line)
 
     return Reply(lambda: [described(one) for one in found], show, kernel is not None and not found)

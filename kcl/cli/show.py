@@ -20,9 +20,9 @@ from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
-from kcl.inspect import tuning
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.tuning import views
 
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
@@ -98,11 +98,11 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
 
 def _tuned(kernel: str) -> Reply:
     """Show the tables of a kernel, by its name."""
-    found = tuning.tables(kernel)
+    found = views.tables(kernel)
     if not found:
         output.fail(f"nothing was measured for a kernel {kernel!r}: `kcl tune DRIVER` measures")
-    text = "\n\n".join("\n".join(tuning.lines(one, with_facts=True)) for one in found)
-    return Reply(lambda: [tuning.described(one) for one in found], lambda: click.echo(text))
+    text = "\n\n".join("\n".join(views.lines(one, with_facts=True)) for one in found)
+    return Reply(lambda: [views.described(one) for one in found], lambda: click.echo(text))
 
 
 def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[ListedEntry]:
@@ -161,7 +161,7 @@ def _about(shown: ShownEntry) -> str:
 
 def _measured(kernel: str) -> str:
     """Say for how many sizes choices of a kernel were measured."""
-    rows = sum(len(one.rows) for one in tuning.tables(kernel))
+    rows = sum(len(one.rows) for one in views.tables(kernel))
     return f"{counted(rows, 'size', 'sizes')} measured: kcl show {kernel} --tuning" if rows else ""
 
 

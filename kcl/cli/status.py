@@ -20,10 +20,11 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge, tally, tuning
+from kcl.inspect import inventory, pins, purge, tally
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import Fault
 from kcl.remote import state
+from kcl.tuning import views
 
 _HEAD = (
     Column("layer"),
@@ -63,7 +64,7 @@ def status(everything: bool, directory: str | None) -> Reply:
             "leftovers": sum(item.size for item in purge.leftovers(0.0)),
             "pins": pins.read(),
             "sites": [_site(root) for root in settings.read().site],
-            "tuning": tuning.facts(),
+            "tuning": views.facts(),
             "remote": state.facts(),
             "pending": _pending(),
             "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],

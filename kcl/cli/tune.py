@@ -10,10 +10,9 @@ import click
 
 from kcl.base import settings
 from kcl.cli import output
-from kcl.inspect import tuning
 from kcl.integrations import runner
 from kcl.integrations.runner import Target
-from kcl.tuning import tuned
+from kcl.tuning import tuned, views
 
 
 @click.command(
@@ -69,9 +68,9 @@ def tune(listed: bool, module: str | None, program: tuple[str, ...], anyway: boo
 
 def show() -> None:
     """Print the tables, and what the last run decided."""
-    for table in tuning.tables():
-        click.echo("\n".join([*tuning.lines(table), ""]))
-    found = tuning.decisions()
+    for table in views.tables():
+        click.echo("\n".join([*views.lines(table), ""]))
+    found = views.decisions()
     click.echo(
         "\n".join(["the last run:", *(f"  {one}" for one in found)] if found else ["the last run decided nothing"])
     )

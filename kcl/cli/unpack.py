@@ -12,8 +12,9 @@ from kcl.cache.entry import Entry
 from kcl.cli import output
 from kcl.cli.ls import complain
 from kcl.errors import CacheFault
-from kcl.inspect import dump, inventory, tuning
+from kcl.inspect import dump, inventory
 from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.tuning import views
 
 
 @click.command()
@@ -53,7 +54,7 @@ def unpack(directory: str, kernel: str | None) -> None:
             written, there = written + is_new, there + (not is_new)
         except OSError as error:
             faults.append(Fault(one.layer, one.address, f"cannot be written: {error}"))
-    for folder, files, numbered in tuning.folders(directory, kernel):
+    for folder, files, numbered in views.folders(directory, kernel):
         try:
             _recipe(directory, folder, files, numbered)
             written += 1

@@ -24,9 +24,14 @@ class Skip(Exception):
 
     >>> @kcl.kernel(space=kcl.space(block=[16, 64]))
     ... def swapped(block=16):
+    ...     import loopy as lp
     ...     if block > 32:
     ...         raise kcl.Skip("the tile does not fit")
-    ...     return doubled()
+    ...     knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = -x[i]", lang_version=(2018, 2))
+    ...     return lp.split_iname(knl, "i", block, inner_tag="l.0")
+    >>> event, (y,) = swapped()(queue, x=np.ones(2))
+    >>> y.tolist()
+    [-1.0, -1.0]
     """
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pyopencl as cl
 
 from kcl import handle
-from kcl.base import events, process
+from kcl.base import process
 from kcl.base.dtypes import dtype_text
 from kcl.cache import layer, layers, lookup
 from kcl.errors import KclError, RecipeError
@@ -80,7 +80,7 @@ class State:
         self.untuned: Untuned | None = None
 
     def on_change(self) -> None:
-        """Decide again: the tables lie in another place, or another one was measured."""
+        """Decide again, as the tables lie in another place."""
         for one in list(self.handles):
             one.forget()
 
@@ -125,8 +125,8 @@ class TunedKernel(SizedKernel):
         self._made: dict[str, Any] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        self._launches: dict[Any, tuple[Any, Any, Any]] = {}
-        self._latest: tuple[Any, Any, Any] = (None, None, None)  # sizes and dtypes, the line of the Kernel, the queue
+        self._launches: dict[Any, tuple[Any, Any]] = {}
+        self._latest: tuple[Any, Any] = (None, None)  # sizes and dtypes of a launch, and the line of its Kernel
         _state().handles.add(self)
 
     def __call__(
@@ -171,7 +171,7 @@ class TunedKernel(SizedKernel):
         def launch(**given: Any) -> cl.Event:
             if (place := self._sizes(given)) not in fitting:
                 here = self._whole(place)
-                refusal = "" if here == sizes else self._refusal(now[0].choice, here)
+                refusal = "" if here == sizes or 0 in here.values() else self._refusal(now[0].choice, here)
                 if refusal:
                     bound = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
                     raise ValueError(f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again")
@@ -192,8 +192,11 @@ class TunedKernel(SizedKernel):
         """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
         decision, left = self._asked(context_or_queue, arguments)
         words: str = decision.kernel.explain(context_or_queue, **left)
-        table = decision.table
-        other = events.tool("tuning").elsewhere(self.name, table.key) if table is not None and not table.rows else ""
+        table, other = decision.table, ""
+        if table is not None and not table.rows:
+            from kcl.tuning import views
+
+            other = views.elsewhere(self.name, table.key)
         return f"{words}\n  tuning: {decision}{other}"
 
     def tune(
@@ -224,7 +227,8 @@ class TunedKernel(SizedKernel):
                 anyway=anyway,
             )
         finally:
-            _state().on_change()
+            for one in [one for one in _state().handles if one.name == self.name]:
+                one.forget()
 
     def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
         """Return the sizes of a call by name; 0 for all if one cannot be known. Raises TypeError for no integer."""
@@ -268,7 +272,7 @@ class TunedKernel(SizedKernel):
 
     def forget(self) -> None:
         """Forget what was decided: the next call reads the table again."""
-        self._latest = (None, None, None)
+        self._latest = (None, None)
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -288,17 +292,15 @@ class TunedKernel(SizedKernel):
         except _UNKNOWN:
             found = None
         if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
-            refused: tuple[Any, Any] = self.kernel_at(self.defaults, self._zeros())(
-                queue, *unnamed, **options, **arguments
-            )
-            return refused
+            kernel = self.kernel_at(self.defaults, self._zeros())
+            return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it raises the error
         decision = self._decision(queue, arguments, self._whole(found[0]), is_launch=True)
 
         def launching(one: Decision) -> tuple[Any, Any]:
             result: tuple[Any, Any] = one.kernel(queue, **options, **arguments)
             if len(self._launches) >= _DECISIONS:
                 self._launches.clear()
-            self._latest = self._launches[found] = found, handle.line_of(one.kernel), one.kernel
+            self._latest = self._launches[found] = found, handle.line_of(one.kernel)
             return result
 
         return self._guarded(decision, launching, queue, arguments)
@@ -311,14 +313,10 @@ class TunedKernel(SizedKernel):
         try:
             return use(decision)
         except Exception as error:
-            table, row, default = decision.table, decision.row, self.default_at(decision.sizes)
-            is_other = row is not None and not is_same(row.choice, default)
-            if (
-                table is None
-                or row is None
-                or not is_other
-                or isinstance(error, KclError) > isinstance(error, RecipeError)
-            ):
+            table, row = decision.table, decision.row
+            if table is None or row is None or is_same(row.choice, self.default_at(decision.sizes)):
+                raise
+            if isinstance(error, KclError) and not isinstance(error, RecipeError):  # KCL_STRICT asks for it
                 raise
             result: T | None = None
             if not (began := handle.may_have_launched(decision.kernel, queue, arguments)):
@@ -348,7 +346,7 @@ class TunedKernel(SizedKernel):
                 self._decisions.clear()
             self._decisions[place] = found
             if is_launch and len(state.decided) < _NOTED:
-                state.decided.append((self.name, found))
+                state.decided.append((self.name, found._replace(kernel=None)))
         return found
 
     def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
@@ -414,7 +412,7 @@ class TunedKernel(SizedKernel):
 
     def _place(self, holder: Any, arguments: Mapping[str, Any]) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
         """Return the device, and the dtypes of the arrays that the sizes name."""
-        device = holder.device if isinstance(holder, cl.CommandQueue) else holder.devices[0]
+        device = holder.device if isinstance(holder, cl.CommandQueue) else bindings_of(holder).build.devices[0][0]
         types = dtypes_of({name: arguments[name] for name in self._arrays if name in arguments})
         return device, tuple((name, dtype_text(dtype)) for name, dtype in types.items())
 

@@ -24,11 +24,11 @@ ROOMS = {
     "bundle": 558,
     "remote": 1065,
     "sized": 432,
-    "tuning": 1977,
-    "inspect": 3766,
+    "tuning": 2138,
+    "inspect": 3612,
     "workers": 282,
     "integrations": 1042,
-    "cli": 2453,
+    "cli": 2454,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 75

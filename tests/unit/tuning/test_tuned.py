@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from harness import PLATFORMS
 from loopy.diagnostic import LoopyError
 
 import kcl
@@ -441,3 +442,45 @@ class TestDeclaration:
 
 def filling_space():
     return kcl.space(value=[1, 2])
+
+
+DRIVER = """
+import json, sys
+import numpy as np
+import pyopencl as cl
+import kcl
+
+@kcl.kernel(sizes={"n": "x.shape[0]", "m": "x.size"}, space=kcl.space(block=[16, 64]))
+def axpy(n: kcl.Size, block=64):
+    import loopy as lp
+    knl = n.assume(lp.make_kernel("{[i]: 0<=i<n}", "z[i] = 2*x[i] + 1", lang_version=(2018, 2), name="axpy"))
+    return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
+
+platform, put = sys.argv[1:]
+(device,) = [p for p in cl.get_platforms() if p.name == platform][0].get_devices()[:1]
+queue = cl.CommandQueue(cl.Context([device]))
+kernel, x = axpy(), np.ones(100, np.float32)
+if put:
+    from kcl.tuning.table import Row
+    kernel.table(queue, {"x": x}).put(Row((100, 100), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26", {}))
+_event, (z,) = kernel(queue, x=x)
+assert z.tolist() == [3] * 100
+kcl.flush()
+found = kcl.stats()
+names = ("loopy", "kcl.tuning.tuner", "kcl.tuning.table", "kcl.tuning.views")
+imported = [name for name in names if name in sys.modules]
+said = kernel.explain(queue, x=x).splitlines()[-1]
+print(json.dumps([said, found["generator"]["misses"], found["binary"]["misses"], imported]))
+"""
+
+
+class TestWarmStart:
+    @pytest.mark.parametrize("put", ["", "put"])
+    def test_imports_no_loopy(self, child, platform_name, put):
+        """A warm start, tuned or not, generates and builds nothing, and imports neither loopy nor what tunes."""
+        (child.directory / "driver.py").write_text(DRIVER)
+        child.script("driver.py", PLATFORMS[platform_name], put)
+        said, *misses, imported = child.script("driver.py", PLATFORMS[platform_name], "", KCL_STRICT="hit")
+        assert ("takes 0.50" in said) is bool(put)
+        assert misses == [0, 0]
+        assert imported == ["kcl.tuning.table"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kcl.base import settings
+from kcl.base import events, settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.base.text.tables import lines as laid_out
@@ -15,7 +15,6 @@ from kcl.cache import places, run_memo
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.cache.stores.base import safe
-from kcl.inspect.history import journal
 from kcl.tuning.space import said
 from kcl.tuning.table import FACT, MARK, TABLE, Fact, Row, listed
 
@@ -98,8 +97,9 @@ def described(table: TableFile) -> dict[str, Any]:
 
 def decisions(kernel: str | None = None) -> list[str]:
     """Return what the last run decided, in words: the row that served each size and why, or the defaults."""
-    remarks = dict.fromkeys(remark for one in journal.last_run() for remark in one.remarks if remark.startswith(MARK))
-    return [one for one in remarks if kernel is None or one.startswith(f"{MARK}{kernel}: ")]
+    start = f"{MARK}{kernel}: " if kernel is not None else MARK
+    run = events.tool("history.journal").last_run()
+    return list(dict.fromkeys(remark for one in run for remark in one.remarks if remark.startswith(start)))
 
 
 def elsewhere(kernel: str, key: Key) -> str:

@@ -1,4 +1,4 @@
-"""kcl.inspect.tuning: what the commands say of the choices that were measured."""
+"""kcl.tuning.views: what the commands say of the choices that were measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import kcl
 from kcl.base import process
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
-from kcl.inspect import tuning
+from kcl.tuning import views
 from kcl.tuning.table import ChoiceTable, Fact, Row
 
 pytestmark = pytest.mark.one_platform
@@ -197,7 +197,7 @@ class TestBundles:
         store = Directory(os.path.join(os.environ["XDG_CACHE_HOME"], "kcl", "tuning"))
         for metadata in ({"rows": 3, "kernel": ["chosen"], "device": 4}, {"names": 4, "rows": [{}]}, {}):
             store.put(place, Entry(table.key, metadata, {}).pack())
-            assert not [one for one in tuning.tables() if one.rows]
+            assert not [one for one in views.tables() if one.rows]
             run("status")
             run("unpack", str(tmp_path / "tree"))
             assert kcl.load_artifacts(kcl.save_artifacts()[0]).refused == []
