@@ -30,7 +30,7 @@ def measured(effort: Effort) -> dict[str, Any]:
     names = list(CASES) if effort.calls > 3 else ["axpy"]
     extras = {"Kernel Tuner": importlib.util.find_spec("kernel_tuner"), "CLBlast": shutil.which("clblast_tuner_xgemm")}
     absent = [name for name, found in extras.items() if not found]
-    return {"cases": {name: _case(name) for name in names}, "absent": absent}
+    return {"count": len(names), "cases": {name: _case(name) for name in names}, "absent": absent}
 
 
 def _case(name: str) -> dict[str, Any]:
@@ -55,6 +55,11 @@ def ratio(one: dict[str, Any], side: str, other: str) -> tuple[float, float, flo
     mine, others = one["times"][side], one["times"][other]
     ratios = sorted(a / b for a, b in zip(mine, others, strict=True))
     return min(mine) / min(others), ratios[3], ratios[-4]
+
+
+def ordered(figures: dict[str, Any], side: str, other: str) -> list[tuple[float, float, float]]:
+    """Return the ratios of two sides for all recipes, the smallest first."""
+    return sorted(ratio(one, side, other) for one in figures["cases"].values())
 
 
 def share(one: dict[str, Any]) -> float:

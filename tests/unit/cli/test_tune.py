@@ -84,7 +84,7 @@ class TestTune:
         assert done.stderr.count("turns=1 takes") == 2
         assert "adding at n = 64: turns=1 takes 0." in done.stderr
         again = program("right", "64", "500", KCL_STRICT="hit")
-        assert again.stderr == ""
+        assert "takes" not in again.stderr
         tuned = program("right", "64", options=["--level", "1"])
         assert "tuned before" in tuned.stderr
         found = listed(child)
