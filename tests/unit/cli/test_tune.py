@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from harness import ROOT
 
 DRIVER = """\
 import sys
@@ -140,3 +141,19 @@ class TestTune:
         assert "every rank would tune" in done.stderr
         done = program("right", "64", options=["--anyway"], OMPI_COMM_WORLD_SIZE="2")
         assert "turns=1 takes" in done.stderr
+
+
+def test_example(child):
+    """The example runs untuned, tunes, and is served its table: then every look-up hits."""
+    start, example = [sys.executable], str(ROOT / "examples" / "tuned.py")
+
+    def run(*words, **variables):
+        done = subprocess.run(
+            [*words, example, "64"], env=child.environment(**variables), text=True, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "nothing is measured" in run(*start)
+    assert "measured at n=64" in run(*start, "-m", "kcl", "tune", "--seconds", "20")
+    assert "measured at n=64" in run(*start, KCL_STRICT="hit")
