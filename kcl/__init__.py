@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kcl.recipe import Recipe, kernel, lazy
     from kcl.sized import sizes
     from kcl.sized.size import Size
-    from kcl.tuning.space import Skip, Space, space
+    from kcl.tuning.space import Skip, space
     from kcl.workers.prepare import prepare
 
 __version__ = "0.1.0"
@@ -61,7 +61,7 @@ _NAMES = {
     "kcl.recipe": "Recipe kernel lazy",
     "kcl.sized": "sizes",
     "kcl.sized.size": "Size",
-    "kcl.tuning.space": "Skip Space space",
+    "kcl.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
@@ -90,7 +90,6 @@ __all__ = [
     "Size",
     "Skip",
     "Source",
-    "Space",
     "UnknownInput",
     "UnusableDirectory",
     "add_hook",

@@ -95,7 +95,7 @@ class Space:
 
     def __repr__(self) -> str:
         lists = ", ".join(f"{name}={list(values)}" for name, values in self.lists.items())
-        return f"<kcl.Space {lists}; {len(self.predicates)} where>"
+        return f"<kcl.space {lists}; {len(self.predicates)} where>"
 
 
 def space(**lists: Iterable[Any]) -> Space:
@@ -105,7 +105,7 @@ def space(**lists: Iterable[Any]) -> Space:
     for an empty list and for other values.
 
     >>> kcl.space(block=[16, 64], exact=[False, True])
-    <kcl.Space block=[16, 64], exact=[False, True]; 0 where>
+    <kcl.space block=[16, 64], exact=[False, True]; 0 where>
     """
     return Space(lists)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from at_once import at_once
 from harness import PLATFORMS
 from loopy.diagnostic import LoopyError
 
@@ -258,6 +259,18 @@ class TestDispatch:
             assert added(kernel, queue, 100) == f"n = 100: the default block=64, exact=False: off: KCL_NO_CACHE={value}"
             assert kernel.table(queue, {"x": np.empty(1, np.float32)}) is None
 
+    def test_threads(self, queue):
+        """Threads that launch other sizes at once each take the choice for their own."""
+        kernel = axpy()
+        axpy_table(kernel, queue, *(row(16 * size, block=16, exact=True) for size in range(1, 9)))
+
+        def launch(number):
+            queue_of_mine = cl.CommandQueue(queue.context)
+            assert "exact=True, measured" in added(kernel, queue_of_mine, 16 * number + 16)
+            assert "the default" in added(kernel, queue_of_mine, 16 * number + 17)
+
+        at_once(launch)
+
     def test_hook(self, queue):
         """`tune_untuned` has a function called once a size, before it is decided."""
         seen = []
@@ -458,7 +471,8 @@ def axpy(n: kcl.Size, block=64):
 
 platform, put = sys.argv[1:]
 (device,) = [p for p in cl.get_platforms() if p.name == platform][0].get_devices()[:1]
-queue = cl.CommandQueue(cl.Context([device]))
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
 kernel, x = axpy(), np.ones(100, np.float32)
 if put:
     from kcl.tuning.table import Row
