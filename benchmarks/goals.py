@@ -21,6 +21,7 @@ import processes
 import sizes
 import storm
 import tiers
+import tuning
 import unchanged
 
 Parts = dict[str, Any]
@@ -146,6 +147,11 @@ def _sizes(name: str) -> Callable[[Parts], Figure | None]:
     return _of("sizes", lambda figures: Figure(sizes.ratio(figures, name)))
 
 
+def _tuned(side: str, other: str, place: int) -> Callable[[Parts], Figure | None]:
+    """Return a ratio of device times: of all recipes in order the one at a place."""
+    return _of("tuning", lambda figures: Figure(*tuning.ordered(figures, side, other)[place]), count=6)
+
+
 def _large(count: int) -> Callable[[Parts], Figure | None]:
     def figure(parts: Parts) -> Figure | None:
         one = next((one for one in parts.get("large", {}).get("statements", ()) if one["count"] == count), None)
@@ -256,6 +262,15 @@ GOALS = (
     *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=1.0) for case in EXECUTOR_CASES),
     *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=0.75) for case in ALLOCATING_CASES),
     *(Goal(f"sizes, {name}: sizes / general", _sizes(name), most=most) for name, most in SIZES.items()),
+    Goal("tuning, the second best of six recipes: tuned / default", _tuned("level 2", "default", 1), most=0.8),
+    Goal("tuning, the worst of six recipes: tuned / default", _tuned("level 2", "default", -1), most=1.02),
+    Goal("tuning, the worst of six recipes: short search / best", _tuned("level 1", "best", -1), most=1.1),
+    Goal("tuning, the worst of six recipes: long search / best", _tuned("level 2", "best", -1), most=1.03),
+    Goal(
+        "tuning: share of a space that the short search builds, largest",
+        _of("tuning", lambda figures: Figure(max(map(tuning.share, figures["cases"].values()))), count=6),
+        most=0.25,
+    ),
     Goal(
         "look-ups at 100 / 10,000 / 1,000,000 entries: largest / smallest median",
         _of("lookup", lambda figures: Figure(lookup.flatness(figures)), largest=1_000_000),

@@ -35,6 +35,7 @@ WHY = {
     ),
     "call": "the table that `make bench` prints has all sides of each case",
     "sizes": "the memory bounds kernels of large arrays, whatever guards they have",
+    "tuning": "what tuning gains depends on the guesses in the recipes, and a short search sees a part of the space",
     "look-ups": "each layer finds an entry in a tree, whose pages and inodes leave the system's cache if many",
     "8 processes": "a process that has waited long enough for a slow helper builds for itself",
     "the same": "eight processes share the cores of the machine, also for the work that each of them does by itself",

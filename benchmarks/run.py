@@ -35,6 +35,7 @@ PARTS = {
     "large": "a kernel of many statements",
     "calls": "hot calls",
     "sizes": "kernels that fit their sizes",
+    "tuning": "choices that are measured",
     "lookup": "look-ups among many entries",
     "entries": "bytes on disk, and what compression would do",
     "bundle": "a bundle: its bytes, what saving and loading cost, and the first run after it",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kcl.recipe import Recipe, kernel, lazy
     from kcl.sized import sizes
     from kcl.sized.size import Size
+    from kcl.tuning.space import Skip, space
     from kcl.workers.prepare import prepare
 
 __version__ = "0.1.0"
@@ -60,6 +61,7 @@ _NAMES = {
     "kcl.recipe": "Recipe kernel lazy",
     "kcl.sized": "sizes",
     "kcl.sized.size": "Size",
+    "kcl.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
@@ -86,6 +88,7 @@ __all__ = [
     "Scalar",
     "SettingError",
     "Size",
+    "Skip",
     "Source",
     "UnknownInput",
     "UnusableDirectory",
@@ -108,6 +111,7 @@ __all__ = [
     "save_artifacts",
     "save_cache_artifacts",
     "sizes",
+    "space",
     "stats",
     "uninstall",
 ]

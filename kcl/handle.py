@@ -24,7 +24,7 @@ from kcl.record.declarations import RecipeCall
 if TYPE_CHECKING:
     from kcl.base.events import Event
     from kcl.cache.key import Key
-    from kcl.code import LaunchableCode
+    from kcl.code import Code, LaunchableCode
     from kcl.generate.origins import Origin
 
 _HEAD = ("layer", "outcome", "reason", "seconds", "saved")
@@ -390,6 +390,23 @@ def is_known(kernel: Kernel) -> bool:
     return kernel._line.open is not None
 
 
+def key_of(kernel: Kernel) -> Key | None:
+    """Return the generator key of a kernel, None if it cannot be known; runs the recipe, and raises its error."""
+    return kernel._line.generate.key()
+
+
+def line_of(kernel: Kernel) -> Line:
+    """Return the line of a kernel; `sole` names the launcher for its next call."""
+    return kernel._line
+
+
+def may_have_launched(kernel: Kernel, queue: cl.CommandQueue, arguments: dict[str, Any]) -> bool:
+    """Return True if a call that raised may have launched some of several kernels."""
+    line = kernel._line
+    several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
+    return several and line.known(queue, unpack(line.packed, arguments) if line.packed else arguments) is not None
+
+
 def described(kernel: Kernel) -> str:
     """Return the name of a kernel with its parameters."""
     return kernel._lead().described()
@@ -400,6 +417,11 @@ def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments
     with kernel._lead() as lead:
         ready = kernel._asked(holder, arguments, lead)
         kernel._line.bound(holder, ready, lead).program.note_prepared()
+
+
+def generated(kernel: Kernel, arguments: Mapping[str, Any]) -> Code:
+    """Generate the code of a kernel for these arguments; nothing is looked up, and nothing is stored."""
+    return kernel._line.generate.unstored(CallValues(dict(arguments)))
 
 
 def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:

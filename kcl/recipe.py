@@ -19,6 +19,7 @@ from kcl.record.declarations import NOTHING, Declarations, RecipeCall, below, de
 if TYPE_CHECKING:
     from kcl.handle import Kernel
     from kcl.sized import Sizes
+    from kcl.tuning.space import Space
 
 P = ParamSpec("P")
 
@@ -48,12 +49,15 @@ class Recipe(Generic[P]):
     <kcl.Kernel filled(value=7): nothing generated yet>
     """
 
-    def __init__(self, function: Callable[P, object], declared: Declarations = NOTHING, sizes: Any = None) -> None:
+    def __init__(
+        self, function: Callable[P, object], declared: Declarations = NOTHING, sizes: Any = None, space: Any = None
+    ) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
         self.function = function
         self.declared = declared
-        self.sizes = _sizes_of(function, declared, sizes) if sizes is not None else None
+        self.sizes = _sizes_of(function, declared, sizes, space) if sizes is not None else None
+        self.space = _space_of(function, space, self.sizes) if space is not None else None
         functools.update_wrapper(self, function)
         self._begin()
 
@@ -87,6 +91,11 @@ class Recipe(Generic[P]):
             raise _called_as_kernel(self.function.__name__)
         copied = {name: _copied(value) for name, value in arguments.items()}
         call = RecipeCall(self.function.__name__, self.function, copied, self.declared)
+        if self.space is not None:
+            from kcl.tuning import tuned
+
+            names = [name for name in inspect.signature(self.function).parameters if name in arguments]
+            return tuned.handle_of(call, self.space, self.sizes, {*names[: len(args)], *map(str, kwargs)})  # type: ignore[no-any-return]
         if self.sizes:
             return sized.SizedKernel(call, self.sizes, handle)  # type: ignore[return-value]  # it is called as a Kernel is
         return handle.of_call(call)
@@ -119,6 +128,7 @@ def kernel(
     version: str | None = None,
     pure: bool = False,
     sizes: Any = None,
+    space: Space | None = None,
 ) -> Callable[[Callable[P, object]], Recipe[P]]: ...
 
 
@@ -130,6 +140,7 @@ def kernel(
     version: str | None = None,
     pure: bool = False,
     sizes: Any = None,
+    space: Space | None = None,
 ) -> Recipe[P] | Callable[[Callable[P, object]], Recipe[P]]:
     """Make a recipe of a function that returns a loopy TranslationUnit or a kcl.Source.
 
@@ -143,8 +154,9 @@ def kernel(
 
     `depends` lists values, functions and classes that count as parameters of a pure recipe do; without `pure` it is
     ignored, with one warning. `version` is part of the key of every recipe. `sizes` names parameters that no one gives,
-    with an expression over the arguments of a call for each: the recipe gets a kcl.Size in its place. Raises TypeError
-    for a declaration that cannot be meant, and for `pure` without a version.
+    with an expression over the arguments of a call for each: the recipe gets a kcl.Size in its place. `space` lists the
+    values of parameters among which `kcl tune` measures, and a call takes what was found for its sizes: see kcl.space.
+    Raises TypeError for a declaration that cannot be meant, and for `pure` without a version.
 
     >>> @kcl.kernel
     ... def doubled():
@@ -159,18 +171,26 @@ def kernel(
     declared = _effective(declare(depends, version, pure))
 
     def decorate(function: Callable[P, object]) -> Recipe[P]:
-        return Recipe(function, declared, sizes)
+        return Recipe(function, declared, sizes, space)
 
     return decorate
 
 
-def _sizes_of(function: FunctionType, declared: Declarations, given: Any) -> Sizes:
-    """Return the sizes of a recipe."""
-    if declared.pure:
-        raise TypeError("@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them")
+def _sizes_of(function: FunctionType, declared: Declarations, given: Any, space: Any) -> Sizes:
+    """Return the sizes of a recipe; with a space they need not be parameters."""
     from kcl import sized
 
-    return sized.declared(given, tuple(inspect.signature(function).parameters))
+    parameters = tuple(inspect.signature(function).parameters)
+    if declared.pure and (space is None or not set(parameters).isdisjoint(given)):
+        raise TypeError("@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them")
+    return sized.declared(given, parameters, others=space is not None)
+
+
+def _space_of(function: FunctionType, given: Any, sizes: Sizes | None) -> Space:
+    """Return the space of a recipe."""
+    from kcl.tuning.space import declared
+
+    return declared(given, function, sizes.texts if sizes is not None else ())
 
 
 def _effective(declared: Declarations) -> Declarations:

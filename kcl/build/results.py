@@ -24,6 +24,7 @@ from kcl.launch import Launcher
 _ULPS = 4
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+Tolerance = Callable[[Any], float]  # of a dtype
 
 
 class _Unknown(Exception):
@@ -70,35 +71,45 @@ def verified(
     return found.build.rebuilt(ready.code.text, found.build.digest(ready.code.text, ready.headers), slots)
 
 
-def difference(computed: Arrays, expected: Arrays) -> str:
-    """Describe the first difference of two sets of arrays; empty where they agree."""
+def difference(computed: Arrays, expected: Arrays, tolerance: Tolerance | None = None) -> str:
+    """Describe the first difference of two sets of arrays; empty where they agree.
+
+    Floating point may differ by a few units in the last place; with a `tolerance`, a function of the dtype, by that
+    times the largest magnitude that is expected in the array, and with 0 by no bit.
+    """
     for name, array in computed.items():
-        said = _difference(array, expected[name])
+        said = _difference(array, expected[name], tolerance)
         if said:
             return f"{name}{said}"
     return ""
 
 
-def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> str:
+def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None) -> str:
     if one.dtype.names:
-        found = ((field, _difference(one[field], other[field])) for field in one.dtype.names)
+        found = ((field, _difference(one[field], other[field], tolerance)) for field in one.dtype.names)
         return next((f".{field}{said}" for field, said in found if said), "")
     one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
-    same = _same(one, other)
+    same = _same(one, other, tolerance)
     if same.all():
         return ""
     index = tuple(int(i) for i in np.argwhere(~same)[0])
     return f"{list(index)}: {one[index]} -> {other[index]}, {int((~same).sum())} of {same.size} elements"
 
 
-def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None) -> np.ndarray[Any, Any]:
     if one.dtype.kind == "c":
-        return np.asarray(_same(one.real, other.real) & _same(one.imag, other.imag))
+        return np.asarray(_same(one.real, other.real, tolerance) & _same(one.imag, other.imag, tolerance))
     if one.dtype.kind != "f":
         return np.asarray(one == other, dtype=bool)
     with np.errstate(all="ignore"):
-        near = np.abs(one - other) <= _ULPS * np.spacing(np.maximum(np.abs(one), np.abs(other)))
-    return np.asarray((one == other) | near | (np.isnan(one) & np.isnan(other)))
+        limit = _ULPS * np.spacing(np.maximum(np.abs(one), np.abs(other)))
+        if tolerance is not None:
+            limit = tolerance(one.dtype) * np.max(np.abs(other), where=np.isfinite(other), initial=0)
+        near = np.abs(one - other) <= limit
+    is_equal = (one == other) | near | (np.isnan(one) & np.isnan(other))
+    if tolerance is not None and not tolerance(one.dtype):
+        is_equal &= np.signbit(one) == np.signbit(other)
+    return np.asarray(is_equal)
 
 
 def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Arrays:

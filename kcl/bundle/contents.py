@@ -17,6 +17,7 @@ from kcl.errors import CacheFault, DamagedEntry
 from kcl.record import proofs
 
 Contents = dict[tuple[str, str], Entry]  # by the name of the layer and the address there
+MEMOS = (places.SHAPES, places.TUNING)  # they travel beside the entries of layers
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
 _OWN_PATH = "a header asks for its own path (__FILE__), which is one of this machine"
@@ -38,7 +39,7 @@ def used(info: CacheInfo) -> Contents:
                 waiting += [unit] if unit and isinstance(unit, str) and unit not in layer.used else []
             elif kind == settings.BINARY:
                 info.left_out.append((digest_of(address), _INCOMPLETE))
-    return found | {(places.SHAPES, place): entry for place, entry in run_memo.used(places.SHAPES)}
+    return found | {(sort, place): entry for sort in MEMOS for place, entry in run_memo.used(sort)}
 
 
 def add(found: Contents, kind: str, address: str, entry: Entry, info: CacheInfo) -> None:
@@ -68,7 +69,7 @@ def pack(found: Contents, info: CacheInfo) -> bytes:
 def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
     """Yield the verified entries of a bundle with layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
-        if kind not in (*settings.LAYERS, places.SHAPES):
+        if kind not in (*settings.LAYERS, *MEMOS):
             info.skipped[kind] = info.skipped.get(kind, 0) + 1
             continue
         try:
@@ -88,9 +89,9 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
     They go into the layers, or `into` a site directory.
     """
     for kind, address, entry in unpack(data, info):
-        if kind == places.SHAPES:
-            if not into and not settings.read().no_cache:
-                run_memo.bring(kind, address, entry)
+        if kind in MEMOS:
+            if not (into or settings.read().no_cache & {kind, *settings.LAYERS}):
+                run_memo.bring(kind, address, entry, improved)
                 info._add(kind, entry)
             continue
         if into:
@@ -122,11 +123,26 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
     """Return the entry that takes the place of an earlier one with the same key; None if the earlier one stays."""
     if before is None:
         return entry
+    rows, held = _rows(entry), _rows(before)
+    if rows:
+        new = {sizes: row for sizes, row in rows.items() if _rank(row) > _rank(held.get(sizes, {}))}
+        return entry.described(rows=[*(held | new).values()]) if new else None
     proven, held = _table(entry, "proven"), _table(before, "proven")
     if not proven.keys() <= held.keys():
         return before.described(proven={**proven, **held})
     more = _completeness(entry) > _completeness(before)
     return entry if more and bool(entry.metadata.get("complete")) >= bool(before.metadata.get("complete")) else None
+
+
+def _rows(entry: Entry) -> dict[str, dict[str, Any]]:
+    """Return the rows of a table of choices by their sizes."""
+    found = entry.metadata.get("rows")
+    return {repr(row.get("sizes")): row for row in found if isinstance(row, dict)} if isinstance(found, list) else {}
+
+
+def _rank(row: dict[str, Any]) -> tuple[str, str]:
+    """Return what makes one of two rows for the same sizes the better one: its level, then its day."""
+    return str(row.get("level", "")), str(row.get("day", ""))
 
 
 def _completeness(entry: Entry) -> set[str]:

@@ -88,6 +88,8 @@ class CacheInfo:
 
 def misfit(kind: str, key: Key) -> str:
     """Return why an entry cannot hit here; empty if it can."""
+    if kind == settings.TUNING:
+        kind, key = settings.BINARY, devices.of_table(key)
     if kind not in settings.LAYERS:
         return ""
     mine, here = devices.compared(key) if kind == settings.BINARY else surroundings.compared(key)

@@ -212,6 +212,11 @@ def disprove(stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEnt
             stage.layer.set_aside(slot.address, entry.pack(), error)
 
 
+def report(layer: Layer, kernel: str, key: Key, reason: str) -> None:
+    """Emit an error that no look-up has: stored facts that hold no longer."""
+    events.emit(Event(layer.name, kernel, key.digest, "error", reason, 0.0, 0))
+
+
 def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
     """Find the value; count the look-up where the user's code raises, and require a hit under `KCL_STRICT=hit`."""
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -34,30 +34,40 @@ class State:
 _state = process.own(State)
 
 
-def used(folder: str) -> Iterator[tuple[str, Entry]]:
-    """Yield the memos in a folder that this process used, with their places."""
+def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
+    """Yield the readable memos in a folder that this process used, or `every` one, with their places."""
     store = Directory(places.own(folder))
-    for place in list(_state().used.get(folder, ())):
+    for place in list(_scanned(store) if every else _state().used.get(folder, ())):
         with suppress(*_FAULTS):
             blob = store.get(place)
             if blob is not None:
                 yield place, entry_at(place, blob)
 
 
-def bring(folder: str, place: str, entry: Entry) -> None:
-    """Store a memo of another cache, unless there is one; raises the errors of the store."""
-    store = Directory(places.own(folder))
-    if store.stat(place) is None:
-        store.put(place, entry.pack())
+def _scanned(store: Directory) -> Iterator[str]:
+    with suppress(*_FAULTS):
+        yield from store.scan()
+
+
+def bring(folder: str, place: str, entry: Entry, improved: Callable[[Entry | None, Entry], Entry | None]) -> None:
+    """Store a memo of another cache, as far as it is `improved` over that at its place; raises the store's errors."""
+    store, before = Directory(places.own(folder)), None
+    with suppress(DamagedEntry):
+        blob = store.get(place)
+        before = None if blob is None else entry_at(place, blob)
+    new = improved(before, entry)
+    if new is not None:
+        store.put(place, new.pack())
 
 
 class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
-    def __init__(self, folder: str, key: Key) -> None:
+    def __init__(self, folder: str, key: Key, label: str = "", kept: int = 0) -> None:
         self._store = Directory(places.own(folder), notes_use=True)
         self._key = key
-        self._place = address(key.digest, label=folder)
+        self._kept = kept or KEPT
+        self._place = address(key.digest, label=label or folder)
         _state().used.setdefault(folder, {})[self._place] = None
 
     def read(self) -> dict[str, Any]:
@@ -81,7 +91,7 @@ class RunMemo:
 
     def _forget_oldest(self) -> None:
         found = [(known.used or 0.0, place) for place in self._store.scan() if (known := self._store.stat(place))]
-        for _moment, place in sorted(found, reverse=True)[KEPT:]:
+        for _moment, place in sorted(found, reverse=True)[self._kept :]:
             self._store.delete(place)
 
 

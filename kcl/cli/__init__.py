@@ -20,7 +20,7 @@ import kcl
 from kcl.errors import meant
 
 _NAMES = (
-    *("run", "status", "ls", "show", "explain", "report", "verify", "stats", "unpack", "env"),
+    *("run", "tune", "status", "ls", "show", "explain", "report", "verify", "stats", "unpack", "env"),
     *("flush", "wait", "save", "load", "pull", "push", "key", "purge", "gc", "pin", "unpin", "doctor", "init"),
 )
 _BESIDE = {"wait": "flush", "unpin": "pin", "push": "pull"}  # commands that lie in the module of another one

@@ -16,6 +16,7 @@ from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
 from kcl.remote import state
+from kcl.tuning import views
 
 
 @click.command()
@@ -28,7 +29,8 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
 
     KERNEL is the name of a recipe, alone or with its parameters as they are printed; without one all of the last run in
     which anything missed are shown. Where a later run missed nothing, that is said first. A miss names the calls and
-    the parts of the key that differ, a bypass its reason and what would cure it. Nothing is run again.
+    the parts of the key that differ, a bypass its reason and what would cure it. Of a recipe with a space it says which
+    row of its table served each size in the last run, or which one is nearest. Nothing is run again.
 
     Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """
@@ -51,6 +53,8 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
             near = meant(kernel or "", {one.kernel for one in history})
             of = "" if kernel is None else f" of kernel {kernel!r}"
             click.echo(f"no miss{of} is known{near}")
+        for line in views.decisions(kernel):
+            output.say(line)
 
     return Reply(lambda: [described(one) for one in found], show, kernel is not None and not found)
 

@@ -11,6 +11,7 @@ from kcl import bundle
 from kcl.base import settings
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
+from kcl.cache import places, run_memo
 from kcl.cli import output
 from kcl.cli.ls import complain
 from kcl.errors import CacheFault, meant
@@ -29,7 +30,8 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
 
     KERNEL is a name, or a pattern such as 'mat*': without one the whole cache is saved. The code of a kernel comes with
     its programs, and with the rows that lead to it. Entries that wait for their binary are completed first, as by
-    `kcl flush`. Programs with debug information stay at home.
+    `kcl flush`. Programs with debug information stay at home. What was measured for recipes with a space comes too,
+    unless a layer or the last run is named.
 
     Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
     """
@@ -43,6 +45,12 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
                 contents.add(found, one.layer, one.address, one.read(), info)
             except (KeyError, CacheFault, OSError, ValueError) as error:
                 faults.append(Fault(one.layer, one.place, str(error)))
+    if not layer_names and not last_run:
+        found |= {
+            (places.TUNING, at): entry
+            for at, entry in run_memo.used(places.TUNING, every=True)
+            if not kernel or any(fnmatch.fnmatchcase(str(entry.metadata.get("kernel")), name) for name in kernel)
+        }
     if found:
         bundle.write(file, found, info)
         output.say(f"{file}:\n{info}")

@@ -12,7 +12,7 @@ import click
 
 from kcl import drivers
 from kcl.base import settings
-from kcl.base.text.layout import shortened
+from kcl.base.text.layout import counted, shortened
 from kcl.base.text.names import of_parameters
 from kcl.cache.entry import Entry
 from kcl.cli import ls as listing
@@ -22,6 +22,7 @@ from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.tuning import views
 
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
@@ -58,6 +59,9 @@ class ShownEntry(NamedTuple):
 @click.option("--file", "path", is_flag=True, help="The path of its file, of generated code of its database.")
 @click.option("--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX.")
 @click.option("--ir", is_flag=True, help="The LLVM IR in a binary of PoCL's; needs llvm-dis.")
+@click.option(
+    "--tuning", "tuned", is_flag=True, help="The choices that were measured for a kernel, and their outcomes."
+)
 @output.replies("a list of entries, with the texts that are asked for")
 def show(key: str, binary: str | None, **asked: bool) -> Reply:
     """Show all about one entry.
@@ -68,6 +72,8 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
     Exits with 0; with 1 where there is no such entry, several are meant, which are listed, it is damaged, or has not
     what is asked for.
     """
+    if asked["tuned"]:
+        return _tuned(key)
     wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm", "ir") if asked[name]]
     faults: list[Fault] = []
     catalogue = Catalogue(faults)
@@ -88,6 +94,15 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
             output.say("\n\n".join(map(_about, found)), _INDENT)
 
     return Reply(lambda: [_in_full(one, wanted) for one in found], shown)
+
+
+def _tuned(kernel: str) -> Reply:
+    """Show the tables of a kernel, by its name."""
+    found = views.tables(kernel)
+    if not found:
+        output.fail(f"nothing was measured for a kernel {kernel!r}: `kcl tune DRIVER` measures")
+    text = "\n\n".join("\n".join(views.lines(one, with_facts=True)) for one in found)
+    return Reply(lambda: [views.described(one) for one in found], lambda: click.echo(text))
 
 
 def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[ListedEntry]:
@@ -138,9 +153,16 @@ def _about(shown: ShownEntry) -> str:
         "complete": _completeness(metadata),
         "size": f"{output.size(line.bytes)} on disk; {sizes}",
         "file": shortened(shown.summary.file, room - _INDENT) if room else shown.summary.file,
+        "tuning": _measured(line.kernel) if line.layer == settings.GENERATOR else "",
         **{f"partner {number}" if numbered else "partner": key for number, key in enumerate(line.partners, 1)},
     }
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
+
+
+def _measured(kernel: str) -> str:
+    """Say for how many sizes choices of a kernel were measured."""
+    rows = sum(len(one.rows) for one in views.tables(kernel))
+    return f"{counted(rows, 'size', 'sizes')} measured: kcl show {kernel} --tuning" if rows else ""
 
 
 def _in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:

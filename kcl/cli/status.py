@@ -24,6 +24,7 @@ from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import Fault
 from kcl.remote import state
+from kcl.tuning import views
 
 _HEAD = (
     Column("layer"),
@@ -64,6 +65,7 @@ def status(everything: bool, directory: str | None) -> Reply:
             "leftovers": sum(item.size for item in purge.leftovers(0.0)),
             "pins": pins.read(),
             "sites": [_site(root) for root in settings.read().site],
+            "tuning": views.facts(),
             "remote": state.facts(),
             "pending": _pending(),
             "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],
@@ -153,6 +155,7 @@ def _show(found: dict[str, Any], everything: bool) -> None:
         held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or held}")
     lines += [f"{row['layer']}: {row[of]}" for row in rows for of in ("remark", "fault") if row[of]]
+    lines += [found["tuning"]["words"]] if found["tuning"]["words"] else []
     lines += found["remote"]["words"]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]

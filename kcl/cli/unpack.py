@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 
 import click
@@ -13,6 +14,7 @@ from kcl.cli.ls import complain
 from kcl.errors import CacheFault
 from kcl.inspect import dump, inventory
 from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.tuning import views
 
 
 @click.command()
@@ -22,7 +24,9 @@ def unpack(directory: str, kernel: str | None) -> None:
     """Write every entry to files below DIRECTORY, as device/kernel/key.
 
     Beside a program: source.cl, options.txt, build.log, key.json, program.bin, the invoker.py that launches it, and
-    rebuild.py, which builds it again with pyopencl alone. What is there already is left as it is.
+    rebuild.py, which builds it again with pyopencl alone. What was measured for a recipe with a space lies in
+    recipes/kernel/key: dispatch_table.txt, summary-LEVEL.txt, and links to the programs of the table by their numbers.
+    Any other folder that is there already is left as it is.
 
     Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
     """
@@ -50,6 +54,27 @@ def unpack(directory: str, kernel: str | None) -> None:
             written, there = written + is_new, there + (not is_new)
         except OSError as error:
             faults.append(Fault(one.layer, one.address, f"cannot be written: {error}"))
+    for folder, files, numbered in views.folders(directory, kernel):
+        try:
+            _recipe(directory, folder, files, numbered)
+            written += 1
+        except OSError as error:
+            faults.append(Fault("tuning", folder, f"cannot be written: {error}"))
     output.say(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
     complain(faults)
     raise SystemExit(output.FOUND if faults else output.FINE)
+
+
+def _recipe(directory: str, folder: str, files: dict[str, bytes], numbered: dict[int, str]) -> None:
+    """Write the folder of a table as it is now, with links to the folders of its programs that are there."""
+    place = os.path.join(folder, "programs")
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    for name, content in files.items():
+        with open(os.path.join(folder, name), "wb") as stream:
+            stream.write(content)
+    for old in os.listdir(place):
+        os.unlink(os.path.join(place, old))
+    for number, digest in numbered.items():
+        found = glob.glob(os.path.join(glob.escape(directory), "*", "*", digest)) if digest else []
+        if found:
+            os.symlink(os.path.relpath(found[0], place), os.path.join(place, str(number)))

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from kcl import drivers
 from kcl.build import identity, program_key
 from kcl.cache.key import Key, Part
 
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+DevicePlaces = tuple[tuple[int, int, str], ...]  # of each device the place of its platform, its place in that, its name
+UNITS = "compute units"
 _OF_A_PROGRAM = ("source", "options", "header")  # the first words of the parts that another program has otherwise
+
+
+def parts(found: Iterable[Part]) -> list[Part]:
+    """Return the parts of a program key for a device with this identity, as of now."""
+    return [Part("format", program_key.FORMAT), *found, *identity.variables()]
+
+
+def of_table(key: Key) -> Key:
+    """Return the parts of a key of tuned choices that `parts` gave it: they stand before the compute units."""
+    names = [part.name for part in key.parts]
+    first = names.index("format") if "format" in names else 0
+    return Key(key.parts[first : names.index(UNITS) if UNITS in names else 0])
 
 
 def compared(key: Key) -> tuple[Key, Key | None]:
@@ -21,8 +42,31 @@ def compared(key: Key) -> tuple[Key, Key | None]:
         found = [one for one in cl.get_platforms() if one.name == dict(key.parts).get("platform")]
     except cl.Error:  # no platform at all
         found = []
-    head, now = Part("format", program_key.FORMAT), identity.variables()
-    here = [
-        Key([head, *drivers.named(one.name).identity(device), *now]) for one in found for device in one.get_devices()
-    ]
+    here = [Key(parts(drivers.named(one.name).identity(device))) for one in found for device in one.get_devices()]
     return mine, min(here, key=lambda one: len(mine.diff(one)), default=None)
+
+
+def places_of(context: cl.Context) -> DevicePlaces:
+    """Return the places of a context's devices; none if one has no place, for example a part of a device."""
+    import pyopencl as cl
+
+    places = {
+        device: (number, place, device.name)
+        for number, platform in enumerate(cl.get_platforms())
+        for place, device in enumerate(platform.get_devices())
+    }
+    found = tuple([places[device] for device in context.devices if device in places])
+    return found if len(found) == len(context.devices) else ()
+
+
+@functools.cache
+def context_at(places: DevicePlaces) -> cl.Context:
+    """Return a context of the devices at these places; raises LookupError if another device is there."""
+    import pyopencl as cl
+
+    platforms = cl.get_platforms()
+    found = [(platforms[number].get_devices()[place], name) for number, place, name in places]
+    other = [name for device, name in found if device.name != name]
+    if other:
+        raise LookupError(f"device {other[0]} is not found in this process")
+    return cl.Context([device for device, _name in found])

@@ -131,6 +131,11 @@ class Generate(Stage[CallValues]):
         off = key is None or layer.off(self._origin.front_ends)
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
+    def unstored(self, given: CallValues) -> Code:
+        """Make the result and generate code, past the layer."""
+        with self._lock:
+            return self._code(*self._made(given), lone=True)[0]
+
     # the verbs of the look-up
 
     def name(self, _given: CallValues) -> str:

@@ -170,7 +170,7 @@ def _write_record() -> bool:
     """Write the record of this process to the journal; tell whether there are many records."""
     from kcl.inspect.history import records
 
-    return records.write(_about_loopy(), _late() if _is_on() else ())
+    return records.write([*_about_loopy(), *_about_tuning()], _late() if _is_on() else ())
 
 
 def _is_on() -> bool:
@@ -205,6 +205,12 @@ def _about_loopy() -> list[str]:
     from kcl.inspect import about_loopy
 
     return about_loopy.remarks()
+
+
+def _about_tuning() -> list[str]:
+    """Say what was decided for recipes with a space; a process without one imports nothing for that."""
+    tuned = sys.modules.get("kcl.tuning.tuned")
+    return [] if tuned is None else list(tuned.remarks())
 
 
 def _add_to_file() -> None:

@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> bool:
         from kcl.base import events
 
         events.listen()  # a program that asks for no kernel gets a report, too
-    _as_main(wanted.program)
+    as_main(wanted.program)
     return True
 
 
@@ -132,7 +132,7 @@ def _set_variables(wanted: RunRequest) -> None:
         caches.begin()
 
 
-def _as_main(program: Target) -> None:
+def as_main(program: Target) -> None:
     """Run a program in a new `__main__`; a traceback of its own shows no frame of kcl."""
     main = ModuleType("__main__")
     vars(main).update(__builtins__=sys.modules["builtins"], __annotations__={})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
 
 _CHOICES = 64  # tuples of sizes whose variants are found at once
-_FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}
+FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}
 
 
 class Sizes(NamedTuple):
@@ -57,13 +57,16 @@ def sizes(*, most: int = 1, **texts: str) -> Sizes:
     return _checked(Sizes(texts, most))
 
 
-def declared(given: Any, parameters: tuple[str, ...]) -> Sizes:
-    """Return the sizes that a decorator declares; raises TypeError where they cannot be meant."""
+def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> Sizes:
+    """Return the sizes that a decorator declares; raises TypeError where they cannot be meant.
+
+    With `others` a size need not be a parameter: a space asks it.
+    """
     found = given if isinstance(given, Sizes) else Sizes(dict(given)) if isinstance(given, Mapping) else None
     if found is None or not found.texts:
         raise TypeError(f'@kcl.kernel(sizes=...) takes a dictionary such as {{"n": "x.shape[0]"}}, not {given!r}')
     for name in found.texts:
-        if name not in parameters:
+        if name not in parameters and not others:
             raise TypeError(f"@kcl.kernel(sizes=...) names {name!r}, which is no parameter of the recipe")
     return _checked(found)
 
@@ -102,6 +105,14 @@ def _checked(found: Sizes) -> Sizes:
     return found
 
 
+def whole_number(kernel: str, name: str, value: Any) -> int:
+    """Return the size of a call as a number of 0 or more; raises TypeError for what is no integer."""
+    try:
+        return max(0, operator.index(value))
+    except TypeError:
+        raise TypeError(f"kernel {kernel!r}: the size {name} is {value!r}, which is no whole number") from None
+
+
 class _Variant(NamedTuple):
     """A Kernel, and the sizes that its recipe asks."""
 
@@ -134,8 +145,7 @@ class SizedKernel:
         self._call = call
         self._declared = found
         self._names = tuple(found.texts)
-        tuple_of = f"({', '.join(f'({text})' for text in found.texts.values())},)"
-        self._code = compile(tuple_of, "<sizes>", "eval")
+        self._code = compile(f"({' '.join(f'({text}),' for text in found.texts.values())})", "<sizes>", "eval")
         self._lock = threading.Lock()
         self._variants: list[_Variant] = []
         self._chosen: dict[tuple[int, ...], Any] = {}
@@ -143,13 +153,13 @@ class SizedKernel:
 
     def __call__(self, queue: cl.CommandQueue = None, *unnamed: Any, **arguments: Any) -> tuple[Any, Any]:
         """Launch the variant for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
-        result: tuple[Any, Any] = self._for(self._sizes(arguments))(queue, *unnamed, **arguments)
+        result: tuple[Any, Any] = self.kernel_for(self._sizes(arguments))(queue, *unnamed, **arguments)
         return result
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
         """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes of another variant."""
         bound = self._sizes(arguments)
-        kernel = self._for(bound)
+        kernel = self.kernel_for(bound)
         launch = kernel.bind(queue, **arguments)
         variant = next(one for one in self._variants if one.kernel is kernel)
 
@@ -166,22 +176,22 @@ class SizedKernel:
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch of one variant needs, as `Kernel.prepare` does."""
-        kernel, left = self._named(arguments)
+        kernel, left = self._named(context_or_queue, arguments)
         kernel.prepare(context_or_queue, **left)
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C of one variant."""
-        kernel, left = self._named(arguments)
+        kernel, left = self._named(context_or_queue, arguments)
         return str(kernel.source(context_or_queue, **left))
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
         """Return the key of one variant in each layer."""
-        kernel, left = self._named(arguments)
+        kernel, left = self._named(context_or_queue, arguments)
         return dict(kernel.key(context_or_queue, **left))
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what the recipe asked of its sizes, and what each layer holds for one variant."""
-        kernel, left = self._named(arguments)
+        kernel, left = self._named(context_or_queue, arguments)
         words = kernel.explain(context_or_queue, **left)
         variant = next(one for one in self._variants if one.kernel is kernel)
         return f"{words}\n  sizes: {self._said(variant, self._given(arguments))}"
@@ -199,12 +209,12 @@ class SizedKernel:
     def _sizes(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error."""
         try:
-            found: tuple[int, ...] = eval(self._code, _FUNCTIONS, arguments)  # checked as the recipe was decorated
+            found: tuple[int, ...] = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
         except (NameError, AttributeError, IndexError, ZeroDivisionError):
             return (0,) * len(self._names)
         return found
 
-    def _for(self, values: tuple[int, ...]) -> Any:
+    def kernel_for(self, values: tuple[int, ...]) -> Any:
         """Return the variant for these sizes; raises TypeError for a size that is no integer."""
         last = self._last
         if last is not None and last[0] == values:
@@ -216,7 +226,7 @@ class SizedKernel:
         return kernel
 
     def _choose(self, values: tuple[int, ...]) -> Any:
-        whole = tuple(map(self._whole, self._names, values))
+        whole = tuple([whole_number(self.name, name, value) for name, value in zip(self._names, values, strict=True)])
         with self._lock:
             found = next((one for one in self._variants if one.holds(whole)), None)
             if found is None:
@@ -231,14 +241,7 @@ class SizedKernel:
             self._chosen[values] = found.kernel
         return found.kernel
 
-    def _whole(self, name: str, value: Any) -> int:
-        try:
-            whole = operator.index(value)
-        except TypeError:
-            raise TypeError(f"kernel {self.name!r}: the size {name} is {value!r}, which is no whole number") from None
-        return max(0, whole)
-
-    def _named(self, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _named(self, _holder: Any, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return the variant for the sizes that are given by name, and the other arguments."""
         given = self._given(arguments)
         left = {
@@ -246,7 +249,7 @@ class SizedKernel:
             for name, value in arguments.items()
             if name not in self._names or not hasattr(value, "__index__")
         }
-        return self._for(given), left
+        return self.kernel_for(given), left
 
     def _given(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""

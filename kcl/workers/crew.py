@@ -6,7 +6,6 @@ that dies ends the crew: this process prepares what is left.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Callable
@@ -17,12 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcl.base import events, process
 from kcl.base.settings import option
 from kcl.cache import layers
+from kcl.drivers import devices
 from kcl.handle import Kernel, described, prepare_only
 
 if TYPE_CHECKING:
     import pyopencl as cl
-
-DevicePlaces = tuple[tuple[int, int, str], ...]  # of each device the place of its platform, its place in that, its name
 
 
 class PreparationItem(NamedTuple):
@@ -58,7 +56,7 @@ def work(
 
     All items are returned where no worker can be started for this context. The reason is logged.
     """
-    places = _places(getattr(context, "context", context))
+    places = devices.places_of(getattr(context, "context", context))
     tasks = [(item, blob) for item in items if (blob := _bytes(item))] if places and _is_python() else []
     if not places or not tasks:
         return items
@@ -106,19 +104,6 @@ def _dtypes(value: Any) -> Any:
     return dtype
 
 
-def _places(context: cl.Context) -> DevicePlaces:
-    """Return the places of a context's devices; none if one has no place, for example a part of a device."""
-    import pyopencl as cl
-
-    places = {
-        device: (number, place, device.name)
-        for number, platform in enumerate(cl.get_platforms())
-        for place, device in enumerate(platform.get_devices())
-    }
-    found = tuple([places[device] for device in context.devices if device in places])
-    return found if len(found) == len(context.devices) else ()
-
-
 def _is_python() -> bool:
     """Return True if this interpreter can be started again; an application with Python inside cannot."""
     name = os.path.basename(sys.executable or "").lower()
@@ -145,19 +130,7 @@ def begin(cache_dir: str) -> None:
     binary.chosen = binary.chosen._replace(promote="off")
 
 
-def work_on(places: DevicePlaces, blob: bytes) -> None:
+def work_on(places: devices.DevicePlaces, blob: bytes) -> None:
     """Prepare the kernel of a task."""
     kernel, values = reduction.ForkingPickler.loads(blob)
-    prepare_only(kernel, _context(places), values)
-
-
-@functools.cache
-def _context(places: DevicePlaces) -> cl.Context:
-    import pyopencl as cl
-
-    platforms = cl.get_platforms()
-    found = [(platforms[number].get_devices()[place], name) for number, place, name in places]
-    other = [name for device, name in found if device.name != name]
-    if other:
-        raise LookupError(f"device {other[0]} is not found in this process")
-    return cl.Context([device for device, _name in found])
+    prepare_only(kernel, devices.context_at(places), values)

@@ -18,7 +18,8 @@ CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"  # only `kcl run` sets this, for its children
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
 LAYERS = GENERATOR, BINARY = "generator", "binary"
-SHAPES = "shapes"  # what recipes with sizes have seen: no layer, and switched off as one
+# No layers, and switched off as these: what recipes with sizes have seen, and what was measured for those with a space.
+SWITCHED = SHAPES, TUNING = "shapes", "tuning"
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
@@ -144,7 +145,7 @@ def _verification(text: str) -> tuple[float, bool]:
 def _layers(text: str) -> frozenset[str]:
     if text.lower() in _YES | _NO:
         return frozenset(LAYERS if text.lower() in _YES else ())
-    unknown = _words(text) - frozenset((*LAYERS, SHAPES))
+    unknown = _words(text) - frozenset((*LAYERS, *SWITCHED))
     if unknown:
         said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(LAYERS)}); all layers are off"
         raise _Refused(said, frozenset(LAYERS))
@@ -254,10 +255,10 @@ SETTINGS = (
     ),
     Setting(
         "KCL_NO_CACHE",
-        "`1`, or a comma-separated list of `generator`, `binary`, `shapes`",
+        "`1`, or a comma-separated list of `generator`, `binary`, `shapes`, `tuning`",
         "unset",
         "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file. "
-        "`shapes`: no size is fixed.",
+        "`shapes`: no size is fixed. `tuning`: every recipe with a space takes its defaults.",
         _layers,
     ),
     Setting(

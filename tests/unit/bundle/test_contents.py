@@ -147,10 +147,10 @@ class TestStore:
 
     def test_unknown_kind(self):
         """Records of an unknown kind are skipped and counted, whatever they hold."""
-        data = write([BundleRecord("tuning", "anything", b"?"), BundleRecord("tuning", "else", b""), *()])
+        data = write([BundleRecord("readings", "anything", b"?"), BundleRecord("readings", "else", b""), *()])
         info = CacheInfo()
         contents.store(data, info)
-        assert (info.skipped, info.refused, info.empty()) == ({"tuning": 2}, [], True)
+        assert (info.skipped, info.refused, info.empty()) == ({"readings": 2}, [], True)
 
     def test_strange_metadata(self):
         """Metadata of any form is no fault: it decides nothing before a look-up."""

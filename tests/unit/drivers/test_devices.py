@@ -1,8 +1,12 @@
 """kcl.drivers.devices: the devices here, and the one that is most like that of a key."""
 
+from __future__ import annotations
+
+import pytest
+
 from kcl import drivers
 from kcl.cache.key import Key, Part
-from kcl.drivers.devices import compared
+from kcl.drivers.devices import compared, context_at, places_of
 
 
 def test_the_device_here(device):
@@ -17,3 +21,16 @@ def test_no_such_platform():
     """A platform that is not on this machine has no device."""
     mine, here = compared(Key([Part("format", "1"), Part("platform", "Nobody's")]))
     assert (mine.parts, here) == ((Part("format", "1"), Part("platform", "Nobody's")), None)
+
+
+def test_same_devices(context):
+    """Another process finds the devices of a context at their places."""
+    assert context_at(places_of(context)).devices == context.devices
+
+
+@pytest.mark.one_platform
+def test_another_device(context):
+    """Where another device lies at a place nothing is built for it."""
+    places = tuple([(platform, place, "another") for platform, place, _name in places_of(context)])
+    with pytest.raises(LookupError, match="another is not found"):
+        context_at(places)

@@ -13,6 +13,7 @@ from prepare_recipes import filled
 
 import kcl
 from kcl.base.settings import option
+from kcl.drivers import devices
 from kcl.drivers.pocl.jobs import JobQueue
 from kcl.workers import crew
 from kcl.workers.crew import PreparationItem
@@ -48,24 +49,11 @@ def test_no_content(context):
     assert crew._dtypes(parts).tolist() == [np.float32, np.int32]
 
 
-def test_same_devices(context):
-    """A worker's context has the devices of the parent's."""
-    assert crew._context(crew._places(context)).devices == context.devices
-
-
-@pytest.mark.one_platform
-def test_another_device(context):
-    """Where another device lies at a place nothing is built for it."""
-    places = tuple([(platform, place, "another") for platform, place, _name in crew._places(context)])
-    with pytest.raises(LookupError, match="another is not found"):
-        crew._context(places)
-
-
 @pytest.mark.one_platform
 def test_from_bytes(context):
     """A kernel that was sent is stored."""
     blob = bytes(reduction.ForkingPickler.dumps((prepare_recipes.filled(9), {})))
-    crew.work_on(crew._places(context), blob)
+    crew.work_on(devices.places_of(context), blob)
     assert kcl.stats()["generator"]["misses"] == 1
     assert prepare_recipes.filled(9).is_stored()
 

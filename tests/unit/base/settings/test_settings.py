@@ -53,7 +53,7 @@ class TestRead:
         monkeypatch.setenv("KCL_NO_CACHE", value)
         assert settings.read().no_cache == layers
 
-    @pytest.mark.parametrize("value", ["2", "binaries", "generator;binary", "generator,tuning"])
+    @pytest.mark.parametrize("value", ["2", "binaries", "generator;binary", "generator,tunings"])
     def test_nonsense_counts_as_off(self, monkeypatch, value):
         """A value that is not understood switches all layers off, and is named."""
         monkeypatch.setenv("KCL_NO_CACHE", value)

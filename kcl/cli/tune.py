@@ -1,0 +1,113 @@
+"""`kcl tune`: run a program and tune its kernels at their first launches, or list what was measured."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from kcl.base import settings
+from kcl.cli import output
+from kcl.integrations import runner
+from kcl.integrations.runner import Target
+from kcl.tuning import tuned, views
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Tune a program's kernels.",
+)
+@click.option(
+    "--level",
+    type=click.IntRange(0, 2),
+    default=1,
+    show_default=True,
+    help="1: a short search; 2: all choices, if few.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="For each kernel and size.",
+)
+@click.option("--only", multiple=True, metavar="KERNEL", help="Tune this kernel; may be given often.")
+@click.option("--again", is_flag=True, help="Measure what was measured before.")
+@click.option("--anyway", is_flag=True, help="Tune also under MPI or a batch scheduler.")
+@click.option("--list", "listed", is_flag=True, help="Show what was measured, and what the last run chose.")
+@click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGS]...")
+def tune(listed: bool, module: str | None, program: tuple[str, ...], anyway: bool, **given: Any) -> None:
+    """Run a program, and tune its recipes that have a space: each at the first launch with other sizes.
+
+    PROGRAM is a script, or a folder or an archive with a module `__main__`. What follows it is the program's. Each
+    launch goes on with the fastest choice, which later runs find. What is tried is printed on stderr. Ctrl-C ends the
+    program, and what is known is kept.
+
+    Exits with the status of the program; with 1 where nothing was launched that could be tuned; with 2 for a wrong use.
+    """
+    if listed:
+        show()
+        return
+    words = (module, *program) if module else program
+    if not words:
+        raise click.UsageError("name a program: kcl tune driver.py, or kcl tune -m package.module; or --list")
+    if settings.batch() and not anyway:
+        raise click.UsageError(
+            f"{settings.batch()} is set, and every rank would tune: run one process, or say --anyway"
+        )
+    session = Session(**given)
+    gc.set_threshold(700, 10, 10)  # Python's own: the program may run long
+    tuned.tune_untuned(session.tune)
+    runner.as_main(Target("module" if module else "script", words[0], words[1:]))
+    session.end()
+
+
+def show() -> None:
+    """Print the tables, and what the last run decided."""
+    for table in views.tables():
+        click.echo("\n".join([*views.lines(table), ""]))
+    found = views.decisions()
+    click.echo(
+        "\n".join(["the last run:", *(f"  {one}" for one in found)] if found else ["the last run decided nothing"])
+    )
+
+
+class Session:
+    """The tunings of one program."""
+
+    def __init__(self, only: tuple[str, ...], **options: Any) -> None:
+        self._only, self._options = only, options
+        self._seen: set[str] = set()
+
+    def tune(self, kernel: tuned.TunedKernel, queue: Any, arguments: dict[str, Any]) -> None:
+        """Tune a kernel before a launch; whatever goes wrong, the launch goes on."""
+        self._seen.add(kernel.name)
+        if self._only and kernel.name not in self._only:
+            return
+        tuned.tune_untuned(None)  # a recipe may launch another kernel
+        try:
+            from kcl.tuning import tuner
+
+            found = tuner.tune(kernel, queue, arguments, **self._options, anyway=True)
+            output.say(str(found), err=True)
+        except KeyboardInterrupt:
+            self._stop()
+        except Exception as error:
+            output.complain(f"{kernel.name} is not tuned: {type(error).__name__}: {error}")
+        finally:
+            tuned.tune_untuned(self.tune)
+
+    def end(self) -> None:
+        """Complain if nothing could be tuned."""
+        missing = [name for name in self._only if name not in self._seen]
+        if missing or not self._seen:
+            known = f"; it launched {', '.join(sorted(self._seen))}" if self._seen else ""
+            output.fail(f"the program launched no kernel {' and no '.join(missing) or 'with a space'}{known}")
+
+    def _stop(self) -> NoReturn:
+        output.complain("stopped: what is known is kept")
+        sys.exit(130)

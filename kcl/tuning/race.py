@@ -1,0 +1,89 @@
+"""Races: who is out after a round, and who wins. Pure functions of samples; a racer is a number, and 0 is the default.
+
+    rounds = [{racer: seconds}, ...]    each round has the default and everyone who was still in
+
+Noise only adds: the time of a racer is the smallest of its rounds. Its ratio to the default is between the smallest
+times of the rounds that both ran. The interval of the ratio comes from the ratios by round: their median lies between
+two of them in 95 % of all cases (the sign test).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+ROUNDS, FEWEST = 15, 3  # at most, and before somebody wins
+_FAR = {1: 4.0, 2: 4.0}  # after so many rounds out goes who is this many times behind the leader
+_BEHIND = 1.3  # later
+_DECIDED = 5  # rounds, from which intervals are compared
+_FASTER = 0.97  # of the default's time: a slower choice is not worth a change
+_LIKE = 1.02  # of the leader's time: of these the first one wins
+
+Rounds = Sequence[dict[int, float]]
+R = TypeVar("R")
+
+
+class Sample(NamedTuple):
+    """Seconds of a launch: elapsed on the device, and processor time of the process."""
+
+    elapsed: float
+    processor: float
+
+
+class Standing(NamedTuple):
+    """The ratio of a racer to the default, with its interval."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def noise(self) -> float:
+        """Half of the interval, relative to the ratio."""
+        return (self.high - self.low) / 2 / self.ratio if self.ratio else 0.0
+
+
+def standing(rounds: Rounds, racer: int) -> Standing:
+    """Return where a racer stands after the rounds that it ran, at least one."""
+    shared = [(one[racer], one[0]) for one in rounds if racer in one]
+    mine, default = map(min, zip(*shared, strict=True))
+    ratios = sorted(time / of for time, of in shared)
+    dropped = max(0, (len(ratios) - 6) // 3)
+    ratio = mine / default
+    return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]))
+
+
+def losers(rounds: Rounds, running: Iterable[int]) -> set[int]:
+    """Return who of the running is out after these rounds; never the default."""
+    found = {racer: standing(rounds, racer) for racer in running}
+    leader = min(found.values(), default=Standing(1.0, 1.0, 1.0))
+    behind = leader.ratio * _FAR.get(len(rounds), _BEHIND)
+    beyond = leader.high if len(rounds) >= _DECIDED else float("inf")
+    return {racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)}
+
+
+def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
+    """Return True if no further round is needed: nobody is left, or the last one is decided."""
+    left = [racer for racer in running if racer]
+    if len(rounds) >= most or not left:
+        return True
+    if len(left) > 1 or len(rounds) < 2 * _DECIDED:
+        return False
+    last = standing(rounds, left[0])
+    return last.high < _FASTER or last.low > _FASTER
+
+
+def winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:
+    """Return who wins; `order` lists the racers, and the first of equals wins. None: the default stays.
+
+    The default stays unless a choice is 3 % faster, and beyond the noise.
+    """
+    fast = {racer: one.ratio for racer, one in standings.items() if one.ratio <= _FASTER and one.high < 1.0}
+    best = min(fast.values(), default=0.0)
+    return next((racer for racer in order if fast.get(racer, 2.0) <= best * _LIKE), None)
+
+
+def is_disturbed(sample: Sample, earlier: Iterable[Sample]) -> bool:
+    """Return True if another process slowed a sample on a CPU device: its elapsed time grew, its processor time not."""
+    best = min(earlier, default=sample)
+    return sample.elapsed > 1.1 * best.elapsed and sample.processor < 1.05 * best.processor

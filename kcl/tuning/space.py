@@ -1,0 +1,184 @@
+"""Spaces: the choices that a recipe declares for its parameters, and the rules that a choice obeys.
+
+lists      = {parameter: values}     values are scalars of JSON; one of each list is a choice
+predicates = functions of parameters and sizes; a choice is valid where all of them hold
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from kcl.errors import meant
+
+Scalar = bool | int | float | str | None
+Choice = dict[str, Any]  # a Scalar by the name of each parameter
+
+
+class Skip(Exception):
+    """A recipe raises it to refuse a choice: `kcl.Skip("why")` is the outcome of that choice, and tuning goes on.
+
+    >>> @kcl.kernel(space=kcl.space(block=[16, 64]))
+    ... def swapped(block=16):
+    ...     import loopy as lp
+    ...     if block > 32:
+    ...         raise kcl.Skip("the tile does not fit")
+    ...     knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = -x[i]", lang_version=(2018, 2))
+    ...     return lp.split_iname(knl, "i", block, inner_tag="l.0")
+    >>> event, (y,) = swapped()(queue, x=np.ones(2))
+    >>> y.tolist()
+    [-1.0, -1.0]
+    """
+
+
+class Space:
+    """The choices of a recipe, as `kcl.space` declares them. Immutable; thread-safe.
+
+    `lists` has the values by the name of the parameter, in the order of the declaration.
+    """
+
+    def __init__(self, lists: Mapping[str, Iterable[Any]], predicates: tuple[Callable[..., Any], ...] = ()) -> None:
+        self.lists = {name: _values(name, values) for name, values in lists.items()}
+        if not self.lists:
+            raise TypeError("kcl.space() has no parameter: write kcl.space(block=[16, 64])")
+        self.predicates = [(predicate, _names(predicate)) for predicate in predicates]
+
+    def where(self, predicate: Callable[..., Any]) -> Space:
+        """Return the space of the choices for which a predicate holds, too.
+
+        Its parameters are parameters of the recipe's space, or sizes of a call. A predicate that raises holds for no
+        choice. Raises TypeError for what has no such parameters.
+
+        >>> space = kcl.space(block=[16, 64], unroll=[1, 4]).where(lambda block, unroll: block * unroll <= 64)
+        >>> list(space.choices({}, {}))
+        [{'block': 16, 'unroll': 1}, {'block': 16, 'unroll': 4}, {'block': 64, 'unroll': 1}]
+        """
+        return Space(self.lists, (*(known for known, _names in self.predicates), predicate))
+
+    def choices(self, given: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[Choice]:
+        """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration."""
+        for choice in self.product(given):
+            if self.is_valid({**given, **choice}, sizes):
+                yield choice
+
+    def product(self, given: Mapping[str, Any]) -> Iterator[Choice]:
+        """Yield all choices of the parameters that are not given, valid or not."""
+        free = [name for name in self.lists if name not in given]
+        for values in itertools.product(*(self.lists[name] for name in free)):
+            yield dict(zip(free, values, strict=True))
+
+    def is_valid(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> bool:
+        """Return True if every predicate holds for a choice, given parameters included, at these sizes."""
+        return not self.refusal(choice, sizes)
+
+    def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+        """Return why a choice, given parameters included, is not valid at these sizes; empty if it is."""
+        known = {**sizes, **choice}
+        for number, (predicate, names) in enumerate(self.predicates, 1):
+            try:
+                if not predicate(**{name: known[name] for name in names}):
+                    return f"where {number} does not hold"
+            except Exception as error:
+                return f"where {number} raises {type(error).__name__}: {error}"
+        return ""
+
+    def has(self, choice: Mapping[str, Any]) -> bool:
+        """Return True if each value of a choice is in its list, of the same type."""
+        return all(
+            any(type(one) is type(value) and one == value for one in self.lists.get(name, ()))
+            for name, value in choice.items()
+        )
+
+    def __repr__(self) -> str:
+        lists = ", ".join(f"{name}={list(values)}" for name, values in self.lists.items())
+        return f"<kcl.space {lists}; {len(self.predicates)} where>"
+
+
+def space(**lists: Iterable[Any]) -> Space:
+    """Declare the choices of a recipe's parameters, as `@kcl.kernel(space=kcl.space(block=[16, 64]))`.
+
+    Each list has the values of one parameter that the recipe takes, with a default: scalars of JSON. Raises TypeError
+    for an empty list and for other values.
+
+    >>> kcl.space(block=[16, 64], exact=[False, True])
+    <kcl.space block=[16, 64], exact=[False, True]; 0 where>
+    """
+    return Space(lists)
+
+
+def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> Space:
+    """Return the space that a decorator declares; raises TypeError where it cannot be meant."""
+    if not isinstance(given, Space):
+        raise TypeError(f"@kcl.kernel(space=...) takes a space such as kcl.space(block=[16, 64]), not {given!r}")
+    parameters, name, sizes = inspect.signature(function).parameters, function.__name__, list(sizes)
+    for one in given.lists:
+        if one not in parameters or one in sizes:
+            what = "is a size, not a choice," if one in sizes else "is no parameter"
+            raise TypeError(
+                f"kcl.space({one}=...): {one!r} {what} of {name!r}; it has {', '.join(parameters) or 'none'}"
+            )
+        if not is_scalar(parameters[one].default):
+            raise TypeError(
+                f"kcl.space({one}=...): give {one!r} of {name!r} a default, which untuned sizes take: "
+                "a number, a text, True, False or None"
+            )
+    usable = [*given.lists, *sizes]
+    for number, (_predicate, names) in enumerate(given.predicates, 1):
+        unknown = next((one for one in names if one not in usable), None)
+        if unknown is not None:
+            raise TypeError(
+                f"where {number} of the space of {name!r} names {unknown!r}{meant(unknown, usable)}: it may name "
+                f"parameters of the space and sizes: {', '.join(usable)}"
+            )
+    return given
+
+
+def text_of(choice: Mapping[str, Any]) -> str:
+    """Return the text that stands for a choice: equal for the same values of the same types only."""
+    return json.dumps(choice, sort_keys=True)
+
+
+def said(values: Mapping[str, Any]) -> str:
+    """Write a choice, or sizes."""
+    return ", ".join(f"{name}={one!r}" for name, one in values.items())
+
+
+def is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return True if two choices have the same values of the same types."""
+    return one == other and all(type(value) is type(other[name]) for name, value in one.items())
+
+
+def is_scalar(value: Any) -> bool:
+    """Return True if a value is a scalar of JSON: a number, a text, True, False or None."""
+    return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
+
+
+def _values(name: str, values: Any) -> tuple[Any, ...]:
+    """Return the values of a parameter, each once."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"kcl.space({name}=...) takes a list, not {values!r}")
+    found: dict[tuple[type, Any], Any] = {}
+    for value in values:
+        if not is_scalar(value):
+            raise TypeError(f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None")
+        found.setdefault((type(value), value), value)
+    if not found:
+        raise TypeError(f"kcl.space({name}=...) has no value: write a list such as [16, 64]")
+    return tuple(found.values())
+
+
+def _names(predicate: Any) -> tuple[str, ...]:
+    try:
+        parameters = inspect.signature(predicate).parameters.values()
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"where takes a function of parameters and sizes, such as lambda block: block < 64, not {predicate!r}"
+        ) from None
+    for one in parameters:
+        if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+            raise TypeError(f"where takes a function whose parameters have names, and {one} has none: {predicate!r}")
+    return tuple(one.name for one in parameters)

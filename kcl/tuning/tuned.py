@@ -1,0 +1,455 @@
+"""TunedKernel: the handle of a recipe with a space. A call is served the choice that was measured for its sizes.
+
+    sizes of the call -> row of the table: of these sizes, else in the same power of two -> choice -> Kernel
+                         no row, or none that is valid here                              -> the defaults
+
+A row is valid if the space has its values now, and if every predicate holds for the sizes of this call: loopy checks no
+assumption. A size is decided once a process. What was launched last is compared first.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import pyopencl as cl
+
+from kcl import handle
+from kcl.base import process
+from kcl.base.dtypes import dtype_text
+from kcl.cache import layer, layers, lookup
+from kcl.errors import KclError, RecipeError
+from kcl.generate.stage import dtypes_of
+from kcl.line import bindings_of
+from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
+from kcl.tuning import table as tables
+from kcl.tuning.space import Choice, Space, is_same, said, text_of
+from kcl.tuning.table import ChoiceTable, Row
+
+if TYPE_CHECKING:
+    from kcl.cache.key import Key
+    from kcl.record.declarations import RecipeCall
+
+T = TypeVar("T")
+Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
+
+_DECISIONS = 1024  # of a handle, found at once
+_NOTED = 64  # of a process
+_LOOKED = 4096  # candidates that are asked for a first valid one
+_UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
+
+
+class Decision(NamedTuple):
+    """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
+
+    `why` says why the nearest row in the same power of two does not serve.
+    """
+
+    kernel: Any
+    choice: Choice
+    sizes: dict[str, int]
+    row: Row | None
+    table: ChoiceTable | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        values, table, row = tuple(self.sizes.values()), self.table, self.row
+        head = ", ".join(f"{name} = {one or 'any'}" for name, one in self.sizes.items())
+        if row is not None:
+            words = f"{_measured(row, self.sizes)}, takes {row.ratio:.2f} of the time of the default"
+        else:
+            nearest = table.nearest(values) if table is not None else None
+            why = self.why or (f"off: {tables.off()}" if tables.off() else "its key is unknown") * (table is None)
+            why = why or ("no row is in its power of two" if nearest else "nothing is measured")
+            near = f"; the nearest is {_measured(nearest, self.sizes)}" if nearest and not self.why else ""
+            words = f"the default {said(self.choice)}: {why}{near}"
+        return f"{head}: {words}" if head else words
+
+
+class State:
+    """The handles of this process, what was decided in it, and who tunes before a size is decided."""
+
+    def __init__(self) -> None:
+        self.handles: weakref.WeakSet[TunedKernel] = weakref.WeakSet()
+        self.decided: list[tuple[str, Decision]] = []
+        self.untuned: Untuned | None = None
+
+    def on_change(self) -> None:
+        """Decide again, as the tables lie in another place."""
+        for one in list(self.handles):
+            one.forget()
+
+
+_state = process.own(State)
+
+
+def tune_untuned(tune: Untuned | None) -> None:
+    """Have `tune` called before a size is decided, with the arguments of its first launch; None ends that."""
+    _state().untuned = tune
+
+
+def remarks() -> list[str]:
+    """Return the first decisions of this process in words, for the journal."""
+    return [f"{tables.MARK}{name}: {decision}" for name, decision in _state().decided]
+
+
+def handle_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[str]) -> Any:
+    """Return the handle of a recipe with a space; `named` are the parameters that were given by hand."""
+    free = [name for name in space.lists if name not in named]
+    sizes = sizes or Sizes({})
+    return TunedKernel(call, space, sizes, free) if free else _plain(call, _asked_by(call, sizes))
+
+
+class TunedKernel(SizedKernel):
+    """The kernels of one recipe with a space: a call takes the choice for its sizes. Called as a Kernel. Thread-safe.
+
+    `space` is that of the recipe. `given` are the parameters of the space that were given by hand, `defaults` those
+    that were not. `prepare`, `source`, `key` and `explain` take sizes by name, as `n=64`, or from the arrays.
+    """
+
+    def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
+        super().__init__(call, sizes, handle)
+        self.space = space
+        self.defaults: Choice = {name: call.arguments[name] for name in free}
+        self.given = {name: call.arguments[name] for name in space.lists if name not in self.defaults}
+        self.size_texts = sizes.texts
+        self._own = _asked_by(call, sizes)
+        self._arrays = sorted({name for text in sizes.texts.values() for name in _arrays_in(text)})
+        shapes, types = [f"({text})," for text in sizes.texts.values()], [f"{name}.dtype," for name in self._arrays]
+        self._code = compile(f"({' '.join(shapes)}), ({' '.join(types)})", "<sizes>", "eval")
+        self._made: dict[str, Any] = {}
+        self._tables: dict[Any, ChoiceTable | None] = {}
+        self._decisions: dict[Any, Decision] = {}
+        self._launches: dict[Any, tuple[Any, Any]] = {}
+        self._latest: tuple[Any, Any] = (None, None)  # sizes and dtypes of a launch, and the line of its Kernel
+        _state().handles.add(self)
+
+    def __call__(
+        self,
+        queue: cl.CommandQueue = None,
+        *unnamed: Any,
+        allocator: Any = None,
+        wait_for: Any = None,
+        out_host: bool | None = None,
+        **arguments: Any,
+    ) -> tuple[Any, Any]:
+        """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
+        try:
+            found = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
+            latest = self._latest
+            if latest[0] != found:
+                latest = self._latest = self._launches[found]
+            hot = queue._kcl_bindings.launchers[latest[1].sole, get_ident()].hot
+        except _UNKNOWN:
+            hot = None
+        if hot is not None and wait_for is None and out_host is None and not unnamed:
+            result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
+            if result is not None:
+                return result
+        options = {"allocator": allocator, "wait_for": wait_for, "out_host": out_host}
+        return self._decided(queue, unnamed, options, arguments)
+
+    def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
+        """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes that its choice excludes.
+
+        The choice is that for the sizes of these arguments. If it can be bound or launched no longer, the defaults are.
+        """
+        if not isinstance(queue, cl.CommandQueue):
+            return self.made({}).bind(queue, **arguments)  # type: ignore[no-any-return]  # it raises the error
+        sizes, fitting = self.sizes_of(arguments), set[Any]()
+
+        def binding(one: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
+            return one, self.made(one.choice).bind(queue, **arguments)
+
+        now = self._guarded(self._decision(queue, arguments, sizes), binding, queue, arguments)
+
+        def launch(**given: Any) -> cl.Event:
+            if (place := self._sizes(given)) not in fitting:
+                here = self._whole(place)
+                refusal = "" if here == sizes or 0 in here.values() else self._refusal(now[0].choice, here)
+                if refusal:
+                    bound = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
+                    raise ValueError(f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again")
+                fitting.add(place)
+
+            def launching(one: Decision) -> cl.Event:
+                nonlocal now
+                if one is not now[0]:
+                    now = binding(one)
+                    fitting.clear()
+                return now[1](**given)
+
+            return self._guarded(now[0], launching, queue, given)
+
+        return launch
+
+    def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
+        """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
+        decision, left = self._asked(context_or_queue, arguments)
+        words: str = decision.kernel.explain(context_or_queue, **left)
+        table, other = decision.table, ""
+        if table is not None and not table.rows:
+            from kcl.tuning import views
+
+            other = views.elsewhere(self.name, table.key)
+        return f"{words}\n  tuning: {decision}{other}"
+
+    def tune(
+        self,
+        queue: cl.CommandQueue,
+        *,
+        level: int = 1,
+        seconds: float = 60.0,
+        search: Any = None,
+        tolerance: float | None = None,
+        again: bool = False,
+        anyway: bool = False,
+        **arguments: Any,
+    ) -> Any:
+        """Measure the choices with these arguments, and serve the fastest from now on."""
+        from kcl.tuning import tuner
+
+        try:
+            return tuner.tune(
+                self,
+                queue,
+                arguments,
+                level=level,
+                seconds=seconds,
+                search=search,
+                tolerance=tolerance,
+                again=again,
+                anyway=anyway,
+            )
+        finally:
+            for one in [one for one in _state().handles if one.name == self.name]:
+                one.forget()
+
+    def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes of a call by name; 0 for all if one cannot be known. Raises TypeError for no integer."""
+        return self._whole(self._sizes(arguments))
+
+    def default_at(self, sizes: Mapping[str, int]) -> Choice:
+        """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these."""
+        if 0 in sizes.values() or not self._refusal(self.defaults, sizes):
+            return self.defaults
+        for choice in islice(self.space.product(self.given), _LOOKED):
+            if not self._refusal(choice, sizes):
+                return choice
+        layer.warn_once(
+            f"no choice of {self.name} {sizes}",
+            f"kernel {self.name!r} has no valid choice for {said(sizes)}, so the defaults {said(self.defaults)} run: "
+            "look at the where of its space",
+        )
+        return self.defaults
+
+    def made(self, choice: Mapping[str, Any]) -> Any:
+        """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
+        chosen = {name: choice.get(name, default) for name, default in self.defaults.items()}
+        place = text_of(chosen)
+        if place not in self._made:
+            call = self._call._replace(arguments={**self._call.arguments, **chosen})
+            self._made.setdefault(place, _plain(call, self._own))
+        return self._made[place]
+
+    def table(self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]) -> ChoiceTable | None:
+        """Return the table for a device and the dtypes of a call; None if tuning is off, or the recipe has no key.
+
+        Runs the recipe with the defaults.
+        """
+        return self._table_at(holder, self._place(holder, arguments))
+
+    def _table_at(self, holder: Any, place: tuple[Any, Any]) -> ChoiceTable | None:
+        if place not in self._tables:
+            key = None if tables.off() else self._key(holder, *place)
+            self._tables[place] = None if key is None else tables.of(key, self._about(place[0]))
+        return self._tables[place]
+
+    def forget(self) -> None:
+        """Forget what was decided: the next call reads the table again."""
+        self._latest = (None, None)
+        self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy as the recipe by its name, with the parameters that were given."""
+        by_name, (*place, arguments) = super().__reduce__()
+        return by_name, (*place, {name: value for name, value in arguments.items() if name not in self.defaults})
+
+    def __repr__(self) -> str:
+        return f"<kcl.TunedKernel {self.name}: chooses {', '.join(self.defaults)}>"
+
+    def _decided(
+        self, queue: Any, unnamed: tuple[Any, ...], options: dict[str, Any], arguments: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """Decide, if these sizes are new, and launch."""
+        try:
+            found = eval(self._code, FUNCTIONS, arguments)
+        except _UNKNOWN:
+            found = None
+        if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
+            kernel = self.kernel_at(self.defaults, self._zeros())
+            return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it raises the error
+        decision = self._decision(queue, arguments, self._whole(found[0]), is_launch=True)
+
+        def launching(one: Decision) -> tuple[Any, Any]:
+            result: tuple[Any, Any] = one.kernel(queue, **options, **arguments)
+            if len(self._launches) >= _DECISIONS:
+                self._launches.clear()
+            self._latest = self._launches[found] = found, handle.line_of(one.kernel)
+            return result
+
+        return self._guarded(decision, launching, queue, arguments)
+
+    def _guarded(self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: dict[str, Any]) -> T:
+        """Use a choice; if that fails and the use of the defaults does not, mark the row, and leave it out from now on.
+
+        The error is raised if some of several kernels may have been launched already.
+        """
+        try:
+            return use(decision)
+        except Exception as error:
+            table, row = decision.table, decision.row
+            if table is None or row is None or is_same(row.choice, self.default_at(decision.sizes)):
+                raise
+            if isinstance(error, KclError) and not isinstance(error, RecipeError):  # KCL_STRICT asks for it
+                raise
+            result: T | None = None
+            if not (began := handle.may_have_launched(decision.kernel, queue, arguments)):
+                result = use(self._untuned(table, decision.sizes))  # an error of the call is raised again
+            words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+            table.put(row._replace(refused=words))
+            self._decisions = {place: one for place, one in self._decisions.items() if one.row is not row}
+            reason = f"the tuned choice {said(row.choice)} no longer runs, the defaults do: {words}"
+            lookup.report(layers.binary(), self.name, table.key, reason)
+            if began:
+                raise
+            return result  # type: ignore[return-value]
+
+    def _decision(
+        self, holder: Any, arguments: Mapping[str, Any], sizes: dict[str, int], is_launch: bool = False
+    ) -> Decision:
+        """Return what was decided for these sizes; decide it the first time."""
+        where = self._place(holder, arguments)
+        place = (*where, *sizes.values())
+        found = self._decisions.get(place)
+        if found is None:
+            state = _state()
+            if is_launch and state.untuned is not None:
+                state.untuned(self, holder, dict(arguments))
+            found = self._decide(self._table_at(holder, where), sizes)
+            if len(self._decisions) >= _DECISIONS:
+                self._decisions.clear()
+            self._decisions[place] = found
+            if is_launch and len(state.decided) < _NOTED:
+                state.decided.append((self.name, found._replace(kernel=None)))
+        return found
+
+    def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
+        why = ""
+        for row in [] if table is None or 0 in sizes.values() else table.near(tuple(sizes.values())):
+            fault = self._fault(row, table, sizes)
+            if not fault:
+                return Decision(self.kernel_at(row.choice, sizes), row.choice, sizes, row, table)
+            why = why or f"{_measured(row, sizes)}, {fault}"
+        return self._untuned(table, sizes, why)
+
+    def _fault(self, row: Row, table: ChoiceTable | None, sizes: Mapping[str, int]) -> str:
+        """Return why a row does not serve a call with these sizes; empty if it does."""
+        refused = [one for one in table.rows if one.refused and is_same(one.choice, row.choice)] if table else []
+        if refused:
+            return f"no longer runs: {refused[0].refused}"
+        if not is_same(row.choice, self.defaults) and not (
+            row.choice.keys() == self.defaults.keys() and self.space.has(row.choice)
+        ):
+            return "is no choice of the space now"
+        refusal = self._refusal(row.choice, sizes)
+        return f"is not valid here: {refusal}" if refusal and not is_same(row.choice, self.default_at(sizes)) else ""
+
+    def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str = "") -> Decision:
+        choice = self.default_at(sizes)
+        return Decision(self.kernel_at(choice, sizes), choice, sizes, None, table, why)
+
+    def _refusal(self, choice: Choice, sizes: Mapping[str, int]) -> str:
+        return self.space.refusal({**self.given, **choice}, sizes)
+
+    def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
+        """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
+        made = self.made(choice)
+        return made.kernel_for(tuple(sizes[name] for name in self._own.texts)) if self._own.texts else made
+
+    def _named(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        decision, left = self._asked(holder, arguments)
+        return decision.kernel, left
+
+    def _asked(self, holder: Any, arguments: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
+        """Return the decision for sizes that are given by name, or by arrays, and the other arguments."""
+        whole = {name for name in self._names if hasattr(type(arguments.get(name)), "__index__")}
+        sizes = self._whole(
+            arguments[name] if name in whole else value
+            for name, value in zip(self._names, self._sizes(arguments), strict=True)
+        )
+        left = {name: value for name, value in arguments.items() if name not in whole}
+        return self._decision(holder, left, sizes), left
+
+    def _sizes(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the sizes of a call; 0 for all if one cannot be known, so that the defaults give the error."""
+        try:
+            found: tuple[Any, ...] = eval(self._code, FUNCTIONS, arguments)[0]
+        except _UNKNOWN:
+            return (0,) * len(self._names)
+        return found
+
+    def _whole(self, values: Iterable[Any]) -> dict[str, int]:
+        return {name: whole_number(self.name, name, one) for name, one in zip(self._names, values, strict=True)}
+
+    def _zeros(self) -> dict[str, int]:
+        return dict.fromkeys(self._names, 0)
+
+    def _place(self, holder: Any, arguments: Mapping[str, Any]) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
+        """Return the device, and the dtypes of the arrays that the sizes name."""
+        device = holder.device if isinstance(holder, cl.CommandQueue) else bindings_of(holder).build.devices[0][0]
+        types = dtypes_of({name: arguments[name] for name in self._arrays if name in arguments})
+        return device, tuple((name, dtype_text(dtype)) for name, dtype in types.items())
+
+    def _key(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> Key | None:
+        """Return the key of a table, from that of the recipe with its defaults; None if that is unknown, or raises."""
+        try:
+            subject = handle.key_of(self.kernel_at(self.defaults, self._zeros()))
+        except Exception:  # the launch raises it again
+            return None
+        build = bindings_of(holder).build
+        identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
+        units = device.max_compute_units
+        return None if subject is None else tables.key_of(self.name, subject, self.defaults, types, identity, units)
+
+    def _about(self, device: cl.Device) -> dict[str, Any]:
+        """Return what views say of a table."""
+        where = {"name": device.name, "driver": device.driver_version}
+        return {"kernel": self.name, "names": list(self._names), "defaults": self.defaults, "device": where}
+
+
+def _plain(call: RecipeCall, sizes: Sizes) -> Any:
+    return SizedKernel(call, sizes, handle) if sizes.texts else handle.of_call(call)
+
+
+def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
+    """Return the sizes that are parameters of the recipe; the others serve the space only."""
+    parameters = inspect.signature(call.function).parameters
+    return Sizes({name: text for name, text in sizes.texts.items() if name in parameters}, sizes.most)
+
+
+def _arrays_in(text: str) -> set[str]:
+    """Return the names of the arrays in an expression: those whose shape it asks."""
+    nodes = ast.walk(ast.parse(text, mode="eval"))
+    return {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+
+
+def _measured(row: Row, sizes: Mapping[str, int]) -> str:
+    """Write the choice of a row, and where it was measured."""
+    place = f" at {said(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
+    return f"{said(row.choice)}, measured{place}"

@@ -1,0 +1,159 @@
+"""`kcl tune`: a program tunes at its first launches, and later runs find what was measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from harness import ROOT
+
+DRIVER = """\
+import sys
+import numpy as np
+import pyopencl as cl
+import kcl
+
+SPACE = kcl.space(turns=[1000, 1], how=["right", "endless"])
+
+@kcl.kernel(sizes={"n": "x.shape[0]"}, space=SPACE)
+def adding(turns=1000, how="right"):
+    endless = "while (x[i] != -5) x[i] = 0;" if how == "endless" else ""
+    if how == "endless":
+        open("begun", "w").close()
+    text = f'''kernel void adding(global float *x, int n)
+               {{ int i = get_global_id(0); float y = x[i];
+                  for (int k = 0; k < {turns}; ++k) y = sin(y);
+                  {endless} x[i] = y > 2 ? y : x[i] + 1; }}'''
+    arguments = [kcl.Array("x", np.float32, "n", "inout"), kcl.Scalar("n", np.int32)]
+    return kcl.Source(text, entry="adding", arguments=arguments, global_size="n", local_size=1)
+
+@kcl.kernel
+def plain():
+    arguments = [kcl.Array("x", np.float32, 4, "inout")]
+    text = "kernel void plain(global float *x) { x[0] = 1; }"
+    return kcl.Source(text, entry="plain", arguments=arguments, global_size=4)
+
+if __name__ == "__main__":
+    context = cl.Context([cl.get_platforms()[int(sys.argv[1])].get_devices()[0]])
+    queue = cl.CommandQueue(context)
+    kernel = {"plain": plain(), "all": adding()}.get(sys.argv[2]) or adding(how=sys.argv[2])
+    for n in map(int, sys.argv[3:]):
+        x = np.ones(n, np.float32)
+        kernel(queue, x=x)
+        assert x[-1] == 2 or sys.argv[2] == "plain"
+        print("done", n)
+"""
+
+
+@pytest.fixture
+def program(child, device):
+    """Run `kcl tune` or the program on the device of this platform."""
+    import pyopencl as cl
+
+    (child.directory / "driver.py").write_text(DRIVER)
+    place = str(cl.get_platforms().index(device.platform))
+
+    def run(*words, options=None, code=0, **variables):
+        start = [sys.executable, *(["-m", "kcl", "tune", *options] if options is not None else []), "driver.py", place]
+        done = subprocess.run(
+            [*start, *words], env=child.environment(**variables), cwd=child.directory, text=True, capture_output=True
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    run.start = [sys.executable, "-m", "kcl", "tune", "driver.py", place]
+    return run
+
+
+def listed(child):
+    done = subprocess.run(
+        [sys.executable, "-m", "kcl", "tune", "--list"], env=child.environment(), text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class TestTune:
+    def test_a_program(self, program, child):
+        """Each size is tuned at its first launch, the launch goes on, and the next run measures nothing."""
+        done = program("right", "64", "64", "500", options=[])
+        assert done.stdout.split() == ["done", "64", "done", "64", "done", "500"]
+        assert done.stderr.count("turns=1 takes") == 2
+        assert "adding at n = 64: turns=1 takes 0." in done.stderr
+        again = program("right", "64", "500", KCL_STRICT="hit")
+        assert "takes" not in again.stderr
+        tuned = program("right", "64", options=["--level", "1"])
+        assert "tuned before" in tuned.stderr
+        found = listed(child)
+        assert "n=64" in found
+        assert "n=500" in found
+        assert "measured at n=64" in found
+
+    def test_only(self, program):
+        """Other kernels than those that are named run as they are; a kernel that never ran is complained of."""
+        done = program("right", "64", options=["--only", "subtracting"], code=1)
+        assert "takes" not in done.stderr
+        assert "the program launched no kernel subtracting; it launched adding" in done.stderr
+
+    def test_nothing_to_tune(self, program):
+        """A program whose recipes have no space has nothing to tune."""
+        done = program("plain", "4", options=[], code=1)
+        assert "launched no kernel with a space" in done.stderr
+        assert done.stdout == "done 4\n"
+
+    def test_interrupted(self, program, child):
+        """Ctrl-C ends the program; what is known is kept, no process and no folder stays."""
+        folder = child.directory / "temporary"
+        folder.mkdir()
+        running = subprocess.Popen(
+            [*program.start, "all", "64"],
+            env=child.environment(TMPDIR=str(folder)),
+            cwd=child.directory,
+            text=True,
+            stderr=subprocess.PIPE,
+        )
+        while not (child.directory / "begun").exists() and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        _out, said = running.communicate(timeout=120)
+        assert running.returncode == 130
+        assert "stopped: what is known is kept" in said
+        assert os.listdir(folder) == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"), [((), "name a program"), (("--level", "3", "x.py"), "3 is not in the range")]
+    )
+    def test_wrong_use(self, child, arguments, said):
+        """A wrong use ends with 2 and says what to do."""
+        done = subprocess.run(
+            [sys.executable, "-m", "kcl", "tune", *arguments], env=child.environment(), text=True, capture_output=True
+        )
+        assert done.returncode == 2
+        assert said in done.stderr
+
+    def test_ranks(self, program):
+        """Under MPI every rank would tune, so that needs `--anyway`."""
+        done = program("right", "64", options=[], code=2, OMPI_COMM_WORLD_SIZE="2")
+        assert "every rank would tune" in done.stderr
+        done = program("right", "64", options=["--anyway"], OMPI_COMM_WORLD_SIZE="2")
+        assert "turns=1 takes" in done.stderr
+
+
+def test_example(child):
+    """The example runs untuned, tunes, and is served its table: then every look-up hits."""
+    start, example = [sys.executable], str(ROOT / "examples" / "tuned.py")
+
+    def run(*words, **variables):
+        done = subprocess.run(
+            [*words, example, "64"], env=child.environment(**variables), text=True, capture_output=True
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "nothing is measured" in run(*start)
+    assert "measured at n=64" in run(*start, "-m", "kcl", "tune", "--seconds", "20")
+    assert "measured at n=64" in run(*start, KCL_STRICT="hit")

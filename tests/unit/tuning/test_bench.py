@@ -1,0 +1,176 @@
+"""The children of a tuning: what kills one costs its candidate, and the others go on."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import kcl
+from kcl.base import settings
+from kcl.drivers import devices
+from kcl.tuning import bench as benches
+from kcl.tuning import candidates
+from kcl.tuning.bench import Bench, Child, LostChild, NoBench
+from kcl.tuning.candidates import CandidateFiles
+
+
+@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
+def doubling(text=""):
+    """Double, and do something else."""
+    code = f"""kernel void doubling(global float *x, global float *z, int n)
+               {{ int i = get_global_id(0); {text} z[i] = 2*x[i]; }}"""
+    arguments = [
+        kcl.Array("x", np.float32, "n", "in"),
+        kcl.Array("z", np.float32, "n", "out"),
+        kcl.Scalar("n", np.int32),
+    ]
+    return kcl.Source(code, entry="doubling", arguments=arguments, global_size="n", local_size=1)
+
+
+NULL = "*(global volatile float *) 0 = 1;"
+LATE = f"if (z[i] == 2*x[i]) {NULL}"  # in the race, where outputs are left as they are
+SLOW = "float y = x[i]; for (int k = 0; k < 3000; ++k) y = sin(y); if (y > 2) return;"
+
+
+@pytest.fixture
+def queue(context):
+    return cl.CommandQueue(context)
+
+
+@pytest.fixture
+def workshop(queue, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with candidates.folder() as folder:
+        yield CandidateFiles(doubling(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, folder)
+
+
+@pytest.fixture
+def question(workshop, queue):
+    return workshop.question(devices.places_of(queue.context), None, 2.0)
+
+
+@pytest.fixture
+def bench(workshop, question, monkeypatch):
+    """A bench with one child at a time."""
+    monkeypatch.setattr(settings, "processors", lambda: 1)
+    with Bench(question, workshop.candidate({"text": ""}), workshop.folder) as made:
+        yield made
+
+
+def later(seconds=300.0):
+    return time.monotonic() + seconds
+
+
+class TestCheck:
+    def test_all_go_on(self, bench, workshop):
+        """Candidates that crash or hang cost themselves only, and the next ones go to a new child."""
+        texts = ["", NULL, "/* */", "while (x[i] != -5) z[i] += 1;", ";", NULL + ";", "float y;"]
+        found = [workshop.candidate({"text": text}) for text in texts]
+        bench.check(iter(found), later())
+        assert [one.verdict.outcome for one in found] == ["ok", "crashes", "ok", "hangs", "ok", "crashes", "ok"]
+
+    def test_no_time(self, bench, workshop):
+        """After its end nothing is checked, and nothing is said of the candidates."""
+        found = workshop.candidate({"text": ""})
+        bench.check([found], time.monotonic() - 1)
+        assert found.verdict.outcome == ""
+
+    def test_an_innocent(self, bench, workshop):
+        """Of a child that dies after others were there nobody knows the reason: a new child decides."""
+        bench.check([first := workshop.candidate({"text": ";"})], later())
+        bench._children[-1]._process.kill()
+        bench.check([second := workshop.candidate({"text": ";;"})], later())
+        assert [first.verdict.outcome, second.verdict.outcome] == ["ok", "ok"]
+
+
+class TestRace:
+    def test_ratios(self, bench, workshop):
+        """All race against the default; who is far behind is out, who stays to the end is returned."""
+        near, slow = workshop.candidate({"text": ";"}), workshop.candidate({"text": SLOW})
+        bench.check([near, slow], later())
+        assert set(bench.race([near, slow], 15, later())) <= {near}
+        assert slow.ratio > 4
+
+    def test_a_death(self, bench, workshop):
+        """A candidate that dies in the race is named, and the race goes on without it."""
+        late, right = workshop.candidate({"text": LATE}), workshop.candidate({"text": ";"})
+        bench.check([late, right], later())
+        assert late.verdict.outcome == "ok"
+        found = bench.race([late, right], 5, later())
+        assert late.verdict[:2] == ("crashes", "SIGSEGV, in the race")
+        assert late not in found
+        assert right.ratio is not None
+
+
+class TestBench:
+    @pytest.mark.parametrize("text", [NULL, "z[i] = q;", "if (i == 0) z[n] = 1;"])
+    def test_the_default_must_run(self, workshop, question, text):
+        """Without a default that runs there is no bench, and no process is left."""
+        with pytest.raises(NoBench), Bench(question, workshop.candidate({"text": text}), workshop.folder):
+            pass
+
+    def test_a_cut_at_which_the_default_fails(self, workshop, question):
+        """A cut at which the default does not run is left out."""
+        default = workshop.candidate({"text": f"if (n == 63) {NULL}"})
+        with Bench(question, default, workshop.folder) as made:
+            assert made.cuts == []
+            made.check([found := workshop.candidate({"text": ";"})], later())
+            assert found.verdict.outcome == "ok"
+            assert not found.ragged
+
+    def test_number_of_children(self, workshop, question, monkeypatch):
+        """There is one child for each processor, and fewer for large arrays."""
+        monkeypatch.setattr(settings, "processors", lambda: 7)
+        default = workshop.candidate({"text": ""})
+        with Bench(question, default, workshop.folder) as made:
+            assert made._pool._max_workers == 7
+        monkeypatch.setattr(benches, "_MOST_BYTES", 0)
+        with Bench(question, default, workshop.folder) as made:
+            assert made._pool._max_workers == 1
+
+    def test_no_process_stays(self, workshop, question):
+        """The children end with the bench, whatever they do."""
+        with Bench(question, workshop.candidate({"text": ""}), workshop.folder) as made:
+            made.race([workshop.candidate({"text": ";"})], 1, later())
+            processes = [child._process for child in made._children]
+            assert len(processes) == 2
+        assert all(process.returncode is not None for process in processes)
+
+
+class TestChild:
+    def test_caches(self, workshop, question, monkeypatch):
+        """A child keeps its caches in the folder of the tuning, and inherits no setting of kcl's."""
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        own = Child(question, workshop.folder)
+        try:
+            assert own.ask(60.0, "begin", workshop.candidate({"text": ""}).paths[""], "").outcome == "ok"
+            with open(f"/proc/{own._process.pid}/environ", "rb") as stream:
+                found = dict(line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line)
+        finally:
+            own.end()
+        kept = {name for name, text in found.items() if text.startswith(workshop.folder)}
+        assert kept >= {"KCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "TMPDIR"}
+        assert "POCL_CACHE_DIR" not in found  # it would win over XDG_CACHE_HOME
+        assert {name: text for name, text in found.items() if name.startswith("KCL_")} == {
+            "KCL_CACHE_DIR": workshop.folder,
+            "KCL_PROMOTE": "off",
+        }
+
+    def test_ends_with_its_parent(self, workshop, question):
+        """A child ends as its pipe is closed."""
+        own = Child(question, workshop.folder)
+        own._pipe.close()
+        assert own._process.wait(60) == 0
+
+    def test_hang(self, workshop, question):
+        """A question without an answer in time ends the child."""
+        own = Child(question, workshop.folder)
+        with pytest.raises(LostChild) as caught:
+            own.ask(0.0, "begin", workshop.candidate({"text": ""}).paths[""], "")
+        assert caught.value.verdict.outcome == "hangs"
+        assert own._process.returncode is not None
+        assert not os.path.exists(f"/proc/{own._process.pid}")

@@ -1,0 +1,130 @@
+"""Candidates: code and arrays in files, calls cut by one, and the folder of a tuning."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pytest
+
+import kcl
+from kcl.tuning import candidates
+from kcl.tuning.candidates import CandidateFiles
+
+
+@kcl.kernel(
+    sizes={"n": "x.shape[0] - 2", "m": "z.shape[1]"},
+    space=kcl.space(block=[4, 8]).where(lambda block, n: block == 4 or n % block == 0),
+)
+def stencil(block=4):
+    """A stencil: the input has two rows more than the output."""
+    import loopy as lp
+
+    if block == 0:
+        raise kcl.Skip("no block")
+    knl = lp.make_kernel("{[i,j]: 0<=i<n and 0<=j<m}", "z[i,j] = x[i,j] + x[i+2,j]", lang_version=(2018, 2))
+    return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.fixture
+def queue(context):
+    return cl.CommandQueue(context)
+
+
+@pytest.fixture
+def given():
+    """The arguments of a call for n = 8 and m = 3."""
+    return {"x": np.ones((10, 3)), "z": np.zeros((8, 3))}
+
+
+def workshop(queue, given, folder):
+    return CandidateFiles(stencil(), queue, given, str(folder))
+
+
+def question(queue, given, folder):
+    return workshop(queue, given, folder).question(((0, 0, "device"),), None, 30.0)
+
+
+class TestQuestion:
+    def test_arrays_are_files(self, queue, given, tmp_path):
+        """Arrays of the host and of the device become files, with their order; other values go by themselves."""
+        given["x"] = np.asfortranarray(np.arange(30.0).reshape(10, 3))
+        given["z"] = cl_array.to_device(queue, given["z"])
+        found = question(queue, {**given, "n": np.int32(8), "a": 2.5}, tmp_path)
+        assert found.values == {"n": np.int32(8), "a": 2.5}
+        assert {name: one.order for name, one in found.arrays.items()} == {"x": "F", "z": "C"}
+        assert np.array_equal(np.load(found.arrays["x"].path), np.arange(30.0).reshape(10, 3))
+
+    def test_large_arrays(self, queue, given, tmp_path, monkeypatch):
+        """Beyond a bound on all bytes floating point is made up, and integers are kept."""
+        monkeypatch.setattr(candidates, "_MOST_BYTES", 100)
+        found = question(queue, {**given, "places": np.arange(3)}, tmp_path)
+        assert [bool(one.path) for one in found.arrays.values()] == [False, False, True]
+
+    def test_cuts(self, queue, given, tmp_path):
+        """Each size is cut by one: on the axes of its extent, on those that its text names, and in numbers."""
+        found = question(queue, {**given, "n": 8, "a": 8.0, "flag": True}, tmp_path)
+        shapes = {cut: changed for cut, (changed, _values) in found.cuts.items()}
+        assert shapes == {"n = 7": {"x": (9, 3), "z": (7, 3)}, "m = 2": {"x": (10, 2), "z": (8, 2)}}
+        assert found.cuts["n = 7"][1] == {"n": 7, "a": 7.0, "flag": True}
+        assert found.cuts["m = 2"][1] == {"n": 8, "a": 8.0, "flag": True}
+
+
+class TestCandidate:
+    def test_code(self, queue, given, tmp_path):
+        """A candidate has the code for the call, and for each cut at which the space has the choice."""
+        made = workshop(queue, given, tmp_path)
+        assert set(made.candidate({"block": 4}).paths) == {"", "n = 7", "m = 2"}
+        assert set(made.candidate({"block": 8}).paths) == {"", "m = 2"}
+        assert made.candidate({"block": 8}).program != made.candidate({"block": 4}).program
+
+    def test_equal_code_is_one_file(self, queue, given, tmp_path):
+        """Code that does not depend on a size is the same at its cut."""
+        found = workshop(queue, given, tmp_path).candidate({"block": 4})
+        assert len(set(found.code)) == 1
+        assert sorted(os.listdir(tmp_path)) == [os.path.basename(found.code[0])]
+
+    def test_refusals(self, queue, given, tmp_path):
+        """A recipe that refuses or raises, and a choice that is not valid, have no code."""
+        made = workshop(queue, given, tmp_path)
+        for found, verdict in (
+            (made.candidate({"block": 0}), ("skipped", "no block")),
+            (made.candidate({"block": 4}, "where 1 does not hold"), ("not valid", "where 1 does not hold")),
+        ):
+            assert found.verdict[:2] == verdict
+            assert found.code == ()
+            assert found.ratio is None
+        raised = made.candidate({"block": "four"})
+        assert raised.verdict.outcome == "raises"
+
+    def test_nothing_is_stored(self, queue, given, tmp_path):
+        """Candidates leave nothing in the user's cache."""
+        workshop(queue, given, tmp_path).candidate({"block": 4})
+        assert list(kcl.entries()) == []
+
+
+class TestFolder:
+    def test_goes_away(self, tmp_path, monkeypatch):
+        """The folder is for its user alone, and goes away, also after an error."""
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        with contextlib.suppress(ValueError), candidates.folder() as made:
+            assert stat.S_IMODE(os.stat(made).st_mode) == 0o700
+            (tmp_path / os.path.basename(made) / "file").touch()
+            raise ValueError
+        assert os.listdir(tmp_path) == []
+
+    def test_leftovers_are_swept(self, tmp_path, monkeypatch):
+        """What a killed process left goes after a day; younger folders and those of others stay."""
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        for name, age in (("kcl-tune-old", 90_000), ("kcl-tune-young", 3600), ("other", 90_000)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "array.npy").touch()
+            os.utime(tmp_path / name, (time.time() - age,) * 2)
+        with candidates.folder():
+            assert not (tmp_path / "kcl-tune-old").exists()
+        assert sorted(os.listdir(tmp_path)) == ["kcl-tune-young", "other"]

@@ -1,0 +1,143 @@
+"""What a child does with a candidate: in this process, where it can be looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import kcl
+from kcl.drivers import devices
+from kcl.tuning import child
+from kcl.tuning.candidates import CandidateFiles
+from kcl.tuning.child import GuardedArray, Rig
+
+
+@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
+def accumulating(text="z[i] = 2*x[i]; w[i] += x[i];"):
+    """Write one array, and change another one."""
+    code = f"""kernel void accumulating(global float *x, global float *w, global float *z, int n)
+               {{ int i = get_global_id(0); {text} }}"""
+    arguments = [
+        kcl.Array("x", np.float32, "n", "in"),
+        kcl.Array("w", np.float32, "n", "inout"),
+        kcl.Array("z", np.float32, "n", "out"),
+        kcl.Scalar("n", np.int32),
+    ]
+    return kcl.Source(code, entry="accumulating", arguments=arguments, global_size="n", local_size=1)
+
+
+RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
+
+
+@pytest.fixture
+def queue(context):
+    return cl.CommandQueue(context)
+
+
+@pytest.fixture
+def workshop(queue, tmp_path):
+    given = {"x": np.arange(1, 65, dtype=np.float32), "w": np.ones(64, np.float32)}
+    return CandidateFiles(accumulating(), queue, given, str(tmp_path))
+
+
+@pytest.fixture
+def bench(workshop, context, monkeypatch):
+    """The bench of a child that has launched the default."""
+    return begun(workshop, context, monkeypatch)
+
+
+def begun(workshop, context, monkeypatch, tolerance=None):
+    monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)  # the bench replaces it
+    made = Rig(workshop.question(devices.places_of(context), tolerance, 30.0))
+    default = workshop.candidate({"text": RIGHT})
+    for cut, path in default.paths.items():
+        assert made.begin(path, cut).outcome == "ok"
+    return made
+
+
+def verdict(bench, workshop, text):
+    """Return outcome and detail of a candidate."""
+    return bench.check(workshop.candidate({"text": text}).paths[""], "")[:2]
+
+
+class TestMemory:
+    def test_guard(self, queue):
+        """Behind an array lie 4 kB that nobody may write; the array begins as its content each time."""
+        like = np.arange(6, dtype=np.int16).reshape(2, 3)
+        memory = GuardedArray(queue, like, 0x55, True)
+        assert memory.buffer.size == like.nbytes + child.GUARD
+        array, is_whole = memory.read()
+        assert np.array_equal(array, like)
+        assert is_whole
+        cl.enqueue_copy(queue, memory.buffer, np.zeros(1, np.uint8), dst_offset=like.nbytes + 4095)
+        assert not memory.read()[1]
+        memory.reset()
+        assert memory.read()[1]
+
+    def test_pattern(self, queue):
+        """An output begins as what is no number."""
+        assert np.isnan(GuardedArray(queue, np.zeros(4, np.float64), 0x55, False).read()[0]).all()
+
+    def test_order(self, queue):
+        """An array in Fortran's order stays one."""
+        like = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+        memory = GuardedArray(queue, like, 0x55, True)
+        assert np.array_equal(memory.read()[0], like)
+        assert memory.array.flags.f_contiguous
+
+
+class TestVerdict:
+    def test_right(self, bench, workshop):
+        """A candidate that computes the same in another way is right."""
+        found = bench.check(workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).paths[""], "")
+        assert found.outcome == "ok"
+        assert found.elapsed > 0
+
+    @pytest.mark.parametrize(
+        ("text", "outcome", "detail"),
+        [
+            ("w[i] += x[i];", "wrong result", "z[0]: nan -> 2.0, 64 of 64 elements"),
+            ("z[i] = 2*x[i];", "wrong result", "w[0]: 1.0 -> 2.0, 64 of 64 elements"),
+            (RIGHT + "if (i == 63) z[64] = x[64];", "writes past the end", "of z"),
+            (RIGHT + "if (i == 63) { z[64] = 1; x[70] = w[0]; }", "writes past the end", "of x, z"),
+            ("z[i] = y;", "does not build", "'y'"),
+        ],
+    )
+    def test_wrong(self, bench, workshop, text, outcome, detail):
+        """What is not written, not changed, or written behind an array is seen; copied guards differ."""
+        found = verdict(bench, workshop, text)
+        assert found[0] == outcome
+        assert detail in found[1]
+
+    def test_no_paths(self, bench, workshop):
+        """A message of the compiler has no path of a temporary file."""
+        assert "/" not in verdict(bench, workshop, "z[i] = y;")[1]
+
+    @pytest.mark.parametrize(
+        ("tolerance", "factor", "outcome"),
+        [(None, 1.0001, "ok"), (None, 1.001, "wrong result"), (0.0, 1.0000002, "wrong result"), (0.1, 1.05, "ok")],
+    )
+    def test_tolerance(self, workshop, context, monkeypatch, tolerance, factor, outcome):
+        """Results may differ by the root of the dtype's epsilon times the largest, by what is given, or by no bit."""
+        bench = begun(workshop, context, monkeypatch, tolerance)
+        assert verdict(bench, workshop, f"z[i] = 2*x[i]*{factor}f; w[i] += x[i];")[0] == outcome
+
+    def test_cut(self, bench, workshop):
+        """At a cut the arrays are shorter, and the guard lies directly behind them."""
+        found = workshop.candidate({"text": "z[i] = 2*x[i]; w[i] += x[i]; z[63] = 2*x[63];"})
+        assert bench.check(found.paths[""], "").outcome == "ok"
+        assert bench.check(found.paths["n = 63"], "n = 63")[:2] == ("writes past the end", "of z")
+
+
+class TestSample:
+    def test_inputs_begin_anew(self, bench, workshop):
+        """An input that the kernel changes is restored before each launch of a sample; time is counted."""
+        path = workshop.candidate({"text": RIGHT}).paths[""]
+        found = bench.sample(path, 5)
+        assert found.elapsed > 0
+        assert found.processor > 0
+        assert bench.check(path, "").outcome == "ok"
+        bench.sample(path, 1)
+        results = bench._calls[""].results()[0]
+        assert np.array_equal(results["w"], np.arange(2, 66))

@@ -1,0 +1,104 @@
+"""Who is out after a round, and who wins: on given samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl.tuning import race
+from kcl.tuning.race import Sample, Standing
+
+
+def rounds(*racers):
+    """Return rounds of these lists of seconds; a racer whose list ends is out."""
+    return [{racer: times[at] for racer, times in enumerate(racers) if at < len(times)} for at in range(len(racers[0]))]
+
+
+class TestStanding:
+    def test_smallest_times(self):
+        """The ratio is that of the smallest times, since noise only adds."""
+        assert race.standing(rounds([2.0, 2.2, 9.0], [1.5, 1.0, 1.1]), 1).ratio == 0.5
+
+    def test_shared_rounds(self):
+        """The default counts in the rounds that the racer ran: a machine that got faster later helps nobody."""
+        assert race.standing(rounds([2.0, 2.0, 1.0], [2.0, 2.0]), 1).ratio == 1.0
+
+    def test_interval(self):
+        """Few rounds: all ratios; of 15 rounds three are left out at each end. It has the ratio itself."""
+        few = race.standing(rounds([1.0] * 3, [0.8, 0.9, 1.2]), 1)
+        assert (few.low, few.high) == (0.8, 1.2)
+        many = race.standing(rounds([1.0] * 15, [0.5, 0.6, 0.7, *[0.9] * 9, 1.5, 2.0, 3.0]), 1)
+        assert (many.low, many.high) == (0.5, 0.9)
+
+    def test_noise(self):
+        """Noise is half of the interval by the ratio."""
+        assert Standing(0.5, 0.4, 0.6).noise == pytest.approx(0.2)
+
+
+class TestLosers:
+    def test_far_behind(self):
+        """After one round only who takes four times the leader's time is out; the default never is."""
+        assert race.losers(rounds([9.0], [1.0], [3.9], [4.1]), {0, 1, 2, 3}) == {3}
+
+    def test_behind(self):
+        """After three rounds who is 30 % behind the leader is out."""
+        found = rounds([2.0] * 3, [1.0] * 3, [1.29] * 3, [1.31] * 3)
+        assert race.losers(found[:2], {0, 1, 2, 3}) == set()
+        assert race.losers(found, {0, 1, 2, 3}) == {3}
+
+    def test_beyond_the_interval(self):
+        """Later who is beyond the leader's interval is out, and who overlaps with it stays."""
+        leader, near, far = [1.0, 1.05, 1.0, 1.1, 1.0], [1.08, 1.12, 1.09, 1.1, 1.2], [1.15] * 5
+        found = rounds([2.0] * 5, leader, near, far)
+        assert race.losers(found[:4], {0, 1, 2, 3}) == set()
+        assert race.losers(found, {0, 1, 2, 3}) == {3}
+
+
+class TestEnd:
+    def test_at_most_fifteen_rounds(self):
+        """A race of equals ends after 15 rounds."""
+        found = rounds([1.0] * 15, [1.0] * 15, [1.0] * 15)
+        assert not race.is_over(found[:14], {0, 1, 2})
+        assert race.is_over(found, {0, 1, 2})
+
+    def test_nobody_left(self):
+        """A race without a candidate is over."""
+        assert race.is_over([], {0})
+        assert not race.is_over([], {0, 1})
+
+    def test_decided(self):
+        """The last candidate runs until its interval says that it wins or loses."""
+        clear, open_ = [0.5] * 10, [0.96, 0.98] * 5
+        assert not race.is_over(rounds([1.0] * 9, clear[:9]), {0, 1})
+        assert race.is_over(rounds([1.0] * 10, clear), {0, 1})
+        assert not race.is_over(rounds([1.0] * 10, open_), {0, 1})
+
+
+class TestWinner:
+    def test_the_default_stays(self):
+        """A choice that is 2 % faster, or faster within the noise only, does not win."""
+        assert race.winner({"a": Standing(0.98, 0.97, 0.99), "b": Standing(0.9, 0.8, 1.1)}, "ab") is None
+
+    def test_the_fastest_wins(self):
+        """The smallest ratio wins."""
+        assert race.winner({"a": Standing(0.9, 0.9, 0.9), "b": Standing(0.5, 0.5, 0.6)}, "ab") == "b"
+
+    def test_the_first_of_equals_wins(self):
+        """Within 2 % of the best the first in order wins."""
+        found = {"a": Standing(0.509, 0.5, 0.6), "b": Standing(0.5, 0.5, 0.6), "c": Standing(0.52, 0.5, 0.6)}
+        assert race.winner(found, "cab") == "a"
+
+
+class TestDisturbed:
+    BEST = Sample(1.0, 4.0)
+
+    def test_elapsed_grew(self):
+        """Elapsed time grew and processor time did not: somebody else had the processors."""
+        assert race.is_disturbed(Sample(1.5, 4.1), [Sample(1.2, 4.0), self.BEST])
+
+    def test_both_grew(self):
+        """The kernel itself took longer."""
+        assert not race.is_disturbed(Sample(1.5, 6.0), [self.BEST])
+
+    def test_first(self):
+        """The first sample has nothing to be compared with."""
+        assert not race.is_disturbed(Sample(9.0, 1.0), [])

@@ -1,0 +1,109 @@
+"""Which choices a search asks for, and when it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl.tuning import search
+from kcl.tuning.space import space
+
+
+def run(searching, time):
+    """Answer a search until it ends; return the lists that it asked for."""
+    asked = []
+    while choices := searching.ask():
+        asked.append(choices)
+        for choice in choices:
+            searching.tell(choice, time(choice))
+    return asked
+
+
+def of_level(level, made, given=None, sizes=None, start=None):
+    """Return the search of a level; it starts at the first values."""
+    first = start or {name: values[0] for name, values in made.lists.items() if name not in (given or {})}
+    return search.of_level(level, made, given or {}, sizes or {}, first)
+
+
+class TestLevels:
+    def test_defaults_are_never_measured(self):
+        """Level 0 asks for nothing."""
+        assert run(of_level(0, space(a=[1, 2]))[0], lambda _choice: 0.5) == []
+
+    def test_an_unknown_level(self):
+        """Another level is a ValueError that lists the levels."""
+        with pytest.raises(ValueError, match=r"level 3 .* 0 .*, 1 .* 2"):
+            of_level(3, space(a=[1]))
+
+    def test_all_choices(self):
+        """Level 2 asks for every valid choice of a space at once."""
+        made = space(a=[1, 2, 3], b=[1, 2]).where(lambda a, b: a + b < 5)
+        searching, count = of_level(2, made)
+        (asked,) = run(searching, lambda _choice: 1.0)
+        assert asked == list(made.choices({}, {}))
+        assert count == len(asked) == 5
+
+    def test_random_choices_and_a_descent(self):
+        """Of a space of 3,000 choices level 2 draws 256 different ones, then descends from the best of these."""
+        made = space(a=range(1, 16), b=range(1, 21), c=range(1, 11)).where(lambda a, b, c: a + b + c > 4)
+        searching, _count = of_level(2, made, start={"a": 8, "b": 8, "c": 8})
+
+        def time(choice):
+            return (abs(choice["a"] - 3) + abs(choice["b"] - 17) + abs(choice["c"] - 5) + 1) / 50
+
+        first, *later = run(searching, time)
+        assert len({tuple(one.values()) for one in first}) == 256
+        assert {"a": 3, "b": 17, "c": 5} in [*first, *(one for line in later for one in line)]
+        assert sum(map(len, later)) <= 2 * (15 + 20 + 10)
+
+    def test_given_parameters_stay(self):
+        """A parameter that is given by hand is not in a choice, and its value counts in the predicates."""
+        searching, count = of_level(2, space(a=[1, 2], b=[1, 2]).where(lambda a, b: a == b), given={"a": 2})
+        assert run(searching, lambda _choice: 1.0) == [[{"b": 2}]]
+        assert count == 1
+
+
+class TestDescent:
+    def test_one_parameter_at_a_time(self):
+        """Level 1 asks for the values of one parameter, then goes on from the best of them."""
+        made = space(a=[1, 2, 3, 4], b=[1, 2, 3, 4], c=[1, 2, 3, 4])
+        times = {2: 0.5, 1: 1.0, 3: 0.8, 4: 2.0}
+        asked = run(of_level(1, made)[0], lambda choice: times[choice["a"]] * times[choice["b"]])
+        assert asked[0] == [{"a": a, "b": 1, "c": 1} for a in (2, 3, 4)]
+        assert asked[1] == [{"a": 2, "b": b, "c": 1} for b in (2, 3, 4)]
+
+    def test_bound(self):
+        """It asks for a quarter of the space, or for twice the sum of the lists, whichever is less."""
+        made = space(a=range(5), b=range(5), c=range(5))
+        wide = space(a=range(2), b=range(2), c=range(2), d=range(20), e=range(20))
+
+        def better(choice):
+            return 1 / (2 + sum(choice.values()))
+
+        assert sum(map(len, run(of_level(1, made)[0], better))) <= 2 * 15
+        assert sum(map(len, run(of_level(1, wide)[0], better))) <= 2 * 46
+        assert sum(map(len, run(of_level(1, space(a=range(8), b=range(6)))[0], better))) <= 48 // 4
+
+    def test_no_choice_twice(self):
+        """No choice is asked for twice, and the start never."""
+        made = space(a=range(6), b=range(6), c=range(6))
+        asked = [
+            tuple(one.values()) for line in run(of_level(1, made)[0], lambda one: 1 / (1 + one["b"])) for one in line
+        ]
+        assert len(asked) == len(set(asked))
+        assert (0, 0, 0) not in asked
+
+    def test_true_and_one_are_two_values(self):
+        """Values of different types are different choices."""
+        asked = run(of_level(1, space(a=[1, True, 1.0]))[0], lambda _choice: None)
+        assert [[type(one["a"]) for one in line] for line in asked] == [[bool, float]]
+
+    def test_failures(self):
+        """A choice that failed is not gone to."""
+        made = space(a=[1, 2], b=[1, 2, 3])
+        asked = run(of_level(1, made)[0], lambda choice: None if choice["a"] == 2 else 0.9)
+        assert asked[:2] == [[{"a": 2, "b": 1}], [{"a": 1, "b": 2}, {"a": 1, "b": 3}]]
+
+    def test_ends(self):
+        """It ends after one turn without a better choice."""
+        made = space(a=range(10), b=range(10), c=range(10))
+        assert [len(line) for line in run(of_level(1, made)[0], lambda _choice: 1.5)] == [9, 9, 9]

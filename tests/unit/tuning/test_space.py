@@ -1,0 +1,79 @@
+"""kcl.tuning.space: the choices that a recipe declares, and the rules that a choice obeys."""
+
+from __future__ import annotations
+
+import pytest
+
+import kcl
+
+
+class TestChoices:
+    def test_in_order(self):
+        """Choices come in the order of the declaration, the last parameter first to change."""
+        space = kcl.space(block=[64, 16], exact=[False, True])
+        assert [tuple(one.values()) for one in space.choices({}, {})] == [
+            *((64, False), (64, True)),
+            *((16, False), (16, True)),
+        ]
+
+    def test_given(self):
+        """A parameter that is given is no choice, and a predicate sees its value."""
+        space = kcl.space(block=[16, 64], unroll=[1, 4]).where(lambda block, unroll: block * unroll <= 100)
+        assert list(space.choices({"block": 32}, {})) == [{"unroll": 1}]
+
+    def test_sizes(self):
+        """A predicate may name a size of the call."""
+        space = kcl.space(block=[16, 64], exact=[False, True])
+        space = space.where(lambda exact, block, n: not exact or n % block == 0)
+        assert [one["block"] for one in space.choices({}, {"n": 48}) if one["exact"]] == [16]
+        assert not any(one["exact"] for one in space.choices({}, {"n": 17}))
+
+    def test_predicate_that_raises(self):
+        """A predicate that raises holds for no choice, and the refusal says what it raised."""
+        space = kcl.space(block=[0, 16]).where(lambda block: 64 % block == 0)
+        assert list(space.choices({}, {})) == [{"block": 16}]
+        assert space.refusal({"block": 0}, {}).startswith("where 1 raises ZeroDivisionError: ")
+        assert space.refusal({"block": 16}, {}) == ""
+
+    def test_where_makes_another_space(self):
+        """A space does not change."""
+        space = kcl.space(block=[16, 64])
+        assert len(list(space.where(lambda block: block < 20).choices({}, {}))) == 1
+        assert len(list(space.choices({}, {}))) == 2
+
+    def test_has(self):
+        """A value is in a list only with its type: 1, 1.0 and True are three values."""
+        space = kcl.space(unroll=[1, True], factor=[0.5])
+        assert space.lists["unroll"] == (1, True)
+        assert space.has({"unroll": True, "factor": 0.5})
+        assert not space.has({"unroll": 1.0})
+        assert not space.has({"block": 1})
+
+    def test_a_value_counts_once(self):
+        """A value that a list has twice is one value."""
+        assert kcl.space(block=[16, 64, 16]).lists == {"block": (16, 64)}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize("value", [[1], object(), float("nan"), float("inf"), 1j, b"x"])
+    def test_no_scalar(self, value):
+        """A value that JSON does not have as a scalar is refused, with the parameter's name."""
+        with pytest.raises(TypeError, match=r"kcl.space\(block=...\) has"):
+            kcl.space(block=[16, value])
+
+    @pytest.mark.parametrize("values", [[], "abc", 16, None])
+    def test_no_list(self, values):
+        """An empty list, a text and a number are refused, with the parameter's name."""
+        with pytest.raises(TypeError, match=r"kcl.space\(block=...\)"):
+            kcl.space(block=values)
+
+    def test_no_parameter(self):
+        """A space has one parameter at least."""
+        with pytest.raises(TypeError, match="has no parameter"):
+            kcl.space()
+
+    @pytest.mark.parametrize("predicate", [3, lambda *values: values, lambda **values: values])
+    def test_no_predicate(self, predicate):
+        """A predicate is a function whose parameters have names."""
+        with pytest.raises(TypeError, match="where takes a function"):
+            kcl.space(block=[16]).where(predicate)

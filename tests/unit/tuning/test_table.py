@@ -1,0 +1,151 @@
+"""kcl.tuning.table: the rows and the facts of a recipe on a device."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl.base import process
+from kcl.cache import places
+from kcl.cache.key import Key
+from kcl.tuning import table as tables
+from kcl.tuning.table import ChoiceTable, Fact, Row
+
+ABOUT = {"kernel": "axpy", "names": ["n"], "defaults": {"block": 64}, "device": {"name": "cpu", "driver": "3.0"}}
+KEY = Key([("record", "1")])
+
+
+def row(*sizes, block=16, ratio=0.5, **fields):
+    """Return a row with a choice of a block."""
+    return Row(sizes, {"block": block}, ratio, 1, 6, 6, 0.01, "2026-11-26", {"loopy": "2025.2"}, **fields)
+
+
+def fact(*sizes, block=16, outcome="ok", detail=""):
+    """Return the outcome of a block."""
+    return Fact(sizes, {"block": block}, outcome, detail, None, 1, "2026-11-26")
+
+
+def stored():
+    """Return the table as another process reads it."""
+    return ChoiceTable(KEY, ABOUT)
+
+
+@pytest.mark.one_platform
+class TestRows:
+    def test_stored(self):
+        """Another process reads the row as it was put, the types of its values too."""
+        put = Row(
+            (64, 3), {"block": 16, "exact": True, "factor": 1.0, "mode": None}, 0.5, 2, 6, 9, 0.01, "d", {"a": "1"}
+        )
+        stored().put(put)
+        assert stored().rows == [put]
+        assert [type(value) for value in stored().rows[0].choice.values()] == [int, bool, float, type(None)]
+        assert stored().row((64, 3)) == put
+        assert stored().row((64,)) is None
+
+    def test_same_sizes(self):
+        """A row takes the place of that for the same sizes, and what another process put since stays."""
+        first, second = stored(), stored()
+        first.put(row(64, block=16))
+        second.put(row(100, block=32))
+        first.put(row(64, block=256))
+        assert [(one.sizes, one.choice["block"]) for one in stored().rows] == [((100,), 32), ((64,), 256)]
+
+    def test_nearest(self):
+        """Rows in the same power of two count, the nearest by ratio first; and one is the nearest of all."""
+        table = stored()
+        for size in (64, 100, 120, 128, 63):
+            table.put(row(size))
+        assert [one.sizes[0] for one in table.near((127,))] == [120, 100, 64]
+        assert table.nearest((127,)) == row(128)
+        assert table.near((1, 2)) == []
+        assert table.nearest((1, 2)) is None
+
+    def test_bounded(self):
+        """A table keeps the newest 64 rows, and 8 kB of them."""
+        table = stored()
+        for size in range(1, 70):
+            table.put(row(size))
+        assert len(table.rows) <= tables.ROWS
+        assert table.rows[-1].sizes == (69,)
+        table.put(row(1, refused="x" * 7_500))
+        assert 0 < len(stored().rows) < 5
+        assert stored().rows[-1].sizes == (1,)
+
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            3,
+            [3],
+            [{"sizes": [64]}],
+            [{**row(64)._asdict(), "more": 1}],
+            [{**row(64)._asdict(), "sizes": 3}],
+            [{**row(64)._asdict(), "sizes": [True]}],
+            [{**row(64)._asdict(), "sizes": [-1]}],
+            [{**row(64)._asdict(), "choice": [1]}],
+            [{**row(64)._asdict(), "choice": {"block": [1]}}],
+        ],
+    )
+    def test_foreign(self, rows):
+        """Rows of another form are no rows."""
+        assert tables.listed({"rows": rows}, Row) == []
+
+    def test_damaged(self, tmp_path):
+        """A damaged file, and the entry of another key in its place, are no table, and are replaced."""
+        stored().put(row(64))
+        (file,) = (tmp_path / "cache" / "kcl" / "tuning").iterdir()
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+        assert stored().rows == []
+        ChoiceTable(Key([("record", "2")]), ABOUT).put(row(100))
+        (other,) = [one for one in file.parent.iterdir() if one != file]
+        file.write_bytes(other.read_bytes())
+        assert stored().rows == []
+        stored().put(row(32))
+        assert [one.sizes for one in stored().rows] == [(32,)]
+
+    def test_unwritable(self, tmp_path):
+        """A place that cannot be written costs the row for later processes, and nothing else."""
+        (tmp_path / "cache" / "kcl").mkdir(parents=True, mode=0o700)
+        (tmp_path / "cache" / "kcl" / "tuning").write_text("a file")
+        table = stored()
+        table.put(row(64))
+        assert table.rows == [row(64)]
+        assert stored().rows == []
+
+    def test_read_once(self):
+        """A process reads a table once, and reads it again after a change of the place of kcl's files."""
+        known = tables.of(KEY, ABOUT)
+        stored().put(row(64))
+        assert tables.of(KEY, ABOUT) is known
+        assert known.rows == []
+        process.changed()
+        assert tables.of(KEY, ABOUT).rows == [row(64)]
+
+
+@pytest.mark.one_platform
+class TestFacts:
+    def test_stored(self):
+        """The outcome of a candidate takes the place of the earlier one; the rows know nothing of it."""
+        stored().put_facts([fact(64, block=16), fact(64, block=32, outcome="crashes", detail="signal 11")])
+        stored().put_facts([fact(64, block=16, outcome="wrong result"), fact(100, block=16)])
+        found = stored().facts()
+        assert {name: one.outcome for name, one in found.items()} == {
+            tables.fact_name((64,), {"block": 16}): "wrong result",
+            tables.fact_name((64,), {"block": 32}): "crashes",
+            tables.fact_name((100,), {"block": 16}): "ok",
+        }
+        assert stored().rows == []
+
+    def test_two_files(self, tmp_path):
+        """The table and the facts are two files of one key."""
+        stored().put(row(64))
+        stored().put_facts([fact(64)])
+        names = {one.name for one in (tmp_path / "cache" / "kcl" / places.TUNING).iterdir()}
+        assert names == {f"table-{KEY.digest}", f"facts-{KEY.digest}"}
+
+
+class TestDistance:
+    def test_ratio(self):
+        """What counts is the ratio on each axis, in both directions."""
+        assert tables.distance((100, 10), (50, 10)) == pytest.approx(tables.distance((50, 10), (100, 10)))
+        assert tables.distance((64,), (64,)) == 0.0
+        assert tables.distance((2, 2), (1, 1)) > tables.distance((2, 1), (1, 1))

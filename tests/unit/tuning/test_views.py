@@ -1,0 +1,203 @@
+"""kcl.tuning.views: what the commands say of the choices that were measured."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pyopencl as cl
+import pytest
+from commands import run
+
+import kcl
+from kcl.base import process
+from kcl.cache.entry import Entry
+from kcl.cache.stores.directory import Directory
+from kcl.tuning import views
+from kcl.tuning.table import ChoiceTable, Fact, Row
+
+pytestmark = pytest.mark.one_platform
+
+
+@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(value=[1, 2, 3]))
+def chosen(value=1):
+    """Write the chosen value."""
+    text = f"kernel void chosen(global int *x) {{ x[get_global_id(0)] = {value}; }}"
+    arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
+    return kcl.Source(text.replace("*x", "*x, int n"), entry="chosen", arguments=arguments, global_size="n")
+
+
+def row(size, value, **fields):
+    return Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26", {"loopy": "2025.2"}, **fields)
+
+
+def fact(size, value, outcome="ok", level=1, detail=""):
+    return Fact((size,), {"value": value}, outcome, detail, 0.5 if outcome == "ok" else None, level, "2026-11-26")
+
+
+@pytest.fixture
+def queue(context):
+    return cl.CommandQueue(context)
+
+
+@pytest.fixture
+def table(queue):
+    """The table of `chosen` on this device, with a row and three outcomes, and its program in the cache."""
+    kernel = chosen()
+    found = kernel.table(queue, {"x": np.empty(1, np.int32)})
+    found.put(row(4, 2, program=chosen(value=2).key(queue)["binary"].digest))
+    found.put_facts([fact(4, 2), fact(4, 3, "crashes", detail="signal 11"), fact(4, 1, level=2)])
+    kernel.forget()
+    assert filled(kernel, queue, 4) == 2
+    assert filled(kernel, queue, 9) == 1
+    kcl.flush()
+    return found
+
+
+def filled(kernel, queue, size):
+    _event, (x,) = kernel(queue, x=np.zeros(size, np.int32))
+    (value,) = set(x.tolist())
+    return value
+
+
+def explained(queue, size):
+    return chosen().explain(queue, x=np.zeros(size, np.int32)).splitlines()[-1]
+
+
+class TestCommands:
+    def test_show(self, table):
+        """`kcl show KERNEL --tuning` prints decisions and outcomes."""
+        lines = [" ".join(line.split()) for line in run("show", "chosen", "--tuning").output.splitlines()]
+        assert lines[0].startswith("chosen on ")
+        assert lines[2] == "n=4 value=2 0.50 1 2 of 3 2026-11-26 measured with loopy 2025.2"
+        assert "n=4 value=3 crashes 2026-11-26 signal 11" in lines
+        (found,) = json.loads(run("show", "chosen", "--tuning", "--json").output)
+        assert found["key"] == table.key.digest
+        assert found["rows"][0]["choice"] == {"value": 2}
+
+    def test_show_of_entries(self, table):
+        """`kcl show` of code says how many sizes of its kernel were measured."""
+        assert table.rows
+        (key,) = {one.key for one in kcl.entries("generator") if one.parameters == {"value": "2"}}
+        assert "1 size measured: kcl show chosen --tuning" in run("show", key).output
+
+    def test_show_of_nothing(self):
+        """Where nothing was measured, the command says what measures."""
+        assert "kcl tune DRIVER" in run("show", "chosen", "--tuning", code=1).output
+
+    def test_status(self, table, monkeypatch):
+        """`kcl status` names what is tuned, and says if tuning is off."""
+        assert "tuned: 1 size of chosen, in " in run("status").output.replace("\n", " ")
+        assert json.loads(run("status", "--json").output)["tuning"]["kernels"] == ["chosen"]
+        monkeypatch.setenv("KCL_NO_CACHE", "tuning")
+        assert "tuning is off: KCL_NO_CACHE" in run("status").output
+        assert table.rows
+
+    @pytest.mark.usefixtures("table")
+    def test_explain(self):
+        """`kcl explain` says which row served each size of the last run, or which is nearest."""
+        said = " ".join(run("explain", "chosen").output.split())
+        assert "tuning of chosen: n = 4: value=2, measured at n=4, takes 0.50 of the time of the default" in said
+        assert (
+            "n = 9: the default value=1: no row is in its power of two; the nearest is value=2, measured at n=4" in said
+        )
+        assert "tuning of" not in run("explain", "another", code=1).output
+
+    def test_unpack(self, table, tmp_path):
+        """`kcl unpack` writes the table, the outcomes by level, and links to the programs by number."""
+        run("unpack", str(tmp_path / "tree"))
+        folder = tmp_path / "tree" / "recipes" / "chosen" / table.key.digest
+        assert (folder / "dispatch_table.txt").read_text() == "n=4 -> 0  value=2\n"
+        assert "crashes" in (folder / "summary-1.txt").read_text()
+        assert "value=1" in (folder / "summary-2.txt").read_text()
+        assert "value} = 2" not in (folder / "programs" / "0" / "source.cl").read_text()
+        assert "= 2;" in (folder / "programs" / "0" / "source.cl").read_text()
+        assert not os.path.isabs(os.readlink(folder / "programs" / "0"))
+        table.put(row(8, 3))
+        run("unpack", str(tmp_path / "tree"))
+        assert (folder / "dispatch_table.txt").read_text().splitlines() == ["n=4 -> 0  value=2", "n=8 -> 1  value=3"]
+        assert os.listdir(folder / "programs") == ["0"]
+
+    def test_purge(self, table, queue, tmp_path):
+        """`kcl.purge` removes the tables with the rest, and the defaults run."""
+        assert table.rows
+        kcl.purge()
+        assert not (tmp_path / "cache" / "kcl" / "tuning").exists()
+        assert explained(queue, 4).endswith("the default value=1: nothing is measured")
+
+
+class TestBundles:
+    def test_saved_and_loaded(self, table, queue, monkeypatch, tmp_path):
+        """A table travels in a bundle: elsewhere the same choices are served, and nothing is measured."""
+        data, info = kcl.save_artifacts()
+        assert table.key.digest in info.artifacts["tuning"]
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        process.reset()
+        assert explained(queue, 4).endswith("nothing is measured")
+        info = kcl.load_artifacts(data)
+        assert info.unusable == []
+        process.reset()
+        kcl_strict = chosen()
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        assert filled(kcl_strict, cl.CommandQueue(queue.context), 4) == 2
+
+    def test_both_have_rows(self, table, monkeypatch, tmp_path):
+        """What is there stays, and gets the rows of other sizes, of a higher level, and of a later day."""
+        table.put(row(8, 3))
+        data, _info = kcl.save_artifacts()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        process.reset()
+        other = ChoiceTable(table.key, table.about)
+        other.put(row(4, 1)._replace(level=2))
+        other.put(row(8, 1)._replace(day="2020-01-01"))
+        other.put(row(16, 1))
+        kcl.load_artifacts(data)
+        found = {one.sizes[0]: one.choice["value"] for one in ChoiceTable(table.key, table.about).rows}
+        assert found == {4: 1, 8: 3, 16: 1}
+
+    def test_artifacts(self, table, tmp_path):
+        """`kcl.artifacts` adds what was measured since to the file."""
+        for size in (4, 8):
+            table.put(row(size, 3)._replace(day=f"2026-12-0{size}"))
+            with kcl.artifacts(tmp_path / "app.kclb"):
+                pass
+        process.reset()
+        kcl.purge()
+        kcl.load_artifacts(tmp_path / "app.kclb")
+        assert {one.sizes[0] for one in ChoiceTable(table.key, table.about).rows} == {4, 8}
+
+    def test_save(self, table, monkeypatch, tmp_path):
+        """`kcl save` takes the tables of the kernels that it saves."""
+        for arguments, kept in (((), True), (("chos*",), True), (("another",), False), (("--layer", "binary"), False)):
+            file = tmp_path / "saved.kclb"
+            run("save", str(file), *arguments, code=0 if kept or "--layer" in arguments else 1)
+            loaded = kcl.load_artifacts(file) if file.exists() else None
+            assert (loaded is not None and table.key.digest in loaded.artifacts.get("tuning", [])) is kept
+            file.unlink(missing_ok=True)
+        monkeypatch.setenv("KCL_NO_CACHE", "tuning")
+        run("save", str(tmp_path / "saved.kclb"))
+        assert "tuning" not in kcl.load_artifacts(tmp_path / "saved.kclb").artifacts
+
+    def test_another_device(self, table, queue, monkeypatch):
+        """What was measured for another device is not used, and `Kernel.explain` and the report of a bundle say so."""
+        data, _info = kcl.save_artifacts()
+        monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
+        process.reset()
+        queue = cl.CommandQueue(queue.context)
+        said = explained(queue, 4)
+        assert "the default value=1: nothing is measured; a table was measured for another case: " in said
+        assert "POCL_WORK_GROUP_METHOD" in said
+        unusable = dict(kcl.load_artifacts(data).unusable)
+        assert "POCL_WORK_GROUP_METHOD" in unusable[table.key.digest]
+
+    def test_foreign(self, table, tmp_path):
+        """A table of another form is passed over by every command."""
+        place = f"table-{table.key.digest}"
+        store = Directory(os.path.join(os.environ["XDG_CACHE_HOME"], "kcl", "tuning"))
+        for metadata in ({"rows": 3, "kernel": ["chosen"], "device": 4}, {"names": 4, "rows": [{}]}, {}):
+            store.put(place, Entry(table.key, metadata, {}).pack())
+            assert not [one for one in views.tables() if one.rows]
+            run("status")
+            run("unpack", str(tmp_path / "tree"))
+            assert kcl.load_artifacts(kcl.save_artifacts()[0]).refused == []
