@@ -425,7 +425,9 @@ class TunedKernel(SizedKernel):
         build = bindings_of(holder).build
         identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
         units = device.max_compute_units
-        return None if subject is None else tables.key_of(self.name, subject, self.defaults, types, identity, units)
+        if subject is None:
+            return None
+        return tables.key_of(self.name, subject, self.defaults, self.size_texts, types, identity, units)
 
     def _about(self, device: cl.Device) -> dict[str, Any]:
         """Return what views say of a table."""

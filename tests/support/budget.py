@@ -28,7 +28,7 @@ ROOMS = {
     "inspect": 3612,
     "workers": 309,
     "integrations": 1042,
-    "cli": 2341,
+    "cli": 2342,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 75
