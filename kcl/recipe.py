@@ -181,9 +181,10 @@ def _sizes_of(function: FunctionType, declared: Declarations, given: Any, space:
     from kcl import sized
 
     parameters = tuple(inspect.signature(function).parameters)
-    if declared.pure and (space is None or not set(parameters).isdisjoint(given)):
+    found = sized.declared(given, parameters, others=space is not None)
+    if declared.pure and not set(parameters).isdisjoint(found.texts):
         raise TypeError("@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them")
-    return sized.declared(given, parameters, others=space is not None)
+    return found
 
 
 def _space_of(function: FunctionType, given: Any, sizes: Sizes | None) -> Space:

@@ -25,10 +25,11 @@ _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
 class State:
-    """The places of the memos that this process used, by their folder."""
+    """The places of the memos that this process used, by their folder, and the stores by their path."""
 
     def __init__(self) -> None:
         self.used: dict[str, dict[str, None]] = {}
+        self.stores: dict[str, Directory] = {}
 
 
 _state = process.own(State)
@@ -64,7 +65,8 @@ class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
     def __init__(self, folder: str, key: Key, label: str = "", kept: int = 0) -> None:
-        self._store = Directory(places.own(folder), notes_use=True)
+        path, stores = places.own(folder), _state().stores
+        self._store = stores.get(path) or stores.setdefault(path, Directory(path, notes_use=True))
         self._key = key
         self._kept = kept or KEPT
         self._place = address(key.digest, label=label or folder)

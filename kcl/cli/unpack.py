@@ -72,8 +72,9 @@ def _recipe(directory: str, folder: str, files: dict[str, bytes], numbered: dict
     for name, content in files.items():
         with open(os.path.join(folder, name), "wb") as stream:
             stream.write(content)
-    for old in os.listdir(place):
-        os.unlink(os.path.join(place, old))
+    for old in [os.path.join(place, name) for name in os.listdir(place)]:
+        if os.path.islink(old):
+            os.unlink(old)
     for number, digest in numbered.items():
         found = glob.glob(os.path.join(glob.escape(directory), "*", "*", digest)) if digest else []
         if found:

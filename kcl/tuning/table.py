@@ -149,6 +149,7 @@ def key_of(
     kernel: str,
     subject: Key,
     free: Iterable[str],
+    sizes: Mapping[str, str],
     dtypes: Iterable[tuple[str, str]],
     identity: Iterable[Part],
     units: int,
@@ -163,6 +164,7 @@ def key_of(
                 if not part.name.startswith("distribution ") and part.name not in _GENERATING
             ),
             *(Part("free", name) for name in sorted(free)),
+            *(Part(f"size {name}", text) for name, text in sizes.items()),
             *(Part(f"dtype {name}", text) for name, text in dtypes),
             *devices.parts(identity),
             Part(devices.UNITS, str(units)),

@@ -10,6 +10,7 @@ assumption. A size is decided once a process. What was launched last is compared
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -267,7 +268,9 @@ class TunedKernel(SizedKernel):
     def _table_at(self, holder: Any, place: tuple[Any, Any]) -> ChoiceTable | None:
         if place not in self._tables:
             key = None if tables.off() else self._key(holder, *place)
-            self._tables[place] = None if key is None else tables.of(key, self._about(place[0]))
+            where, names = _facts(place[0])[0], list(self._names)
+            about = {"kernel": self.name, "names": names, "defaults": self.defaults, "device": where}
+            self._tables[place] = None if key is None else tables.of(key, about)
         return self._tables[place]
 
     def forget(self) -> None:
@@ -424,13 +427,16 @@ class TunedKernel(SizedKernel):
             return None
         build = bindings_of(holder).build
         identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
-        units = device.max_compute_units
-        return None if subject is None else tables.key_of(self.name, subject, self.defaults, types, identity, units)
+        units = _facts(device)[1]
+        if subject is None:
+            return None
+        return tables.key_of(self.name, subject, self.defaults, self.size_texts, types, identity, units)
 
-    def _about(self, device: cl.Device) -> dict[str, Any]:
-        """Return what views say of a table."""
-        where = {"name": device.name, "driver": device.driver_version}
-        return {"kernel": self.name, "names": list(self._names), "defaults": self.defaults, "device": where}
+
+@functools.cache
+def _facts(device: cl.Device) -> tuple[dict[str, str], int]:
+    """Return what views say of a device, and its compute units; each question costs a call of the driver."""
+    return {"name": device.name, "driver": device.driver_version}, device.max_compute_units
 
 
 def _plain(call: RecipeCall, sizes: Sizes) -> Any:

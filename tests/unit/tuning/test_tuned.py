@@ -240,7 +240,17 @@ class TestDispatch:
     def test_key_leaves_the_generators_out(self, queue):
         """The key of a table names no release of loopy and no text of kcl: the rows do."""
         names = {part.name for part in axpy().table(queue, {"x": np.empty(1, np.float32)}).key.parts}
-        assert {"recipe", "record", "free", "dtype x", "platform", "driver", "compute units", "threads"} <= names
+        assert {
+            "recipe",
+            "record",
+            "free",
+            "size n",
+            "dtype x",
+            "platform",
+            "driver",
+            "compute units",
+            "threads",
+        } <= names
         assert not [name for name in names if name.startswith("distribution") or name in ("kcl", "python")]
 
     def test_threads_of_pocl(self, queue, monkeypatch):
@@ -444,17 +454,17 @@ class TestDeclaration:
     def test_pure(self, queue):
         """A pure recipe may have a space, and sizes that are none of its parameters."""
 
-        @kcl.kernel(pure=True, version="1", sizes={"n": "x.size"}, space=filling_space())
+        @kcl.kernel(pure=True, version="1", sizes=kcl.sizes(n="x.size"), space=kcl.space(value=[1, 2]))
         def pure(value=1):
             return filling.function(value)
 
         kernel, x = pure(), np.zeros(4, np.int32)
         put(kernel, queue, row(4, value=2), x=x)
         assert filled(kernel, queue) == 2
-
-
-def filling_space():
-    return kcl.space(value=[1, 2])
+        with pytest.raises(TypeError, match="takes no sizes"):
+            kcl.kernel(pure=True, version="1", sizes=kcl.sizes(value="x.size"), space=kcl.space(how=["right"]))(
+                filling.function
+            )
 
 
 DRIVER = """
