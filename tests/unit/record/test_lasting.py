@@ -73,7 +73,9 @@ class TestObjects:
         assert text(Blocked(1)) == before
 
     @pytest.mark.parametrize(
-        "value", [Shown(), Open(), object(), grown(), Blocked([1]), Pair([1]), collections.deque()], ids=str
+        "value",
+        [Shown(), Open(), object(), grown(), Blocked([1]), Pair([1]), collections.deque()],
+        ids=["shown", "open", "object", "grown", "a list in a tag", "a list in a tuple", "deque"],
     )
     def test_that_may_change(self, value):
         """An object that Python lets change, or whose class runs code of the user in loopy, has no text."""
