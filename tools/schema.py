@@ -80,6 +80,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
             Field("sites", "list of <site>", "the site directories"),
             Field("remote", "<remote>", "the remote"),
+            Field("tuning", "<tuning>", "the choices that were measured"),
             Field("pending", "<pending>", "the programs that are still being completed"),
             Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
             Field("notes", "list of string", "settings that were not understood"),
@@ -116,6 +117,12 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("seconds", "number", "how long that took, failures included"),
                 Field("refused", "list of string", "the drivers without a pack for a fault, and why"),
                 Field("words", "list of string", "the same as sentences"),
+            ),
+            tuning=(
+                Field("sizes", "integer", "for how many sizes there is a choice"),
+                Field("kernels", "list of string", "the kernels of which there is one"),
+                Field("on", "boolean", "whether calls are served these choices"),
+                Field("words", "string", "the same as a sentence; empty where nothing was measured"),
             ),
             pending=(
                 Field("programs", "integer", "how many wait to be completed"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -12,7 +12,10 @@ from kcl.base import settings
 from kcl.cli import output
 from kcl.integrations import runner
 from kcl.integrations.runner import Target
-from kcl.tuning import tuned, views
+from kcl.tuning import views
+
+if TYPE_CHECKING:
+    from kcl.tuning.tuned import TunedKernel
 
 
 @click.command(
@@ -59,6 +62,8 @@ def tune(listed: bool, module: str | None, program: tuple[str, ...], anyway: boo
         raise click.UsageError(
             f"{settings.batch()} is set, and every rank would tune: run one process, or say --anyway"
         )
+    from kcl.tuning import tuned
+
     session = Session(**given)
     gc.set_threshold(700, 10, 10)  # Python's own: the program may run long
     tuned.tune_untuned(session.tune)
@@ -83,15 +88,15 @@ class Session:
         self._only, self._options = only, options
         self._seen: set[str] = set()
 
-    def tune(self, kernel: tuned.TunedKernel, queue: Any, arguments: dict[str, Any]) -> None:
+    def tune(self, kernel: TunedKernel, queue: Any, arguments: dict[str, Any]) -> None:
         """Tune a kernel before a launch; whatever goes wrong, the launch goes on."""
         self._seen.add(kernel.name)
         if self._only and kernel.name not in self._only:
             return
+        from kcl.tuning import tuned, tuner
+
         tuned.tune_untuned(None)  # a recipe may launch another kernel
         try:
-            from kcl.tuning import tuner
-
             found = tuner.tune(kernel, queue, arguments, **self._options, anyway=True)
             output.say(str(found), err=True)
         except KeyboardInterrupt:

@@ -104,7 +104,9 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
     lock = os.open(notes.path(f"{digest}.lock"), trust.LOCK, 0o600)
     try:
         locked, waited = _lock(lock, started + seconds)
-        found = notes.recent(digest, address) if waited else None
+        noted = notes.read(digest)  # another process may have pulled since this one began, and be done with it
+        is_new = waited or (noted is not None and noted[1] < (time.time_ns() - process.STARTED) * 1e-9)
+        found = notes.recent(digest, address) if is_new else None
         if found is not None or not locked:
             return found
         ended = child.start({"work": "pull", "driver": name, "address": address}, lock)

@@ -131,6 +131,7 @@ COMMANDS = [
     "pin mm_21",
     "unpin mm_22",
     "doctor",
+    "tune --list",
     "report",
     "flush",
     "wait",

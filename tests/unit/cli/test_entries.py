@@ -75,6 +75,7 @@ def test_no_command_imports_loopy(copy, tmp_path):
             "push": ["--help"],
             "save": ["saved.kclb"],
             "load": ["saved.kclb"],
+            "tune": ["--list"],
         }
         said = {}
         last = ["save", "load", "doctor"]

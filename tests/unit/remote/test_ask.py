@@ -97,14 +97,21 @@ class TestPull:
         assert server.asked() == before + (kind != "file")
 
     @pytest.mark.parametrize("kind", ["redis", "http"])
-    def test_absent(self, remote, kind):
-        """A remote without the pack is asked again after an hour, under other terms, or where a miss is an error."""
+    def test_absent(self, remote, kind, monkeypatch):
+        """A remote without the pack is asked again after an hour, under other terms, or where a miss is an error.
+
+        In the last case an answer counts that another process got since this one began.
+        """
         server = remote(kind, full=False)
         before = server.asked()
         assert not Asked().came
         assert not again().came
         assert server.asked() == before + 1
         process.reset()
+        assert not Asked(strict=True).came
+        assert server.asked() == before + 1
+        process.reset()
+        monkeypatch.setattr(process, "STARTED", time.time_ns())
         assert not Asked(strict=True).came
         assert server.asked() == before + 2
         os.utime(notes.path(driver.digest(driver.name())), (1, time.time() - 3700))
