@@ -23,20 +23,8 @@ if TYPE_CHECKING:
     options_metavar="[OPTIONS]",
     short_help="Tune a program's kernels.",
 )
-@click.option(
-    "--level",
-    type=click.IntRange(0, 2),
-    default=1,
-    show_default=True,
-    help="1: a short search; 2: all choices, if few.",
-)
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="For each kernel and size.",
-)
+@click.option("--level", type=click.IntRange(0, 2), default=1, help="1 (default): a short search; 2: all, if few.")
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, help="For each kernel and size: 60.")
 @click.option("--only", multiple=True, metavar="KERNEL", help="Tune this kernel; may be given often.")
 @click.option("--again", is_flag=True, help="Measure what was measured before.")
 @click.option("--anyway", is_flag=True, help="Tune also under MPI or a batch scheduler.")

@@ -116,8 +116,7 @@ def used(digest: str) -> dict[str, dict[str, None]]:
 
 def arrived(new: Iterable[Arrival]) -> None:
     """Add lines on entries that came."""
-    lines = [" ".join(one) for one in new]
-    if lines:
+    if lines := [" ".join(one) for one in new]:
         _append(places.own(places.ARRIVALS), "\n".join(lines))
 
 
@@ -144,7 +143,6 @@ def _content(file: str, most: int = _SIZE) -> tuple[bytes, float]:
     descriptor = os.open(file, trust.READ)
     with open(descriptor, "rb") as stream:
         status = os.fstat(descriptor)
-        fault = trust.file_fault(status)
-        if fault is not None:
+        if (fault := trust.file_fault(status)) is not None:
             raise PermissionError(fault)
         return stream.read(most), status.st_mtime

@@ -26,7 +26,7 @@ ROOMS = {
     "inspect": 3607,
     "workers": 282,
     "integrations": 1042,
-    "cli": 2453,
+    "cli": 2446,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 75
