@@ -71,7 +71,7 @@ def unit(name: str, n: Any = None, m: Any = None) -> Any:
     arguments = [lp.GlobalArg(array, np.float32, shape=lp.auto) for array in shapes]
     knl = lp.make_kernel(domain, statement, [*arguments, ...], name="sized", lang_version=(2018, 2))
     knl = knl if n is None else n.assume(knl)
-    if m is not None and m.fixed and m.fixed <= 10:
+    if m is not None and m.fixed and m.fixed <= 16:
         knl = lp.fix_parameters(knl, m=m.fixed)
         inner = "k" if "k" in domain else None
         knl = lp.tag_inames(knl, f"{inner}:unr") if inner and m.fixed <= 4 else knl

@@ -34,7 +34,7 @@ WHY = {
         "work of the typed call"
     ),
     "call": "the table that `make bench` prints has all sides of each case",
-    "sizes": "the memory bounds kernels of large arrays, whatever guards they have",
+    "sizes": "the kernel has the statements of one with fixed sizes; the memory bounds both, and the guards beside it",
     "tuning": "what tuning gains depends on the guesses in the recipes, and a short search sees a part of the space",
     "look-ups": "each layer finds an entry in a tree, whose pages and inodes leave the system's cache if many",
     "8 processes": "a process that has waited long enough for a slow helper builds for itself",
