@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 from commands import program, run
@@ -58,6 +59,17 @@ class TestShow:
         text = run("show", "typed", "--asm").output
         assert "<" in text
         assert "ret" in text
+
+    @pytest.mark.usefixtures("cache")
+    def test_intermediate(self, platform_name, monkeypatch):
+        """The LLVM IR in a binary of PoCL's is text; without llvm-dis a line names it. Intel's binaries hold none."""
+        if platform_name != "pocl":
+            assert "no LLVM bitcode" in run("show", "typed", "--ir", code=1).stderr
+            return
+        if shutil.which("llvm-dis"):
+            assert "define " in run("show", "typed", "--ir").output
+        monkeypatch.setenv("PATH", "/nowhere")
+        assert "llvm-dis" in run("show", "typed", "--ir", code=1).stderr
 
     def test_json(self, cache):
         """--json has everything but the bytes, and the texts that are asked for."""
