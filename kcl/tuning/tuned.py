@@ -216,17 +216,7 @@ class TunedKernel(SizedKernel):
         from kcl.tuning import tuner
 
         try:
-            return tuner.tune(
-                self,
-                queue,
-                arguments,
-                level=level,
-                seconds=seconds,
-                search=search,
-                tolerance=tolerance,
-                again=again,
-                anyway=anyway,
-            )
+            return tuner.tune(self, queue, arguments, level, seconds, search, tolerance, again, anyway)
         finally:
             for one in [one for one in _state().handles if one.name == self.name]:
                 one.forget()

@@ -18,16 +18,9 @@ from kcl.cache.stores.base import safe
 from kcl.tuning.space import said
 from kcl.tuning.table import FACT, MARK, TABLE, Fact, Row, listed
 
-_HEAD = (
-    Column("sizes"),
-    Column("choice"),
-    Column("ratio"),
-    Column("level"),
-    Column("tried"),
-    Column("day"),
-    Column("notes"),
-)
-_OUTCOMES = (Column("sizes"), Column("choice"), Column("outcome"), Column("ratio"), Column("day"), Column("detail"))
+_HEAD = [*map(Column, ("sizes", "choice", "ratio", "level", "tried", "day", "notes"))]
+_OUTCOMES = [*map(Column, ("sizes", "choice", "outcome", "ratio", "day", "detail"))]
+_SUMMARY = [*map(Column, ("sizes", "candidate", "outcome", "ratio", "detail"))]
 
 
 class TableFile(NamedTuple):
@@ -70,14 +63,13 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
     """Write a table: a row for each decision, then the outcomes of the candidates."""
     rows = [
         (
-            *(
-                _sizes(table, row.sizes),
-                said(row.choice),
-                f"{row.ratio:.2f}",
-                str(row.level),
-                f"{row.tried} of {row.of}",
-            ),
-            *(row.day, "; ".join(_notes(row))),
+            _sizes(table, row.sizes),
+            said(row.choice),
+            _ratio(row.ratio),
+            str(row.level),
+            f"{row.tried} of {row.of}",
+            row.day,
+            "; ".join(_notes(row)),
         )
         for row in table.rows
     ]
@@ -130,8 +122,7 @@ def folders(directory: str, kernel: str | None = None) -> Iterator[tuple[str, di
                 (_sizes(some, one.sizes), said(one.choice), one.outcome, _ratio(one.ratio), one.detail)
                 for one in some.facts
             ]
-            head = [Column(title) for title in ("sizes", "candidate", "outcome", "ratio", "detail")]
-            files[f"summary-{level}.txt"] = "\n".join(laid_out(head, rows)) + "\n"
+            files[f"summary-{level}.txt"] = "\n".join(laid_out(_SUMMARY, rows)) + "\n"
         place = os.path.join(directory, "recipes", safe(table.kernel, 80) or "_", table.key.digest)
         yield place, {name: text.encode() for name, text in files.items()}, dict(enumerate(numbers.values()))
 

@@ -22,7 +22,7 @@ ROOMS = {
     "bundle": 558,
     "remote": 1065,
     "sized": 432,
-    "tuning": 2146,
+    "tuning": 2127,
     "inspect": 3607,
     "workers": 282,
     "integrations": 1042,
