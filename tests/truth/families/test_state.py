@@ -109,16 +109,11 @@ class Program(NamedTuple):
     module: str = ""  # of the user
     package: str = ""  # an installed one
     refused: bool = False  # nothing of it may be stored
-    variables: tuple[tuple[str, str], ...] = ()
 
 
 INSIDES = {
-    "a method, before the call": Program("mapper().map_constant = times(NUMBER)\nnumbers = launch(make())"),
     "a method, between call and launch": Program(
         "unit = make()\nmapper().map_constant = times(NUMBER)\nnumbers = launch(unit)"
-    ),
-    "a method, after the first launch": Program(
-        "unit = make()\nnumbers = [launch(unit)]\nmapper().map_constant = times(NUMBER)\nnumbers.append(launch(unit))"
     ),
     "a method, for one launch": Program(
         "unit = make()\n"
@@ -126,18 +121,10 @@ INSIDES = {
         "    numbers = [launch(unit)]\n"
         "numbers.append(launch(make('y[i] = 7*x[i] + 1')))"
     ),
-    "a method, for the call only": Program(
-        "with mock.patch.object(mapper(), 'map_constant', times(NUMBER)):\n"
-        "    unit = make()\n"
-        "numbers = [launch(unit), launch(make())]"
-    ),
     "a function of a module, for the call only": Program(
         "with mock.patch.object(creation(), 'parse_instructions', read(NUMBER)):\n"
         "    unit = make()\n"
         "numbers = [launch(unit), launch(make())]"
-    ),
-    "a function of a module, between call and launch": Program(
-        "unit = make()\ncreation().parse_instructions = read(NUMBER)\nnumbers = [launch(unit), launch(make())]"
     ),
     "a function of a module, after a transformation": Program(
         "unit = lp.assume(make(), 'n mod 4 = 0')\n"
@@ -149,29 +136,6 @@ INSIDES = {
         "for number in (NUMBER, 5, NUMBER):\n"
         "    with mock.patch.object(mapper(), 'map_constant', times(number)):\n"
         "        numbers.append(launch(make()))"
-    ),
-    "a partial function": Program(
-        "def parse(number, original, instructions, *more):\n"
-        "    return original(instructions.replace('7', str(number)), *more)\n"
-        "creation().parse_instructions = functools.partial(parse, NUMBER, creation().parse_instructions)\n"
-        "numbers = launch(make())"
-    ),
-    "a callable object": Program(
-        "class Parse:\n"
-        "    def __init__(self, original):\n"
-        "        self.original = original\n"
-        "    def __call__(self, instructions, *more):\n"
-        "        return self.original(instructions.replace('7', 'NUMBER'), *more)\n"
-        "creation().parse_instructions = Parse(creation().parse_instructions)\n"
-        "numbers = launch(make())"
-    ),
-    "a function with the marks of the one that it wraps": Program(
-        "original = creation().parse_instructions\n"
-        "@functools.wraps(original)\n"
-        "def parse(instructions, *more):\n"
-        "    return original(instructions.replace('7', 'NUMBER'), *more)\n"
-        "creation().parse_instructions = parse\n"
-        "numbers = launch(make())"
     ),
     "the code of a function": Program(
         "one = mapper().map_constant\n"
@@ -191,32 +155,6 @@ INSIDES = {
         "FACTOR = NUMBER\n"
         "numbers.append(launch(make()))"
     ),
-    "a method that a class inherits": Program(
-        "from loopy.target.c import CFamilyASTBuilder\n"
-        "from loopy.target.pyopencl import PyOpenCLCASTBuilder\n"
-        "def emit_assignment(self, codegen_state, insn):\n"
-        "    insn = insn.copy(expression=insn.expression * NUMBER)\n"
-        "    return CFamilyASTBuilder.emit_assignment(self, codegen_state, insn)\n"
-        "builder = importlib.import_module('loopy.target.pyopencl').PyOpenCLCASTBuilder\n"
-        "builder.emit_assignment = emit_assignment\n"
-        "numbers = launch(make())"
-    ),
-    "a callable of loopy's library": Program(
-        "callables = importlib.import_module('loopy.target.opencl').OpenCLCallable\n"
-        "base = importlib.import_module('loopy.kernel.function_interface').ScalarCallable\n"
-        "def emit_call(self, *arguments, **keywords):\n"
-        "    return base.emit_call(self, *arguments, **keywords) * NUMBER\n"
-        "callables.emit_call = emit_call\n"
-        "numbers = launch(make('y[i] = fmin(x[i], 3)'))"
-    ),
-    "the parser of pymbolic": Program(
-        "parser = importlib.import_module('pymbolic.parser').Parser\n"
-        "original = parser.__call__\n"
-        "def call(self, text, *more):\n"
-        "    return original(self, text.replace('7', 'NUMBER'), *more)\n"
-        "parser.__call__ = call\n"
-        "numbers = launch(make())"
-    ),
     "a table of pymbolic": Program(
         "module = importlib.import_module('pymbolic.parser')\n"
         "module.Parser._COMP_TABLE[module._less] = {2: '<=', 3: '>'}[NUMBER]\n"
@@ -232,16 +170,6 @@ INSIDES = {
         "    [lp.GlobalArg('x', np.float32, shape='n'), '...'], lang_version=(2018, 2))\n"
         "numbers = launch(unit)"
     ),
-    "something without a key": Program(
-        "lock = open(os.devnull)\n"
-        "original = creation().parse_instructions\n"
-        "def parse(instructions, *more):\n"
-        "    lock.fileno()\n"
-        "    return original(instructions.replace('7', 'NUMBER'), *more)\n"
-        "creation().parse_instructions = parse\n"
-        "numbers = launch(make())",
-        refused=True,
-    ),
     "something without a key, for one launch": Program(
         "lock = open(os.devnull)\n"
         "original = mapper().map_constant\n"
@@ -254,18 +182,13 @@ INSIDES = {
         "numbers.append(launch(make()))",
         refused=True,
     ),
-    "a module of the user, as it is imported": Program("import patching\nnumbers = launch(make())", module=PATCHING),
     "a module of the user, between call and launch": Program(
         "unit = make()\nimport patching\nnumbers = launch(unit)", module=PATCHING
     ),
-    "an installed package, as it is imported": Program("import patching\nnumbers = launch(make())", package=PATCHING),
     "an installed package that imports loopy before kcl": Program(
         "numbers = launch(make())", early=True, package=PATCHING
     ),
     "a user's module that imports loopy before kcl": Program("numbers = launch(make())", early=True, module=PATCHING),
-    "a method, with loopy imported before kcl": Program(
-        "mapper().map_constant = times(NUMBER)\nnumbers = launch(make())", early=True
-    ),
     "a function for the call only, with loopy imported before kcl": Program(
         "with mock.patch.object(creation(), 'parse_instructions', read(NUMBER)):\n"
         "    unit = make()\n"
@@ -304,32 +227,16 @@ def register():
 typed = lp.GlobalArg("x", pair, shape="n"), lp.GlobalArg("y", np.float32, shape="n"), "..."
 """
 STRUCTURES = {
-    "before the call": Program("register()\nnumbers = launch(structured(*typed), pairs)"),
     "between call and launch": Program("unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)"),
-    "between a transformation and the launch": Program(
-        "unit = lp.assume(structured(*typed), 'n mod 4 = 0')\nregister()\nnumbers = launch(unit, pairs)"
-    ),
-    "before another call": Program(
-        "unit = structured(*typed)\nregister()\nnumbers = launch(lp.split_iname(unit, 'i', 4), pairs)"
-    ),
     "for a dtype that the call leaves open": Program(
         "unit = structured('x', lp.GlobalArg('y', np.float32, shape='n'), '...')\nregister()\n"
         "numbers = launch(unit, pairs)"
-    ),
-    "for a dtype of another launch": Program(
-        "unit = make('y[i] = 7*x[i]')\nnumbers = [launch(unit)]\n"
-        "unit = structured(*typed)\nregister()\nnumbers.append(launch(unit, pairs))"
     ),
     "by the program for a unit that loopy made": Program(
         "unit = structured(*typed)\nstr(unit)\nregister()\nnumbers = launch(unit, pairs)"
     ),
     "with loopy imported before kcl": Program(
         "unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)", early=True
-    ),
-    "in the table itself": Program(
-        "unit = structured(*typed)\nregister()\n"
-        "importlib.import_module('pyopencl.compyte.dtypes').TYPE_REGISTRY.dtype_to_name[pair] = 'pairNUMBER'\n"
-        "numbers = launch(unit, pairs)"
     ),
     "in place of another name": Program(
         "unit = structured(*typed)\n"
@@ -369,24 +276,14 @@ def defined(scale=1):
 """
 # PoCL reads the variable at each build until it is set, and keeps that value.
 VARIABLES = {
-    "before the first build": Program("defining(NUMBER)\nnumbers = built()"),
     "between two builds": Program("numbers = [built()]\ndefining(NUMBER)\nnumbers.append(built())"),
-    "twice": Program("defining(NUMBER)\nnumbers = [built()]\ndefining(5)\nnumbers.append(built())"),
     "between builds, and back": Program(
         "numbers = [built()]\nfor number in (NUMBER, 5, NUMBER):\n    defining(number)\n    numbers.append(built())"
     ),
     "removed between two builds": Program(
         "defining(NUMBER)\nnumbers = [built()]\ndel os.environ['POCL_EXTRA_BUILD_FLAGS']\nnumbers.append(built())"
     ),
-    "for a unit, before the call": Program("defining(NUMBER)\nnumbers = launch(defined())"),
     "for a unit, between call and launch": Program("unit = defined()\ndefining(NUMBER)\nnumbers = launch(unit)"),
-    "for a unit, between two launches": Program(
-        "numbers = [launch(defined())]\ndefining(NUMBER)\nnumbers.append(launch(defined(2)))"
-    ),
-    "for a unit, between two direct calls": Program(
-        "numbers = [float(defined()(queue, x=X)[1][0].sum())]\n"
-        "defining(NUMBER)\nnumbers.append(float(defined(2)(queue, x=X)[1][0].sum()))"
-    ),
     "for one executor": Program(
         "executor = defined().executor(context)\nnumbers = [float(executor(queue, x=X)[1][0].sum())]\n"
         "defining(NUMBER)\nnumbers.append(float(executor(queue, x=X)[1][0].sum()))\n"
@@ -427,7 +324,7 @@ class Bench:
     def run(self, through_kcl: bool = True) -> tuple[object, list[list[str]]]:
         """Run the program: (numbers, look-ups)."""
         variables = {"FAMILY_KCL": "1"} if through_kcl else {"XDG_CACHE_HOME": str(self.folder / "without")}
-        variables |= {"PYTHONDONTWRITEBYTECODE": "1", **dict(self.program.variables)}
+        variables |= {"PYTHONDONTWRITEBYTECODE": "1"}
         variables |= {} if through_kcl else {"LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0"}
         done = subprocess.run(
             [sys.executable, "program.py"],
@@ -461,7 +358,7 @@ def test_numbers(title, tmp_path):
         assert not missed
     bench.write(3)
     changed, _none = bench.run(through_kcl=False)
-    assert (changed == right) is (title == "insides: a method, for the call only"), "the case is broken"
+    assert changed != right, "the case is broken"
     for _time in range(2):
         numbers, events = bench.run()
         assert numbers == changed, "after the edit"
