@@ -124,16 +124,6 @@ class Write(Change):
         case.write(place.folder, self.files)
 
 
-class Remove(Change):
-    """Remove a file."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    def apply(self, case, place):
-        (place.folder / case.named(self.file)).unlink()
-
-
 class Link(Change):
     """Let a symbolic link point elsewhere."""
 
