@@ -1,14 +1,14 @@
 """The compiler's messages under the filters of a program: what is raised, recorded and shown is what pyopencl would.
 
-Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone. Beside
+Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone. Beside
 Intel's runtime pyopencl has a cache of its own: it warns twice about a program that it found, and takes an error of the
 filters for a fault of its own, which ends in a KeyError. So programs that count or raise run on PoCL.
 """
 
 from __future__ import annotations
 
-import alone
 import pytest
+from beside import Program, check, ran
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -19,7 +19,7 @@ def recorded(build):
         program = build()
     return program, [one for one in caught if one.category is cl.CompilerWarning]
 """
-PROGRAMS = {
+TEXTS = {
     "the words of a warning": RECORDED
     + """
 _program, said = recorded(lambda: cl.Program(context, LOUD).build("-DN=4"))
@@ -38,7 +38,7 @@ warnings.simplefilter("ignore", DeprecationWarning)
 print(launched(queue, cl.Program(context, LOUD).build("-DN=6").tick))
 """,
     "errors of the program's own module only": """
-warnings.filterwarnings("error", module="__main__")
+warnings.filterwarnings("error", module="NAME")
 warnings.simplefilter("ignore", DeprecationWarning)
 print(launched(queue, cl.Program(context, LOUD).build("-DN=8").tick))
 """,
@@ -125,18 +125,17 @@ except cl.CompilerWarning:
     print("raised")
 """,
 }
-ONE_PLATFORM = {"intel": PROGRAMS, "pocl": {**PROGRAMS, **POCLS}}
+PROGRAMS = [
+    *[Program(title, text) for title, text in TEXTS.items()],
+    *[
+        Program(title, text, platform="pocl", fails=title == "an error that ends the program")
+        for title, text in POCLS.items()
+    ],
+]
+told = ran(PROGRAMS)
 
 
-@pytest.fixture(scope="module")
-def found(platform_name, tmp_path_factory):
-    """The answers of all programs."""
-    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, ONE_PLATFORM[platform_name])
-
-
-@pytest.mark.parametrize("title", {**PROGRAMS, **POCLS})
-def test_program(found, title):
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_program(program, told):
     """A program says with kcl what it says without, in each run."""
-    if title not in found[""]:
-        pytest.skip("pyopencl's own cache answers otherwise")
-    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"
+    check(program, told[program.title])

@@ -1,12 +1,12 @@
 """Each executor of a loopy unit is a program of its own: variables that outlive a launch count apart.
 
-Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
 """
 
 from __future__ import annotations
 
-import alone
 import pytest
+from beside import Program, check, ran
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -28,7 +28,7 @@ def unit(name, begin=5):
 def counted(run, queue=queue):
     return int(run(queue, out_host=True)[1][0][0])
 """
-PROGRAMS = {
+TEXTS = {
     "two executors": """
 knl = unit("two")
 a, b = knl.executor(context), knl.executor(context)
@@ -88,17 +88,11 @@ threads = [threading.Thread(target=lambda run=run: seen.append(counted(run))) fo
 print(sorted(seen), sorted(counted(run) for run in made))
 """,
 }
+PROGRAMS = [Program(title, HEAD + text) for title, text in TEXTS.items()]
+told = ran(PROGRAMS)
 
 
-@pytest.fixture(scope="module")
-def found(platform_name, tmp_path_factory):
-    """The answers of all programs."""
-    texts = {title: HEAD + text for title, text in PROGRAMS.items()}
-    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, texts)
-
-
-@pytest.mark.parametrize("title", PROGRAMS)
-def test_program(found, title):
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_program(program, told):
     """A program says with kcl what it says without, in each run."""
-    assert found[""][title].status == 0, f"the program is broken: {found[''][title]}"
-    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"
+    check(program, told[program.title])

@@ -1,12 +1,12 @@
 """Each `cl.Program` is a program of its own: variables that outlive a launch, `==`, `hash`, information.
 
-Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
 """
 
 from __future__ import annotations
 
-import alone
 import pytest
+from beside import Program, check, ran
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -14,7 +14,7 @@ TWO = """
 one, two = [cl.Program(context, COUNT).build("-cl-std=CL2.0") for _ in range(2)]
 a, b = one.tick, two.tick
 """
-PROGRAMS = {
+TEXTS = {
     "two objects of one text count apart": TWO
     + """
 print([launched(queue, kernel) for kernel in (a, a, b, a, b)])
@@ -105,16 +105,11 @@ a, b = [one.tick for one in made]
 print(made[0] == made[1], [launched(queue, kernel) for kernel in (a, a, b, a, b)])
 """,
 }
+PROGRAMS = [Program(title, text) for title, text in TEXTS.items()]
+told = ran(PROGRAMS)
 
 
-@pytest.fixture(scope="module")
-def found(platform_name, tmp_path_factory):
-    """The answers of all programs."""
-    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, PROGRAMS)
-
-
-@pytest.mark.parametrize("title", PROGRAMS)
-def test_program(found, title):
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_program(program, told):
     """A program says with kcl what it says without, in each run."""
-    assert found[""][title].status == 0, f"the program is broken: {found[''][title]}"
-    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"
+    check(program, told[program.title])
