@@ -639,35 +639,3 @@ class TestSwitches:
         again()
         assert launch(recipe()) == 240.0
         assert any(question.startswith("default_entrypoint") for question in kcl.stats()["made"])
-
-    @pytest.mark.faults
-    def test_verify(self, launch, monkeypatch):
-        """`KCL_VERIFY=1` carries the record out after a hit, and finds an entry that was tampered with."""
-
-        @kcl.kernel
-        def recipe():
-            return lp.split_iname(unit(), "i", 4)
-
-        looks = []
-        launch(recipe())
-        monkeypatch.setenv("KCL_VERIFY", "1")
-        again()
-        kcl.add_hook(lambda event: looks.append((event.layer, event.outcome, event.reason)))
-        before = recorder.thread.carried
-        assert launch(recipe()) == 240.0
-        assert recorder.thread.carried == before + 3
-        assert looks[0] == ("generator", "hit", "verified")
-        looks.clear()
-        from kcl.generate.frontends.loopy import LoopyResult
-
-        generate = LoopyResult.generate
-
-        def other(self, *arguments):
-            found = generate(self, *arguments)
-            return found._replace(text=found.text._replace(source=found.text.source.replace("2.0f", "3.0f")))
-
-        monkeypatch.setattr(LoopyResult, "generate", other)
-        again()
-        with pytest.warns(CacheWarning, match="differs in OpenCL C"):
-            assert launch(recipe()) == 360.0
-        assert looks[0][:2] == ("generator", "error")
