@@ -192,7 +192,8 @@ def check(program: Program, told: Mapping[str, Said]) -> None:
     assert (before.answer() != after.answer()) == program.is_changed, (
         f"the change does not do what it says: {before}, {after}"
     )
-    assert not differences(program, told)
+    found = differences(program, told)
+    assert not found, "\n".join(found)
 
 
 def ran(every: Sequence[Program], ways: Sequence[str] = ("run", "install")) -> Any:
