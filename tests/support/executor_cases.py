@@ -89,18 +89,19 @@ def dev(queue, n, dtype=np.float32):
     return array
 
 
+def vector(statement, name, dtype=np.float32, more=(), **keywords):
+    """Return a unit that makes y of x, element by element."""
+    arguments = [lp.GlobalArg("x,y", dtype, shape="n"), *more, lp.ValueArg("n", np.int32)]
+    return lp.make_kernel("{[i]: 0<=i<n}", statement, arguments, name=name, **keywords)
+
+
 # {{{ numpy, device arrays, allocators, events
 
 
 @kcl.kernel(pure=True, version="1")
 def scale(options=(), events=True):
     """y = a*x + 1, all dtypes known."""
-    knl = lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = a*x[i] + 1",
-        [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("a", np.float32), lp.ValueArg("n", np.int32)],
-        name="scale",
-    )
+    knl = vector("y[i] = a*x[i] + 1", "scale", more=[lp.ValueArg("a", np.float32)])
     if options:
         knl = lp.set_options(knl, **dict.fromkeys(options, True))
     return knl if events else lp.set_options(knl, cl_exec_manage_array_events=False)
@@ -229,17 +230,8 @@ def scalars_of_every_type(launch, queue):
 @kcl.kernel(pure=True, version="1")
 def typed(dtype=np.float32):
     """y = a*x + b[0], one dtype."""
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = a*x[i] + b[0]",
-        [
-            lp.GlobalArg("x,y", dtype, shape="n"),
-            lp.GlobalArg("b", dtype, shape=(1,)),
-            lp.ValueArg("a", dtype),
-            lp.ValueArg("n", np.int32),
-        ],
-        name="typed",
-    )
+    more = [lp.GlobalArg("b", dtype, shape=(1,)), lp.ValueArg("a", dtype)]
+    return vector("y[i] = a*x[i] + b[0]", "typed", dtype, more)
 
 
 def _typed(launch, queue, dtype, scalars):
@@ -266,12 +258,7 @@ for one, scalars in TYPED.items():
 @kcl.kernel(pure=True, version="1")
 def flags():
     """Compare; the output is boolean."""
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = x[i]",
-        [lp.GlobalArg("x", np.bool_, shape="n"), lp.GlobalArg("y", np.bool_, shape="n"), lp.ValueArg("n", np.int32)],
-        name="flags",
-    )
+    return vector("y[i] = x[i]", "flags", np.bool_)
 
 
 @case(flags)
@@ -492,13 +479,7 @@ def zero_size(launch, queue):
 @kcl.kernel(pure=True, version="1")
 def grouped():
     """y = 2 x in work groups of 4, with a bound."""
-    knl = lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = 2*x[i]",
-        [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="grouped",
-    )
-    return lp.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(vector("y[i] = 2*x[i]", "grouped"), "i", 4, outer_tag="g.0", inner_tag="l.0")
 
 
 @case(grouped)
@@ -615,12 +596,7 @@ def vectors():
     """OpenCL's vector types are structures to numpy, with titles."""
     from pyopencl import cltypes
 
-    return lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = x[i]",
-        [lp.GlobalArg("x,y", cltypes.float4, shape="n"), lp.ValueArg("n", np.int32)],
-        name="vectors",
-    )
+    return vector("y[i] = x[i]", "vectors", cltypes.float4)
 
 
 @case(vectors)
@@ -646,13 +622,8 @@ def with_preamble():
         def generate_preambles(self, target):  # noqa: ARG002
             yield ("10_triple", "inline float triple(float x) { return 3*x; }")
 
-    knl = lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "y[i] = triple(x[i]) + SHIFT(x[i])",
-        [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="with_preamble",
-        preambles=[("20_shift", "#define SHIFT(x) ((x) + 100)")],
-    )
+    shift = [("20_shift", "#define SHIFT(x) ((x) + 100)")]
+    knl = vector("y[i] = triple(x[i]) + SHIFT(x[i])", "with_preamble", preambles=shift)
     knl = lp.register_callable(knl, "triple", Triple("triple"))
     return lp.register_callable(knl, "SHIFT", _same_type("SHIFT"))
 

@@ -159,11 +159,6 @@ class TestSurroundings:
         """Another umask."""
         assert site.drive(umask=umask).items() <= filled.numbers.items()
 
-    @pytest.mark.slow
-    def test_working_directory(self, filled: Filled, site: Site) -> None:
-        """Another working directory."""
-        assert site.drive(cwd=pathlib.Path("/")).items() <= filled.numbers.items()
-
     def test_closed_streams(self, filled: Filled, site: Site) -> None:
         """Standard streams closed or led elsewhere."""
         assert site.drive(shell="<&- >&- 2>&-").items() <= filled.numbers.items()
@@ -215,28 +210,9 @@ class TestInterpreter:
 
 
 class TestPlace:
-    def test_copy(self, filled: Filled) -> None:
-        """A copy elsewhere, with the original gone."""
-        site = filled.site
-        folder = site.child.directory / "deep" / "in" / "a-folder"
-        folder.parent.mkdir(parents=True)
-        site.pristine.rename(folder)
-        site.project = folder
-        try:
-            assert site.drive().items() <= filled.numbers.items()
-        finally:
-            folder.rename(site.pristine)
-            site.project = site.pristine
-
     def test_as_a_module(self, filled: Filled, site: Site) -> None:
         """Run with -m."""
         assert site.run("-m", "driver", "OUT").items() <= filled.numbers.items()
-
-    def test_imported(self, filled: Filled, site: Site) -> None:
-        """Imported by another program, from its path and from another."""
-        program = "import sys; sys.path.insert(0, sys.argv[2]); import driver; driver.main(sys.argv[1])"
-        assert site.run("-c", program, "OUT", str(site.project)).items() <= filled.numbers.items()
-        assert site.run("-c", program, "OUT", ".").items() <= filled.numbers.items()
 
     def test_archive(self, filled: Filled, site: Site) -> None:
         """Imported out of a zip file, where nothing can be read beside the code."""
