@@ -77,7 +77,8 @@ ExpressionToCExpressionMapper.map_constant = map_constant
 
 def program(text: str, early: bool = False, module: str = "", package: str = "", refused: bool = False) -> Program:
     """Make a program with a module of the user or an installed one; of a refused one nothing may be stored."""
-    more: dict[str, Any] = {"early": (*(["patching"] if early and module + package else []), "loopy")} if early else {}
+    more: dict[str, Any] = {"alone": True, "platform": "pocl"}
+    more |= {"early": (*(["patching"] if early and module + package else []), "loopy")} if early else {}
     files = {"patching.py": module, "site/patching/__init__.py": package}
     more["files"] = {name: body for name, body in files.items() if body}
     return Program("", text, this=("2", "3"), bypass="was changed" if refused else "", warm=not refused, **more)
@@ -264,14 +265,13 @@ VARIABLES = {
 }
 GROUPS = {"insides": ("", INSIDES), "structures": (STRUCTURED, STRUCTURES), "variables": (BUILT, VARIABLES)}
 PROGRAMS = [
-    one._replace(title=f"{group}: {title}", text=f"{HEAD}{before}{one.text}\nprint(numbers)\n", alone=True)
+    one._replace(title=f"{group}: {title}", text=f"{HEAD}{before}{one.text}\nprint(numbers)\n")
     for group, (before, programs) in GROUPS.items()
     for title, one in programs.items()
 ]
 told = ran(PROGRAMS, ["install"])
 
 
-@pytest.mark.one_platform
 @pytest.mark.slow_cases(6)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_numbers(program, told):
@@ -279,12 +279,11 @@ def test_numbers(program, told):
     check(program, told[program.title])
 
 
-@pytest.mark.one_platform
-def test_unrelated_structures(tmp_path, platform_name):
+def test_unrelated_structures(tmp_path):
     """Structures that pyopencl registers for itself, as argmax does, make no difference to other kernels."""
     register = "importlib.import_module('pyopencl.tools').get_or_register_dtype('other_pair', np.dtype([('a', 'i4')]))"
     text = f"{HEAD}if THIS == 2:\n    {register}\nunit = make()\nif THIS == 3:\n    {register}\nprint(launch(unit))"
     one = program(text)._replace(title="unrelated")
-    said = Group([one], Child(tmp_path), platform_name, ["install"]).run()["unrelated"]
+    said = Group([one], Child(tmp_path), "pocl", ["install"]).run()["unrelated"]
     assert not differences(one, said)
     assert [look[1] for look in said["install changed"].looks] == ["hit", "hit"]
