@@ -28,7 +28,7 @@ test-all:
 
 # Noises against processes without a cache, made-up calls of 200 kernels against
 # loopy's executor, ten storms of processes with threads, a crowd of 64 processes with 16 threads, 64 readers and writers
-# beside eviction, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families of hidden inputs: minutes.
+# beside eviction, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families of programs: minutes.
 truth: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_pairs.py tests/truth/test_body_imports.py tests/truth/test_noises.py tests/truth/test_sizes.py

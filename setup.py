@@ -58,7 +58,7 @@ setup(
         "sign": SIGN,
         "test": TEST,
         "libraries": [*POCL, *LIBRARIES],
-        "dev": [*TEST, *LINT, *DOC, *INTEL, "black>=25,<27", "distributed>=2025.1,<2027", *BENCH],
+        "dev": [*TEST, *LINT, *DOC, *INTEL, "distributed>=2025.1,<2027", *BENCH],
     },
     entry_points={
         "console_scripts": ["kcl = kcl.__main__:main"],

@@ -1,34 +1,60 @@
-"""Programs beside Python alone: what each prints, its status and the last line of its error, before and after a change.
+"""Programs beside Python alone: what each prints, its status and its last error, in each run and after a change.
 
-A program is a text with `main(queue)`, and may have a library, which lies in site-packages as an installed one does. It
-runs in processes without a cache, under `kcl run` and after `kcl.install()`: twice, and after the change. NAME stands
-for its name. Each run must say what Python alone says.
+A program is a text that has the names of beside_driver.py; its `main(queue)` is called if it has one. NAME stands for
+its name, THIS for what a change changes, IMPORT for the import of loopy as `lp`. It runs in a process without a cache,
+and in each way to use kcl: a first time, a second time, and after the change, or a third time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 import slow
 from harness import PLATFORMS, Child
 
+from kcl.drivers.pocl import client
+
 SUPPORT = pathlib.Path(__file__).parent
-OFF = {"KCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1"}
-WAYS = ("run", "install")
+OFF = {"KCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1"}  # pyopencl and PoCL find their caches empty
+# What stands before the driver, and the import of loopy.
+WAYS = {
+    "run": (("-m", "kcl", "run"), "import loopy as lp"),
+    "install": ((), "import loopy as lp"),
+    "face": ((), "import kcl.loopy as lp"),
+    "late": ((), "import loopy as lp\nimport kcl\nkcl.install()"),
+    "plain": ((), "import loopy as lp"),
+}
+UNITS = """
+IMPORT
+
+
+def unit(times=2):
+    arguments = [lp.GlobalArg("y", np.int32, shape=(8,), is_input=False)]
+    return lp.make_kernel("{[i]: 0<=i<8}", f"y[i] = {times}*i", arguments, name="k", lang_version=(2018, 2))
+
+
+def show(knl):
+    event, (y,) = knl.executor(context)(queue)
+    print(y.get().tolist())
+
+
+"""
 
 
 class Program(NamedTuple):
-    """A program, its library, and the two texts that THIS stands for, before and after the change.
+    """A program, its library in site-packages, and the two texts that THIS stands for, before and after the change.
 
-    Of a `bypass` the event of each run says so, with words that are a part of its reason.
+    `files` are texts by name, below `site/` those of installed packages. Of a `bypass` the event of each run says so,
+    with words that are a part of its reason; a `warm` program finds everything in its second run.
     """
 
     title: str
@@ -36,6 +62,13 @@ class Program(NamedTuple):
     library: str = ""
     this: tuple[str, str] = ("3", "5")
     bypass: str = ""
+    files: Mapping[str, str] = {}
+    early: tuple[str, ...] = ()  # what is imported before kcl
+    alone: bool = False  # in processes of its own
+    warm: bool = False
+    asks_nothing: bool = False  # the second run imports no loopy
+    fails: bool = False  # it ends with an error
+    platform: str = ""  # the only one that it is for
 
     def __str__(self) -> str:
         return self.title
@@ -45,102 +78,142 @@ class Program(NamedTuple):
         """The name that NAME stands for."""
         return re.sub(r"\W+", "_", self.title.lower()).strip("_")
 
-    def files(self, edited: bool) -> dict[str, str]:
-        """Return the texts of the program and of its library, edited or not."""
-        texts = {f"{self.name}.py": self.text, f"{self.name}_lib.py": self.library}
-        found = {name: textwrap.dedent(text).replace("NAME", self.name) for name, text in texts.items()}
-        return {name: text.replace("THIS", self.this[edited]) for name, text in found.items()}
+    @property
+    def is_changed(self) -> bool:
+        """True if a change is a part of the program."""
+        return any("THIS" in text for text in (self.text, self.library, *self.files.values()))
+
+    def texts(self, edited: bool, importing: str) -> dict[str, str]:
+        """Return the texts of all files."""
+        call = "\nmain(queue)\n" if re.search(r"def main\(|import main\b", self.text) else ""
+        found = {f"{self.name}.py": textwrap.dedent(self.text) + call, f"site/{self.name}_lib.py": self.library}
+        words = {"NAME": self.name, "THIS": self.this[edited], "IMPORT": importing}
+        return {name: self._filled(text, words) for name, text in {**found, **self.files}.items()}
+
+    @staticmethod
+    def _filled(text: str, words: Mapping[str, str]) -> str:
+        return re.sub("|".join(words), lambda found: words[found[0]], textwrap.dedent(text))
 
 
 class Said(NamedTuple):
-    """What a process said of one program: what it printed, its status, the last line of its error, its look-ups."""
+    """What a process said of one program: its output, status, last error, look-ups, and whether loopy was loaded."""
 
     printed: str
     status: int
     last: str
     looks: list[list[str]]
+    loaded: bool
 
     def answer(self) -> tuple[str, int, str]:
-        """Return what is compared: of an error its class, since kcl words the errors of calls."""
-        return self.printed, self.status, self.last.partition(":")[0]
+        """Return what is compared."""
+        return self.printed, self.status, self.last
+
+    def missed(self) -> list[list[str]]:
+        """List the look-ups that did not hit."""
+        return [look for look in self.looks if look[1] != "hit"]
 
 
 class Group:
     """Programs that share their processes."""
 
-    def __init__(self, programs: Sequence[Program], child: Child, platform: str) -> None:
-        self.programs, self.child, self.platform = programs, child, platform
-        self.folder, self.site = child.directory / "project", child.directory / "site-packages"
-        self.folder.mkdir()
-        self.site.mkdir()
-        shutil.copy(SUPPORT / "beside_driver.py", self.folder / "driver.py")
+    def __init__(self, programs: Sequence[Program], child: Child, platform: str, ways: Sequence[str]) -> None:
+        self.programs, self.child, self.platform, self.ways = programs, child, platform, ways
+        self.folder = child.directory / "project"
+        self.site = child.directory / "site-packages"
 
     def run(self) -> dict[str, dict[str, Said]]:
         """Run all processes; returns what was said by program and run."""
-        stages = {}
-        for edited in (False, True):
-            self._write(edited)
-            word = "changed" if edited else "first"
-            stages[f"plain {word}"] = self._said("plain")
-            for way in WAYS:
-                stages[f"{way} {word}"] = self._said(way)
-                if not edited:
-                    stages[f"{way} second"] = self._said(way)
+        is_changed = any(program.is_changed for program in self.programs)
+        stages = {"alone first": self._said("")}
+        if is_changed:
+            stages["alone changed"] = self._said("", True)
+        for way in self.ways:
+            stages |= {f"{way} {word}": self._said(way) for word in ("first", "second")}
+            last = "changed" if is_changed else "third"
+            stages[f"{way} {last}"] = self._said(way, is_changed)
         return {one.title: {stage: said[one.name] for stage, said in stages.items()} for one in self.programs}
 
-    def _write(self, edited: bool) -> None:
-        for program in self.programs:
-            for name, text in program.files(edited).items():
-                ((self.site if name.endswith("_lib.py") else self.folder) / name).write_text(text)
-
-    def _said(self, way: str) -> dict[str, Said]:
-        job: dict[str, Any] = {"platform": self.platform, "site": str(self.site), "installed": way == "install"}
-        job["programs"] = [program.name for program in self.programs]
-        by = ["-m", "kcl", "run"] if way == "run" else []
-        variables = {"XDG_CACHE_HOME": str(self.child.directory / f"cache-{way}"), "PYTHONDONTWRITEBYTECODE": "1"}
-        variables |= OFF if way == "plain" else {}
+    def _said(self, way: str, edited: bool = False) -> dict[str, Said]:
+        by, importing = WAYS.get(way, WAYS["plain"])
+        self._write(edited, importing)
+        early = [name.replace("NAME", one.name) for one in self.programs for name in one.early]
+        job = {"platform": PLATFORMS[self.platform], "site": str(self.site), "installed": way == "install"}
+        job |= {"programs": [program.name for program in self.programs], "early": early}
+        cache = self.child.directory / f"cache-{way or ('alone changed' if edited else 'alone')}"
+        variables = {"XDG_CACHE_HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "1", **({} if way else OFF)}
         finished = self.child.python(*by, "driver.py", json.dumps(job), cwd=self.folder, **variables)
         assert finished.returncode == 0, f"{way}: {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
         if os.environ.get("KCL_TEST_SHOW"):
             print(way, finished.stderr)
+        assert client.idle(str(cache / "kcl"), 120)
         return {name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()}
 
+    def _write(self, edited: bool, importing: str) -> None:
+        texts = {name: text for one in self.programs for name, text in one.texts(edited, importing).items()}
+        packages = {name.split("/")[1] for name in texts if name.count("/") > 1}
+        for package in packages:
+            about = f"site/{package}-1.0.dist-info"
+            texts[f"{about}/METADATA"] = f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n"
+            texts[f"{about}/RECORD"] = "".join(
+                f"{name[5:]},,\n" for name in texts if name.startswith(f"site/{package}")
+            )
+        for name, text in texts.items():
+            path = self.site / name[5:] if name.startswith("site/") else self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        shutil.copy(SUPPORT / "beside_driver.py", self.folder / "driver.py")
 
-def differences(program: Program, told: dict[str, Said]) -> list[str]:
-    """List where a run differs from Python alone."""
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(program: Program, told: Mapping[str, Said]) -> list[str]:
+    """List where a run differs from Python alone, or from what the program says of it."""
     found = []
     for stage, said in told.items():
-        plain = told["plain changed" if stage.endswith("changed") else "plain first"]
-        if said.answer() != plain.answer():
-            found.append(f"{stage}: {said[:3]}, Python alone {plain[:3]}")
+        right = told.get("alone changed", told["alone first"]) if stage.endswith("changed") else told["alone first"]
+        if said.answer() != right.answer():
+            found.append(f"{stage}: {said.answer()}, Python alone {right.answer()}")
         reasons = [reason for layer, outcome, reason in said.looks if (layer, outcome) == ("generator", "bypass")]
-        if program.bypass and not stage.startswith("plain") and not any(program.bypass in one for one in reasons):
+        if program.bypass and not stage.startswith("alone") and not any(program.bypass in one for one in reasons):
             found.append(f"{stage}: no bypass for {program.bypass!r}: {said.looks}")
+        if program.warm and stage.endswith("second") and (said.missed() or not said.looks):
+            found.append(f"{stage}: not warm: {said.looks}")
+        if program.asks_nothing and stage.split()[0] in ("run", "install", "face") and not stage.endswith("first"):
+            found += [f"{stage}: loopy was imported"] if said.loaded else []
     return found
 
 
-def check(program: Program, told: dict[str, Said]) -> None:
+def check(program: Program, told: Mapping[str, Said]) -> None:
     """Compare each run with Python alone; the program itself must be sound."""
-    before, after = told["plain first"], told["plain changed"]
-    is_changed = any("THIS" in text for text in (program.text, program.library))
-    assert (before.answer() != after.answer()) == is_changed, "the change does not do what it says"
-    assert not differences(program, told)
+    before, after = told["alone first"], told.get("alone changed", told["alone first"])
+    assert bool(before.status) == program.fails, f"the program is broken: {before}"
+    assert (before.answer() != after.answer()) == program.is_changed, (
+        f"the change does not do what it says: {before}, {after}"
+    )
+    found = differences(program, told)
+    assert not found, "\n".join(found)
 
 
-def ran(every: Sequence[Program]) -> Any:
-    """Make the fixture of a module: what the processes of the selected programs said."""
-    known: dict[str, dict[str, Said]] = {}
+def ran(every: Sequence[Program], ways: Sequence[str] = ("run", "install")) -> Any:
+    """Make the fixture of a module: what the processes of the selected programs said, by title."""
+    known: dict[tuple[str, str], dict[str, Said]] = {}
 
     @pytest.fixture
     def told(
         request: pytest.FixtureRequest, platform_name: str, tmp_path_factory: pytest.TempPathFactory
     ) -> dict[str, dict[str, Said]]:
-        if request.node.callspec.params["program"].title not in known:
+        wanted = request.node.callspec.params["program"]
+        if wanted.platform not in ("", platform_name):
+            pytest.skip(f"for {wanted.platform} alone")
+        if (platform_name, wanted.title) not in known:
             here = [item for item in slow.together(request.node) if hasattr(item, "callspec")]
-            selected = {item.callspec.params["program"].title for item in here}
-            child = Child(tmp_path_factory.mktemp("beside"))
-            programs = [program for program in every if program.title in selected]
-            known.update(Group(programs, child, PLATFORMS[platform_name]).run())
-        return known
+            selected = {item.callspec.params["program"].title for item in here if "program" in item.callspec.params}
+            shared = [one for one in every if one.title in selected and one.platform in ("", platform_name)]
+            programs = [wanted] if wanted.alone else [one for one in shared if not one.alone]
+            found = Group(programs, Child(tmp_path_factory.mktemp("beside")), platform_name, ways).run()
+            known.update({(platform_name, title): said for title, said in found.items()})
+        return {title: said for (platform, title), said in known.items() if platform == platform_name}
 
     return told

@@ -1,6 +1,8 @@
 """Run the programs of a group in this process, and say what each printed, its status and its last line; see beside.py.
 
-python [-m kcl run] beside_driver.py JOB    a job is JSON: platform, site, programs, installed, journal
+python [-m kcl run] beside_driver.py JOB    a job is JSON: platform, site, programs, installed, early
+
+A program has the names `context`, `queue`, `cl`, `np` and `warnings`, and those of the functions and texts below.
 """
 
 import contextlib
@@ -8,26 +10,76 @@ import importlib
 import io
 import json
 import os
+import re
+import runpy
 import site
 import sys
 import traceback
 import warnings
 
+COUNT = """
+int counter = 5;
+kernel void tick(global int *out) { counter += 1; out[0] = counter; }
+kernel void look(global int *out) { out[0] = counter; }
+"""
+LOUD = """
+#warning look here
+kernel void tick(global int *out) { out[0] = N; }
+"""
+# addresses, the files of a compiler, and the number that a compiler gives to a text
+PASSING = re.compile(r"0x[0-9a-f]+|(?:/\S*?)?(?:tempfile_|tmp)\S*?\.cl|\b\d+(?=:\d+:\d+:)")
+
+
+def plain(text):
+    """Return a text without what differs from run to run."""
+    return PASSING.sub("#", str(text))
+
+
+def launched(queue, kernel, *arguments):
+    """Launch a kernel of an array of one number, and return the number."""
+    import numpy as np
+    import pyopencl as cl
+
+    out = np.zeros(1, np.int32)
+    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, out.nbytes)
+    kernel(queue, (1,), None, buffer, *arguments)
+    cl.enqueue_copy(queue, out, buffer)
+    return int(out[0])
+
+
+def ran(name, names):
+    """Run a program; returns its output, its status and the last line of its error."""
+    vars(names["cl"]).pop("__warningregistry__", None)  # as in a process of its own
+    printed, status, last = io.StringIO(), 0, ""
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            runpy.run_path(f"{name}.py", names, name)
+        except SystemExit as end:
+            status = int(end.code or 0)
+        except Exception as error:
+            status, last = 1, traceback.format_exception_only(error)[-1].strip().splitlines()[-1]
+            sys.stderr.write(traceback.format_exc())
+    return [plain(printed.getvalue()), status, plain(last)]
+
 
 def main(job):
     """Do a job."""
-    warnings.simplefilter("ignore")
     site.addsitedir(job["site"])
     sys.path.insert(0, os.getcwd())
+    for name in job["early"]:
+        importlib.import_module(name)
     if job["installed"]:
         import kcl
 
         kcl.install()
+    import numpy as np
     import pyopencl as cl
 
     (platform,) = [one for one in cl.get_platforms() if one.name == job["platform"]]
     context = cl.Context(platform.get_devices()[:1])  # Intel's queue does not keep it
-    queue = cl.CommandQueue(context)
+    names = {"context": context, "queue": cl.CommandQueue(context), "cl": cl, "np": np, "warnings": warnings}
+    names |= {"launched": launched, "plain": plain, "COUNT": COUNT, "LOUD": LOUD}
     looks = []
     if "kcl" in sys.modules:
         from kcl.base import events
@@ -35,15 +87,9 @@ def main(job):
         events.add_hook(lambda event: looks.append([event.layer, event.outcome, event.reason]))
     said = {}
     for name in job["programs"]:
-        printed, status, last = io.StringIO(), 0, ""
         looks.clear()
-        try:
-            with contextlib.redirect_stdout(printed):
-                importlib.import_module(name).main(queue)
-        except Exception as error:
-            status, last = 1, traceback.format_exception_only(error)[-1].strip()
-            sys.stderr.write(traceback.format_exc())
-        said[name] = [printed.getvalue(), status, last, [*looks]]
+        found = ran(name, names)
+        said[name] = [*found, [*looks], "loopy" in sys.modules]
     print(json.dumps(said))
 
 

@@ -9,7 +9,6 @@ what each computed, as JSON. See tests/truth/families/test_changing_arguments.py
 
 from __future__ import annotations
 
-import array
 import collections
 import dataclasses
 import enum
@@ -37,7 +36,7 @@ FACTOR = {"factor": 2}
 
 
 def root(name):
-    """Add a program to a root."""
+    """Return the decorator that adds a program to a root."""
 
     def add(function):
         ROOTS[name][function.__name__] = function
@@ -46,19 +45,7 @@ def root(name):
     return add
 
 
-def after(function):
-    """Add a program whose argument loopy has read at the call."""
-    return root("after")(function)
-
-
-def kept(function):
-    """Add a program whose argument loopy keeps."""
-    return root("kept")(function)
-
-
-def usual(function):
-    """Add a program that changes nothing that matters."""
-    return root("usual")(function)
+after, kept, usual = root("after"), root("kept"), root("usual")
 
 
 class Run:
@@ -152,7 +139,6 @@ def texts_changed(made, change, run):
 TWICE, THRICE = "z[i] = 2*x[i]", "z[i] = 3*x[i]"
 WHOLE = np.array(["", TWICE], dtype=object)
 HELD = {"value": TWICE}
-KEYS = {TWICE: 1}
 
 
 class Slotted:
@@ -179,21 +165,12 @@ def second(texts):
 TEXTS = {
     "a_list": (lambda: [TWICE], second),
     "a_list_of_a_class": (lambda: Listed([TWICE]), second),
-    "a_list_of_collections": (lambda: collections.UserList([TWICE]), second),
-    "a_queue_of_texts": (lambda: collections.deque([TWICE]), second),
     "an_array_of_objects": (lambda: np.array([TWICE], dtype=object), second),
     "a_view_of_an_array_of_objects": (lambda: WHOLE[1:], lambda _part: WHOLE.__setitem__(1, THRICE)),
-    "an_array_of_strings": (lambda: np.array([TWICE]), second),
     "a_sequence_of_the_user": (lambda: Texts(TWICE), lambda texts: second(texts.texts)),
-    "a_list_in_a_tuple": (lambda: (Listed([TWICE]),)[0], second),
     "the_values_of_a_dictionary": (HELD.values, lambda _values: HELD.update(value=THRICE)),
-    "the_keys_of_a_dictionary": (KEYS.keys, lambda _keys: (KEYS.clear(), KEYS.update({THRICE: 1}))),
     "a_slot_of_an_object": (Slotted, lambda text: setattr(text, "text", THRICE)),
     "a_global_that_a_method_reads": (lambda: Reading([""]), lambda _texts: FACTOR.update(factor=3)),
-    "a_list_that_becomes_shorter": (
-        lambda: Listed([f"{TWICE} {{id=a}}", f"{THRICE} {{dep=a}}"]),
-        lambda texts: texts.pop(),
-    ),
 }
 
 
@@ -214,10 +191,6 @@ def smaller(pairs):
 SIZES = {"n": 6}
 PARAMETERS = {
     "a_dictionary_of_a_class": (lambda: Named(n=6), smaller),
-    "an_ordered_dictionary": (lambda: collections.OrderedDict(n=6), smaller),
-    "a_dictionary_with_a_default": (lambda: collections.defaultdict(int, n=6), smaller),
-    "a_dictionary_of_collections": (lambda: collections.UserDict(n=6), smaller),
-    "a_chain_of_dictionaries": (lambda: collections.ChainMap({}, {"n": 6}), smaller),
     "a_mapping_of_the_user": (lambda: Pairs(n=6), lambda pairs: smaller(pairs.pairs)),
     "a_proxy_of_a_dictionary": (lambda: types.MappingProxyType(SIZES), lambda _proxy: smaller(SIZES)),
 }
@@ -240,34 +213,6 @@ def changed_before_a_later_transformation(run):
     second(texts)
     split = lp.split_iname(unit, "i", 4)
     return run(split), run(unit)
-
-
-@after
-def changed_after_a_later_transformation(run):
-    texts = Listed(["z[i] = 2*x[i]"])
-    split = lp.split_iname(times(texts), "i", 4)
-    second(texts)
-    return run(lp.tag_inames(split, {"i_inner": "unr"})), run(split)
-
-
-@after
-def changed_and_changed_back(run):
-    texts = Listed(["z[i] = 2*x[i]"])
-    unit = times(texts)
-    second(texts)
-    other = times(texts)
-    texts[0] = "z[i] = 2*x[i]"
-    return run(unit), run(other)
-
-
-@after
-def types_in_an_ordered_dictionary(run):
-    dtypes = collections.OrderedDict(z=np.float64)
-    one = lp.add_dtypes(times(arguments=[lp.GlobalArg("x,z", shape=(8,))]), {"x": np.float64})
-    typed = lp.add_dtypes(one, dtypes)
-    dtypes["z"] = np.int32
-    other = lp.add_dtypes(one, dtypes)
-    return run(typed), run(other)
 
 
 @after
@@ -310,27 +255,11 @@ def arguments_in_a_list_of_a_class(run):
 
 
 @after
-def arguments_in_an_array_of_objects(run):
-    arguments = np.array([*data(), None], dtype=object)[:2]
-    unit = times("z[i] = x[i]/4", arguments)
-    arguments[1] = lp.GlobalArg("z", np.int32, shape=(8,))
-    return run(unit), run(times("z[i] = x[i]/4", arguments))
-
-
-@after
 def a_generator_with_a_state(run):
     state = ["z[i] = 2*x[i]"]
     unit = times(text for text in state)
     second(state)
     return run(unit), run(times(text for text in state))
-
-
-@after
-def lists_in_an_iterator(run):
-    state = Listed(["i", "unr"])
-    unit = lp.tag_inames(lp.split_iname(times(), "i", 4), iter([("i_inner", state[1])]))
-    state[1] = "g.0"
-    return run(unit)
 
 
 @after
@@ -423,14 +352,6 @@ def typed(dtype):
 
 
 @after
-def an_argument_of_loopy(run):
-    argument = own_array("z", np.int32)
-    one = times("z[i] = x[i]/4", [*data()[:1], argument])
-    argument.dtype = typed(np.float64)
-    return run(one), run(times("z[i] = x[i]/4", [*data()[:1], argument]))
-
-
-@after
 def a_part_of_an_argument_of_loopy(run):
     argument = own_array("z", np.int32)
     one = lp.split_iname(times("z[i] = x[i]/4", [*data()[:1], argument]), "i", 4)
@@ -476,15 +397,6 @@ def build_options_changed_between_launches(run):
 
 
 @kept
-def build_options_of_two_units(run):
-    options = ["-DF=2"]
-    one = lp.set_options(defined(), build_options=options)
-    options[0] = "-DF=4"
-    other = lp.set_options(defined(name="other"), build_options=options)
-    return run(one), run(other)
-
-
-@kept
 def build_options_in_a_dictionary(run):
     options = {"build_options": ["-DF=2"]}
     unit = defined(options=options)
@@ -509,24 +421,6 @@ def build_options_that_the_unit_changes(run):
 
 
 @kept
-def build_options_of_a_class(run):
-    options = Listed(["-DF=2"])
-    unit = lp.set_options(defined(), build_options=options)
-    options[0] = "-DF=4"
-    return run(unit)
-
-
-@kept
-def build_options_changed_and_changed_back(run):
-    options = ["-DF=2"]
-    unit = lp.set_options(defined(), build_options=options)
-    options[0] = "-DF=4"
-    split = lp.split_iname(unit, "i", 4)
-    options[0] = "-DF=2"
-    return run(split), run(unit)
-
-
-@kept
 def a_rule_whose_names_change(run):
     names = ["a"]
     rule = lp.SubstitutionRule("f", tuple(names), lp.symbolic.parse("2*a"))
@@ -544,16 +438,6 @@ def names_of_axes(run):
     names[0] = "two"
     found = unit.default_entrypoint.arg_dict["x"].dim_names
     return list(found), list(lp.split_iname(unit, "i", 4).default_entrypoint.arg_dict["x"].dim_names), run(unit)
-
-
-@kept
-def variables_that_an_instruction_reads(run):
-    names = ["x", "i"]
-    one = lp.CInstruction("i", "z[i] = 2*x[i];", read_variables=names, assignees="z[i]")
-    names.append("y")
-    unit = lp.make_kernel(DOMAIN, [one], data(), **VERSION)
-    names.pop()
-    return sorted(unit.default_entrypoint.instructions[0].read_variables), run(unit)
 
 
 @kept
@@ -588,13 +472,8 @@ def unwritten():
 
 # The tables of a program, and how each changes once the unit is made.
 TABLES = {
-    "a_table_changed_after": (lambda: np.full(8, 2.0), lambda values: values.fill(3)),
     "a_table_that_is_a_view": (lambda: np.full((2, 8), 2.0)[1], lambda values: values.base[1].fill(3)),
     "a_table_that_nobody_may_write": (unwritten, lambda values: values.base.fill(3)),
-    "a_table_in_a_buffer": (
-        lambda: np.frombuffer(array.array("d", [2.0] * 8)),
-        lambda values: values.base.__setitem__(3, 5.0),
-    ),
     "a_table_that_is_no_array_of_numpy": (lambda: np.full(8, 2.0).view(Table), lambda values: values.fill(3)),
 }
 
@@ -617,16 +496,6 @@ def a_table_changed_between_launches(run):
     found = [run(unit)]
     values[:] = 3
     return [*found, run(unit), run(lp.split_iname(unit, "i", 4))]
-
-
-@kept
-def a_table_changed_around_a_transformation(run):
-    values = np.full(8, 2.0)
-    unit = looked(values)
-    values[:] = 3
-    split = lp.split_iname(unit, "i", 4)
-    values[:] = 4
-    return run(split), run(unit)
 
 
 @kept
@@ -661,20 +530,6 @@ def a_function_whose_default_changes(run):
 
     unit = lp.register_preamble_generators(defined(), [preamble])
     preamble.__defaults__[0][0] = 5
-    return run(unit)
-
-
-@kept
-def an_object_that_gives_a_preamble(run):
-    class Preamble:
-        number = 2
-
-        def __call__(self, _info):
-            yield "10_mine", f"#define F {self.number}"
-
-    one = Preamble()
-    unit = defined(preamble_generators=[one])
-    one.number = 3
     return run(unit)
 
 

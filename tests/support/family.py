@@ -89,8 +89,6 @@ class Change:
     """What is done between two runs."""
 
     variables: Mapping[str, str] = {}
-    folder = ""
-    options: tuple[str, ...] = ()
 
     def apply(self, case: Case, place: Place) -> None:
         """Change files."""
@@ -126,26 +124,6 @@ class Write(Change):
         case.write(place.folder, self.files)
 
 
-class Remove(Change):
-    """Remove a file."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    def apply(self, case, place):
-        (place.folder / case.named(self.file)).unlink()
-
-
-class Move(Change):
-    """Rename a file or a folder."""
-
-    def __init__(self, before: str, after: str) -> None:
-        self.before, self.after = before, after
-
-    def apply(self, case, place):
-        (place.folder / case.named(self.before)).rename(place.folder / case.named(self.after))
-
-
 class Link(Change):
     """Let a symbolic link point elsewhere."""
 
@@ -163,13 +141,6 @@ class Variables(Change):
 
     def __init__(self, **variables: str) -> None:
         self.variables = variables
-
-
-class Interpreter(Change):
-    """Run Python with options, or in a folder of the project."""
-
-    def __init__(self, *options: str, folder: str = "") -> None:
-        self.options, self.folder = options, folder
 
 
 class Installed(NamedTuple):
@@ -412,11 +383,8 @@ class Group:
             "cases": {case.name: str(self.place(case).folder) for case in self.cases},
             "forbids": forbids,
         }
-        (only,) = [case.change for case in self.cases] if len(self.cases) == 1 else [Change()]
-        done = only if self.is_changed else Change()
-        words = (*done.options, SUPPORT / "family_driver.py", json.dumps(job))
-        folder = self.project / self.cases[0].named(done.folder)
-        finished = self.child.python(*words, cwd=folder, **self._variables(cached))
+        words = SUPPORT / "family_driver.py", json.dumps(job)
+        finished = self.child.python(*words, cwd=self.project, **self._variables(cached))
         assert finished.returncode == 0, f"ended with {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
         assert client.idle(str(self.child.cache / "kcl"), 120)
         return {name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()}

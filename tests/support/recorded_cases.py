@@ -159,16 +159,6 @@ def given_as_a_parameter(run):
     return [run(given(unit)) for unit in units], [run(given_and_returned(unit)) for unit in units]
 
 
-@case
-def given_in_a_container(run):
-    @kcl.kernel
-    def chosen(units, which):
-        return lp.split_iname(units[which], "i", 4)
-
-    units = {"two": scaled(2, name="contained"), "three": scaled(3, name="contained")}
-    return run(chosen(units, "two")), run(chosen(units, "three"))
-
-
 @asking
 def given_as_a_real_unit(run):
     unit = scaled(11, _real("loopy"), name="real_parameter")
@@ -216,16 +206,6 @@ def a_recipe_that_launches(run):
     return run(second())
 
 
-@case
-def a_recipe_that_launches_a_unit(run):
-    @kcl.kernel
-    def second():
-        total = run(scaled(2, name="unit_inside").executor(run.context))
-        return scaled(int(total), name="launching_a_unit")
-
-    return run(second())
-
-
 # }}}
 
 # {{{ several kernels in one unit
@@ -255,15 +235,6 @@ def merged(run):
     @kcl.kernel
     def together(times):
         return lp.merge(calling("merged", times))
-
-    return run(together(2)), run(together(3))
-
-
-@case
-def inlined(run):
-    @kcl.kernel
-    def together(times):
-        return lp.inline_callable_kernel(lp.merge(calling("inlined", times)), "inlined_callee")
 
     return run(together(2)), run(together(3))
 
@@ -335,32 +306,9 @@ def several_entry_points_of_an_executor(run):
     return [run(unit.executor(run.context, entrypoint=name)) for name in names]
 
 
-@case
-def several_entry_points_of_a_call(run):
-    unit = two_entries()
-    return [run(unit, entrypoint=name) for name in ("entry_one", "entry_other")]
-
-
 # }}}
 
 # {{{ what stands in arguments
-
-
-@case
-def sympy_values(run):
-    sympy = importlib.import_module("sympy")
-
-    @kcl.kernel
-    def sized(size, fixed):
-        return lp.fix_parameters(lp.split_iname(scaled(3, name="sympy"), "i", int(size)), n=int(fixed))
-
-    @kcl.kernel
-    def formulas(times):
-        x = sympy.Symbol("x")
-        formula = sympy.expand((x + times) ** 2)
-        return scaled(str(formula.subs(x, 2)), name="formula")
-
-    return run(sized(sympy.Integer(4), sympy.Integer(16))), run(formulas(2)), run(formulas(3))
 
 
 @asking
@@ -461,20 +409,6 @@ def arguments_of_the_user(run):
         return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = x[i]/4", arguments, name="argued", lang_version=(2018, 2))
 
     return run(argued(np.float32)), run(argued(np.int32))
-
-
-# }}}
-
-# {{{ written code
-
-
-@case
-def written_code(run):
-    @kcl.kernel
-    def written():
-        return lp.set_options(scaled(13, name="written"), write_code=True)
-
-    return run(written())
 
 
 # }}}

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
-from harness import PLATFORMS, ROOT, SUPPORT, Child
+from harness import PLATFORMS, SUPPORT, Child
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
 SCRIPT = SUPPORT / "changing_arguments.py"
@@ -19,21 +14,10 @@ OFF = {"KCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1"}
 def said(platform_name, tmp_path_factory):
     """Return a function that runs the programs of a root: what Python alone said, and three runs with kcl."""
 
-    def run(root: str, *options: str, **variables: str):
+    def run(root: str):
         child = Child(tmp_path_factory.mktemp(root))
-        told = []
-        for command, more in [((), OFF)] + [(("-m", "kcl", "run"), {})] * 3:
-            done = subprocess.run(
-                [sys.executable, *command, str(SCRIPT), PLATFORMS[platform_name], root, *options],
-                env=child.environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(SUPPORT)]), **variables, **more),
-                cwd=child.directory,
-                text=True,
-                capture_output=True,
-                timeout=300,
-            )
-            assert done.returncode == 0, done.stderr
-            told.append(json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1]))
-        return told
+        ways = [((), OFF)] + [(("-m", "kcl", "run"), {})] * 3
+        return [child.script(*way, SCRIPT, PLATFORMS[platform_name], root, **more) for way, more in ways]
 
     return run
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
-from beside_python import WAYS, Program, faults
-from harness import Child
+from beside import UNITS, Program, check, ran
 
 PROGRAMS = [
     Program(
@@ -20,16 +21,6 @@ PROGRAMS = [
         print(isinstance(knl, lp.TranslationUnit), isinstance(knl, lp.LoopKernel), isinstance(knl, lp.ArrayArg))
         print([isinstance(arg, lp.ArrayArg) for arg in knl["k"].args])
         show(knl)
-        """,
-    ),
-    Program(
-        "issubclass in all directions",
-        """
-        print(issubclass(lp.PyOpenCLTarget, lp.TargetBase), issubclass(lp.TargetBase, lp.PyOpenCLTarget))
-        print(issubclass(lp.ArrayArg, lp.KernelArgument), issubclass(lp.ArrayArg, (int, lp.ValueArg)))
-        print(issubclass(int, lp.ArrayArg), issubclass(lp.ArrayArg, object), issubclass(lp.CTarget, lp.CTarget))
-        print(issubclass(lp.Assignment, lp.InstructionBase), issubclass(lp.ArrayArg, int))
-        show(unit())
         """,
     ),
     Program(
@@ -93,14 +84,6 @@ PROGRAMS = [
         """,
     ),
     Program(
-        "type of an argument of the program",
-        """
-        arg, other = lp.ValueArg("n", np.int32), lp.GlobalArg("y", np.int32, shape=(8,))
-        print(type(arg) is lp.ValueArg, type(other) is lp.ArrayArg, type(arg).__name__, type(arg) == lp.ArrayArg)
-        print(type(arg).__name__, type(arg).__module__, type(arg).__mro__[1].__name__)
-        """,
-    ),
-    Program(
         "an attribute of a target",
         """
         lp.PyOpenCLTarget.comment = "mine"
@@ -151,17 +134,6 @@ PROGRAMS = [
         """,
     ),
     Program(
-        "names, modules and documents of classes",
-        """
-        for kind in (lp.ArrayArg, lp.TranslationUnit, lp.PyOpenCLTarget, lp.AddressSpace):
-            print(kind.__name__, kind.__qualname__, kind.__module__, repr(kind), (kind.__doc__ or "")[:30])
-            print([one.__name__ for one in kind.__mro__], len(dir(kind)), len(vars(kind)))
-        import inspect
-        print(inspect.isclass(lp.ArrayArg), inspect.signature(lp.ValueArg), inspect.signature(lp.PyOpenCLTarget))
-        print(inspect.getsource(lp.auto)[:40], inspect.getmodule(lp.ArrayArg).__name__)
-        """,
-    ),
-    Program(
         "singledispatch",
         """
         import functools
@@ -202,69 +174,6 @@ PROGRAMS = [
         """,
     ),
     Program(
-        "dataclasses of loopy",
-        """
-        import dataclasses
-        name = lp.UniqueName("first")
-        print(dataclasses.is_dataclass(lp.UniqueName), dataclasses.is_dataclass(name))
-        print([field.name for field in dataclasses.fields(lp.UniqueName)], name.name)
-        print(dataclasses.replace(name, name="second").name)
-        print([field.name for field in dataclasses.fields(lp.TranslationUnit)], dataclasses.is_dataclass(unit()))
-        print(dataclasses.asdict(name))
-        """,
-    ),
-    Program(
-        "copies and pickles",
-        """
-        import copy
-        import pickle
-        print(copy.copy(lp.ArrayArg) is lp.ArrayArg, copy.deepcopy([lp.ArrayArg])[0] is lp.ArrayArg)
-        print(pickle.loads(pickle.dumps(lp.ArrayArg)) == lp.ArrayArg, pickle.loads(pickle.dumps(lp.AddressSpace.LOCAL)))
-        arg = lp.ValueArg("n", np.int32)
-        print(copy.copy(arg) == arg, copy.deepcopy(arg) == arg, pickle.loads(pickle.dumps(arg)) == arg)
-        print(pickle.loads(pickle.dumps(unit())) == unit(), copy.copy(unit()) == unit())
-        print(arg.copy(name="m").name, arg.name)
-        """,
-    ),
-    Program(
-        "abstract classes of Python",
-        """
-        import collections.abc
-        import numbers
-        arg, knl = lp.ValueArg("n", np.int32), unit()
-        from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
-        for kind in (Iterable, Hashable, Callable, Mapping, numbers.Number, Sized):
-            print(kind.__name__, isinstance(arg, kind), issubclass(lp.ValueArg, kind), isinstance(lp.ValueArg, kind))
-        print(isinstance(lp.PyOpenCLTarget(), lp.TargetBase), isinstance(knl.target, lp.TargetBase))
-        print(isinstance(lp.ArrayArg, type), callable(lp.ArrayArg), bool(lp.ArrayArg))
-        show(knl)
-        """,
-    ),
-    Program(
-        "enumerations",
-        """
-        print(list(lp.AddressSpace), len(lp.AddressSpace), lp.AddressSpace["LOCAL"], lp.AddressSpace(1))
-        print(lp.AddressSpace.LOCAL in lp.AddressSpace, isinstance(lp.AddressSpace.LOCAL, lp.AddressSpace))
-        print({lp.AddressSpace.LOCAL: 1}[lp.AddressSpace(1)], lp.AddressSpace.LOCAL == lp.AddressSpace["LOCAL"])
-        print(lp.AddressSpace.LOCAL.name, lp.AddressSpace.LOCAL.value, lp.AddressSpace.__members__["GLOBAL"])
-        """,
-    ),
-    Program(
-        "private names",
-        """
-        from loopy.kernel.creation import _gather_isl_identifiers
-        import loopy.transform.iname as iname
-        print(hasattr(lp, "_set_up_default_target"), callable(lp._set_up_default_target))
-        print(iname._InameDuplicator.__name__, _gather_isl_identifiers.__name__, hasattr(lp, "_nothing"))
-        print(lp.__name__.rpartition(".")[2], hasattr(lp, "_DEFAULT_TARGET"))
-        try:
-            lp._nothing
-        except AttributeError as error:
-            print("no name")
-        show(unit())
-        """,
-    ),
-    Program(
         "classes that are replaced",
         """
         original = lp.ValueArg
@@ -291,12 +200,13 @@ PROGRAMS = [
         asks_nothing=True,
     ),
 ]
+PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
+told = ran(PROGRAMS, ["face", "install", "run", "late"])
 
 
 @pytest.mark.one_platform
 @pytest.mark.slow_cases(20)
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_classes(program, way, tmp_path, platform_name):
-    """A program that asks classes of loopy prints in three runs what it prints without kcl."""
-    assert not faults(program, Child(tmp_path), way, platform_name)
+def test_classes(program, told):
+    """A program that asks classes of loopy prints in each run what it prints without kcl."""
+    check(program, told[program.title])

@@ -1,12 +1,12 @@
 """Each executor of a loopy unit is a program of its own: variables that outlive a launch count apart.
 
-Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
 """
 
 from __future__ import annotations
 
-import alone
 import pytest
+from beside import Program, check, ran
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -28,16 +28,11 @@ def unit(name, begin=5):
 def counted(run, queue=queue):
     return int(run(queue, out_host=True)[1][0][0])
 """
-PROGRAMS = {
+TEXTS = {
     "two executors": """
 knl = unit("two")
 a, b = knl.executor(context), knl.executor(context)
 print([counted(one) for one in (a, a, b, a, b)])
-""",
-    "the second one is launched first": """
-knl = unit("second")
-a, b = knl.executor(context), knl.executor(context)
-print([counted(one) for one in (b, a, a, b, a)])
 """,
     "made after a launch": """
 knl = unit("after")
@@ -50,10 +45,6 @@ print(seen + [counted(one) for one in (b, a, b)])
 knl = unit("holders")
 made = [knl.executor(queue), knl.executor(context), knl.executor(cl.CommandQueue(context))]
 print([counted(made[i]) for i in (0, 1, 2, 0, 1, 2, 0)])
-""",
-    "one executor on two queues": """
-run, other = unit("queues").executor(context), cl.CommandQueue(context)
-print([counted(run), counted(run, other), counted(run), counted(run, other)])
 """,
     "direct calls": """
 knl = unit("direct")
@@ -87,11 +78,6 @@ for _ in range(3):
     gc.collect()
 print(seen)
 """,
-    "two contexts": """
-knl, other = unit("contexts"), cl.Context(context.devices)
-a, b = knl.executor(context), knl.executor(other)
-print(counted(a), counted(b, cl.CommandQueue(other)), counted(a), counted(b, cl.CommandQueue(other)))
-""",
     "threads": """
 import threading
 knl, seen = unit("threads"), []
@@ -101,23 +87,12 @@ threads = [threading.Thread(target=lambda run=run: seen.append(counted(run))) fo
 [one.join() for one in threads]
 print(sorted(seen), sorted(counted(run) for run in made))
 """,
-    "a copy of an executor's unit": """
-knl = unit("copied")
-a, b = knl.executor(context), knl.copy().executor(context)
-print([counted(one) for one in (a, a, b, a, b)])
-""",
 }
+PROGRAMS = [Program(title, HEAD + text) for title, text in TEXTS.items()]
+told = ran(PROGRAMS)
 
 
-@pytest.fixture(scope="module")
-def found(platform_name, tmp_path_factory):
-    """The answers of all programs."""
-    texts = {title: HEAD + text for title, text in PROGRAMS.items()}
-    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, texts)
-
-
-@pytest.mark.parametrize("title", PROGRAMS)
-def test_program(found, title):
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_program(program, told):
     """A program says with kcl what it says without, in each run."""
-    assert found[""][title].status == 0, f"the program is broken: {found[''][title]}"
-    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"
+    check(program, told[program.title])

@@ -1,16 +1,15 @@
 """Programs that do not build, and programs that probe: the errors are pyopencl's, and the next text is built.
 
-Each program says in runs 1, 2 and 3, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
-import alone
 import pytest
+from beside import WAYS, Program, check, ran
+from beside_driver import plain
 from harness import PLATFORMS, Child
 
 from kcl.drivers.pocl import client
@@ -26,7 +25,7 @@ def tried(text, options=None):
     except cl.Error as error:
         return error
 """
-PROGRAMS = {
+TEXTS = {
     "the first text that builds": """
 for text in (BAD, "also no program", GOOD):
     found = tried(text)
@@ -41,13 +40,6 @@ print([line for line in str(error).splitlines() if "source saved" not in line])
     "the error stands alone": """
 error = tried(BAD)
 print(error.__cause__, error.__context__, error.__suppress_context__, len(error.args))
-""",
-    "within the handling of another error": """
-try:
-    raise KeyError("first")
-except KeyError:
-    error = tried(BAD)
-print(repr(error.__context__), error.__cause__)
 """,
     "an error that ends the program": """
 cl.Program(context, BAD + "// ends").build("-DX=1")
@@ -73,13 +65,6 @@ except cl.Error as error:
     print(error.code)
 print(launched(queue, program.build("-DN=6").tick))
 """,
-    "the same text with a definition that it lacked": """
-text = "kernel void tick(global int *out) { out[0] = N; }"
-print(tried(text).code, launched(queue, tried(text, "-DN=7").tick), tried(text).code)
-""",
-    "a failure twice": """
-print([tried(BAD + "// twice").code for _ in range(2)])
-""",
     "an option that is none": """
 print(type(tried(GOOD, "-no-such-option")).__name__)
 print(launched(queue, tried(GOOD).tick))
@@ -98,10 +83,6 @@ print(type(tried(text, f"-I {folder.absolute()}")).__name__)
 (folder / "later.h").write_text("#define N 8")
 print(launched(queue, tried(text, f"-I {folder.absolute()}").tick))
 """,
-    "an error directive": """
-print(type(tried("#ifndef N\\n#error N is missing\\n#endif\\n" + GOOD)).__name__)
-print(launched(queue, tried("#ifndef N\\n#error N is missing\\n#endif\\n" + GOOD, "-DN").tick))
-""",
     "a function that is nowhere": """
 text = "void far(global int *out); kernel void tick(global int *out) { far(out); }"
 print(isinstance(tried(text), (cl.Error, cl.Program)))
@@ -112,14 +93,6 @@ try:
     tried(GOOD).tock
 except AttributeError as error:
     print(error)
-""",
-    "threads fail": """
-import threading
-seen = []
-threads = [threading.Thread(target=lambda: seen.append(type(tried(BAD + "// threads")).__name__)) for _ in range(4)]
-[one.start() for one in threads]
-[one.join() for one in threads]
-print(seen)
 """,
     "failures of a library of pyopencl": """
 import pyopencl.array
@@ -137,13 +110,6 @@ try:
     cl.Program(context, BAD).compile()
 except cl.Error as error:
     print(type(error).__name__)
-""",
-    "an empty text": """
-for text in ("", " ", "// nothing"):
-    try:
-        print(cl.Program(context, text).build().num_kernels)
-    except Exception as error:
-        print(type(error).__name__)
 """,
 }
 # Of a program that failed pyopencl's own cache keeps no log, and it takes an unknown option for a fault of its own.
@@ -167,41 +133,30 @@ import pyopencl as cl, sys
 (platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
 cl.Program(cl.Context(platform.get_devices()[:1]), sys.argv[2]).build()
 """
-
-
-@pytest.fixture(scope="module")
-def found(platform_name, tmp_path_factory):
-    """The answers of all programs."""
-    texts = {title: HEAD + text for title, text in PROGRAMS.items()}
-    return alone.runs(tmp_path_factory.mktemp(platform_name), platform_name, texts)
+PROGRAMS = [
+    Program(title, HEAD + text, platform="pocl" if title in POCLS else "", fails="ends the program" in title)
+    for title, text in TEXTS.items()
+]
+told = ran(PROGRAMS)
 
 
 @pytest.mark.slow_platforms
-@pytest.mark.parametrize("title", PROGRAMS)
-def test_program(found, title, platform_name):
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_program(program, told):
     """A program says with kcl what it says without, in each run."""
-    if platform_name != "pocl" and title in POCLS:
-        pytest.skip("pyopencl's own cache answers otherwise")
-    assert not alone.differing(found, title), f"Python alone says {found[''][title]}"
+    check(program, told[program.title])
 
 
 def run(child: Child, way: str, text: str, *arguments: str, **variables: str):
     """Run a program as Python alone, or in one of the ways with kcl."""
     (child.directory / "program.py").write_text(text)
-    done = subprocess.run(
-        [*alone.WAYS.get(way, [sys.executable]), "program.py", *arguments, way],
-        env=child.environment(**variables),
-        cwd=child.directory,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
+    done = child.python(*WAYS[way][0], "program.py", *arguments, way, **variables)
     assert client.idle(str(child.cache / "kcl"), 120)
     return done
 
 
 @pytest.mark.slow_platforms
-@pytest.mark.parametrize("way", alone.WAYS)
+@pytest.mark.parametrize("way", ["run", "install"])
 class TestStrict:
     def test_probe(self, child, platform_name, way):
         """A program that tries a text which does not build passes `KCL_STRICT=hit` in its second run."""
@@ -221,15 +176,15 @@ class TestStrict:
 
 
 @pytest.mark.one_platform
-@pytest.mark.parametrize("way", alone.WAYS)
+@pytest.mark.parametrize("way", ["run", "install"])
 def test_traceback(child, platform_name, way):
     """A failing build prints at most four lines more than without kcl: no step of the look-up is shown."""
     arguments = [PLATFORMS[platform_name], BAD]
-    before = run(child, "", TRACED, *arguments).stderr.splitlines()
+    before = run(child, "plain", TRACED, *arguments).stderr.splitlines()
     text = f"import kcl; kcl.install()\n{TRACED}" if way == "install" else TRACED
     after = run(child, way, text, *arguments).stderr.splitlines()
     assert len(after) <= len(before) + 4, "\n".join(after)
-    assert alone.plain(after[-1]) == alone.plain(before[-1])
+    assert plain(after[-1]) == plain(before[-1])
 
 
 @pytest.mark.one_platform
@@ -248,12 +203,12 @@ except cl.CompilerWarning:
     print(json.dumps(looks))
 """
     arguments = [PLATFORMS[platform_name], f"#warning look here\n{GOOD}"]
-    first, second = (run(child, "", text, *arguments) for _ in range(2))
+    first, second = (run(child, "plain", text, *arguments) for _ in range(2))
     assert [json.loads(one.stdout) for one in (first, second)] == [["miss"], ["hit"]], first.stderr
 
 
 @pytest.mark.one_platform
-@pytest.mark.parametrize("way", alone.WAYS)
+@pytest.mark.parametrize("way", ["run", "install"])
 def test_place_of_a_warning(child, platform_name, way):
     """The warning is shown at the user's line, and again for a build at another line, cold and warm."""
     text = """

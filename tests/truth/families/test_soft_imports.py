@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from beside_python import Program, faults
-from harness import Child
+from beside import Program, check, ran
 
 SOFT = """
 try:
@@ -15,7 +14,10 @@ except ImportError:
     import loopy as lp
 """
 HEAD = """
+import os
 import sys
+if "KCL_NO_CACHE" in os.environ:  # Python alone
+    sys.modules["kcl"] = None
 LIBRARY
 import loopy as lp
 import loopy
@@ -33,8 +35,9 @@ print(type(lp.make_kernel("{[i]: 0<=i<8}", "y[i] = 2*i", lang_version=(2018, 2))
 
 
 def program(title: str, library: str, text: str = TAIL, module: str = SOFT, **more: str) -> Program:
-    site = {"soft/__init__.py": module, **{name.replace("__", "/") + ".py": body for name, body in more.items()}}
-    return Program(title, text, site=site, head=HEAD.replace("LIBRARY", library))
+    files = {"site/soft/__init__.py": module}
+    files |= {f"site/{name.replace('__', '/', 1)}.py": body for name, body in more.items()}
+    return Program(title, HEAD.replace("LIBRARY", library) + textwrap.dedent(text), files=files, alone=True)
 
 
 def soft(text: str) -> str:
@@ -79,11 +82,12 @@ PROGRAMS = [
         """,
     ),
 ]
+told = ran(PROGRAMS, ["plain"])
 
 
 @pytest.mark.one_platform
 @pytest.mark.slow_cases(12)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_soft_imports(program, tmp_path, platform_name):
+def test_soft_imports(program, told):
     """The program's own `import loopy` gives loopy itself, in three runs, whatever a library says."""
-    assert not faults(program, Child(tmp_path), "plain", platform_name)
+    check(program, told[program.title])

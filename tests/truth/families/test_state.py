@@ -6,43 +6,21 @@ of Python alone, and the second run of an unchanged program finds everything, un
 
 from __future__ import annotations
 
-import json
-import pathlib
-import subprocess
-import sys
-from typing import NamedTuple
+from typing import Any
 
 import pytest
-from family import Case, Installed, Place
+from beside import Group, Program, check, differences, ran
 from harness import Child
 
 HEAD = """\
 import functools
 import importlib
-import json
 import os
-import site
-import sys
 import types
 from unittest import mock
 
-site.addsitedir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "site-packages"))
-if EARLY:
-    import loopy
-import numpy as np
-import pyopencl as cl
-
-events = []
-if "FAMILY_KCL" in os.environ:
-    import kcl
-
-    kcl.add_hook(lambda event: events.append([event.layer, event.outcome, event.reason]))
-    kcl.install()
 import loopy as lp
 
-(platform,) = [one for one in cl.get_platforms() if one.name == "Portable Computing Language"]
-context = cl.Context(platform.get_devices()[:1])
-queue = cl.CommandQueue(context)
 X = np.arange(1, 9, dtype=np.float32)
 
 
@@ -83,10 +61,6 @@ def read(number):
 
 
 """
-TAIL = """
-
-print(json.dumps([numbers, events]))
-"""
 PATCHING = """
 from loopy.target.c.codegen.expression import ExpressionToCExpressionMapper
 
@@ -94,194 +68,116 @@ original = ExpressionToCExpressionMapper.map_constant
 
 
 def map_constant(self, expr, type_context):
-    return original(self, NUMBER if expr == 7 else expr, type_context)
+    return original(self, THIS if expr == 7 else expr, type_context)
 
 
 ExpressionToCExpressionMapper.map_constant = map_constant
 """
 
 
-class Program(NamedTuple):
-    """A program; NUMBER stands for what the edit changes."""
-
-    text: str
-    early: bool = False
-    module: str = ""  # of the user
-    package: str = ""  # an installed one
-    refused: bool = False  # nothing of it may be stored
-    variables: tuple[tuple[str, str], ...] = ()
+def program(text: str, early: bool = False, module: str = "", package: str = "", refused: bool = False) -> Program:
+    """Make a program with a module of the user or an installed one; of a refused one nothing may be stored."""
+    more: dict[str, Any] = {"alone": True, "platform": "pocl"}
+    more |= {"early": (*(["patching"] if early and module + package else []), "loopy")} if early else {}
+    files = {"patching.py": module, "site/patching/__init__.py": package}
+    more["files"] = {name: body for name, body in files.items() if body}
+    return Program("", text, this=("2", "3"), bypass="was changed" if refused else "", warm=not refused, **more)
 
 
 INSIDES = {
-    "a method, before the call": Program("mapper().map_constant = times(NUMBER)\nnumbers = launch(make())"),
-    "a method, between call and launch": Program(
-        "unit = make()\nmapper().map_constant = times(NUMBER)\nnumbers = launch(unit)"
+    "a method, between call and launch": program(
+        "unit = make()\nmapper().map_constant = times(THIS)\nnumbers = launch(unit)"
     ),
-    "a method, after the first launch": Program(
-        "unit = make()\nnumbers = [launch(unit)]\nmapper().map_constant = times(NUMBER)\nnumbers.append(launch(unit))"
-    ),
-    "a method, for one launch": Program(
+    "a method, for one launch": program(
         "unit = make()\n"
-        "with mock.patch.object(mapper(), 'map_constant', times(NUMBER)):\n"
+        "with mock.patch.object(mapper(), 'map_constant', times(THIS)):\n"
         "    numbers = [launch(unit)]\n"
         "numbers.append(launch(make('y[i] = 7*x[i] + 1')))"
     ),
-    "a method, for the call only": Program(
-        "with mock.patch.object(mapper(), 'map_constant', times(NUMBER)):\n"
+    "a function of a module, for the call only": program(
+        "with mock.patch.object(creation(), 'parse_instructions', read(THIS)):\n"
         "    unit = make()\n"
         "numbers = [launch(unit), launch(make())]"
     ),
-    "a function of a module, for the call only": Program(
-        "with mock.patch.object(creation(), 'parse_instructions', read(NUMBER)):\n"
-        "    unit = make()\n"
-        "numbers = [launch(unit), launch(make())]"
-    ),
-    "a function of a module, between call and launch": Program(
-        "unit = make()\ncreation().parse_instructions = read(NUMBER)\nnumbers = [launch(unit), launch(make())]"
-    ),
-    "a function of a module, after a transformation": Program(
+    "a function of a module, after a transformation": program(
         "unit = lp.assume(make(), 'n mod 4 = 0')\n"
-        "creation().parse_instructions = read(NUMBER)\n"
+        "creation().parse_instructions = read(THIS)\n"
         "numbers = [launch(lp.split_iname(unit, 'i', 4)), launch(make())]"
     ),
-    "two changes in one process": Program(
+    "two changes in one process": program(
         "numbers = []\n"
-        "for number in (NUMBER, 5, NUMBER):\n"
+        "for number in (THIS, 5, THIS):\n"
         "    with mock.patch.object(mapper(), 'map_constant', times(number)):\n"
         "        numbers.append(launch(make()))"
     ),
-    "a partial function": Program(
-        "def parse(number, original, instructions, *more):\n"
-        "    return original(instructions.replace('7', str(number)), *more)\n"
-        "creation().parse_instructions = functools.partial(parse, NUMBER, creation().parse_instructions)\n"
-        "numbers = launch(make())"
-    ),
-    "a callable object": Program(
-        "class Parse:\n"
-        "    def __init__(self, original):\n"
-        "        self.original = original\n"
-        "    def __call__(self, instructions, *more):\n"
-        "        return self.original(instructions.replace('7', 'NUMBER'), *more)\n"
-        "creation().parse_instructions = Parse(creation().parse_instructions)\n"
-        "numbers = launch(make())"
-    ),
-    "a function with the marks of the one that it wraps": Program(
-        "original = creation().parse_instructions\n"
-        "@functools.wraps(original)\n"
-        "def parse(instructions, *more):\n"
-        "    return original(instructions.replace('7', 'NUMBER'), *more)\n"
-        "creation().parse_instructions = parse\n"
-        "numbers = launch(make())"
-    ),
-    "the code of a function": Program(
+    "the code of a function": program(
         "one = mapper().map_constant\n"
         "mapper().own_constant = types.FunctionType(one.__code__, one.__globals__)\n"
         "def other(self, expr, type_context):\n"
-        "    return self.own_constant(NUMBER if expr == 7 else expr, type_context)\n"
+        "    return self.own_constant(THIS if expr == 7 else expr, type_context)\n"
         "one.__code__ = other.__code__\n"
         "numbers = launch(make())"
     ),
-    "a global that a patch reads": Program(
+    "a global that a patch reads": program(
         "FACTOR = 5\n"
         "original = mapper().map_constant\n"
         "def map_constant(self, expr, type_context):\n"
         "    return original(self, FACTOR if expr == 7 else expr, type_context)\n"
         "mapper().map_constant = map_constant\n"
         "numbers = [launch(make())]\n"
-        "FACTOR = NUMBER\n"
+        "FACTOR = THIS\n"
         "numbers.append(launch(make()))"
     ),
-    "a method that a class inherits": Program(
-        "from loopy.target.c import CFamilyASTBuilder\n"
-        "from loopy.target.pyopencl import PyOpenCLCASTBuilder\n"
-        "def emit_assignment(self, codegen_state, insn):\n"
-        "    insn = insn.copy(expression=insn.expression * NUMBER)\n"
-        "    return CFamilyASTBuilder.emit_assignment(self, codegen_state, insn)\n"
-        "builder = importlib.import_module('loopy.target.pyopencl').PyOpenCLCASTBuilder\n"
-        "builder.emit_assignment = emit_assignment\n"
-        "numbers = launch(make())"
-    ),
-    "a callable of loopy's library": Program(
-        "callables = importlib.import_module('loopy.target.opencl').OpenCLCallable\n"
-        "base = importlib.import_module('loopy.kernel.function_interface').ScalarCallable\n"
-        "def emit_call(self, *arguments, **keywords):\n"
-        "    return base.emit_call(self, *arguments, **keywords) * NUMBER\n"
-        "callables.emit_call = emit_call\n"
-        "numbers = launch(make('y[i] = fmin(x[i], 3)'))"
-    ),
-    "the parser of pymbolic": Program(
-        "parser = importlib.import_module('pymbolic.parser').Parser\n"
-        "original = parser.__call__\n"
-        "def call(self, text, *more):\n"
-        "    return original(self, text.replace('7', 'NUMBER'), *more)\n"
-        "parser.__call__ = call\n"
-        "numbers = launch(make())"
-    ),
-    "a table of pymbolic": Program(
+    "a table of pymbolic": program(
         "module = importlib.import_module('pymbolic.parser')\n"
-        "module.Parser._COMP_TABLE[module._less] = {2: '<=', 3: '>'}[NUMBER]\n"
+        "module.Parser._COMP_TABLE[module._less] = {2: '<=', 3: '>'}[THIS]\n"
         "numbers = launch(make('y[i] = 1 if x[i] < 3 else 0'))"
     ),
-    "an item of a list of reductions": Program(
+    "an item of a list of reductions": program(
         "module = importlib.import_module('loopy.library.reduction')\n"
         "class Mine(module.SumReductionOperation):\n"
         "    def neutral_element(self, *more, callables_table, **named):\n"
-        "        return NUMBER, callables_table\n"
+        "        return THIS, callables_table\n"
         "module._REDUCTION_OP_PARSERS.append(lambda name: Mine() if name == 'mine' else None)\n"
         "unit = lp.make_kernel('{[i,j]: 0<=i<n and 0<=j<3}', 'y[i] = mine(j, x[i])',\n"
         "    [lp.GlobalArg('x', np.float32, shape='n'), '...'], lang_version=(2018, 2))\n"
         "numbers = launch(unit)"
     ),
-    "something without a key": Program(
-        "lock = open(os.devnull)\n"
-        "original = creation().parse_instructions\n"
-        "def parse(instructions, *more):\n"
-        "    lock.fileno()\n"
-        "    return original(instructions.replace('7', 'NUMBER'), *more)\n"
-        "creation().parse_instructions = parse\n"
-        "numbers = launch(make())",
-        refused=True,
-    ),
-    "something without a key, for one launch": Program(
+    "something without a key, for one launch": program(
         "lock = open(os.devnull)\n"
         "original = mapper().map_constant\n"
         "def constant(self, expr, type_context):\n"
         "    lock.fileno()\n"
-        "    return original(self, NUMBER if expr == 7 else expr, type_context)\n"
+        "    return original(self, THIS if expr == 7 else expr, type_context)\n"
         "unit = make()\n"
         "with mock.patch.object(mapper(), 'map_constant', constant):\n"
         "    numbers = [launch(unit)]\n"
         "numbers.append(launch(make()))",
         refused=True,
     ),
-    "a module of the user, as it is imported": Program("import patching\nnumbers = launch(make())", module=PATCHING),
-    "a module of the user, between call and launch": Program(
+    "a module of the user, between call and launch": program(
         "unit = make()\nimport patching\nnumbers = launch(unit)", module=PATCHING
     ),
-    "an installed package, as it is imported": Program("import patching\nnumbers = launch(make())", package=PATCHING),
-    "an installed package that imports loopy before kcl": Program(
+    "an installed package that imports loopy before kcl": program(
         "numbers = launch(make())", early=True, package=PATCHING
     ),
-    "a user's module that imports loopy before kcl": Program("numbers = launch(make())", early=True, module=PATCHING),
-    "a method, with loopy imported before kcl": Program(
-        "mapper().map_constant = times(NUMBER)\nnumbers = launch(make())", early=True
-    ),
-    "a function for the call only, with loopy imported before kcl": Program(
-        "with mock.patch.object(creation(), 'parse_instructions', read(NUMBER)):\n"
+    "a user's module that imports loopy before kcl": program("numbers = launch(make())", early=True, module=PATCHING),
+    "a function for the call only, with loopy imported before kcl": program(
+        "with mock.patch.object(creation(), 'parse_instructions', read(THIS)):\n"
         "    unit = make()\n"
         "numbers = [launch(unit), launch(make())]",
         early=True,
     ),
-    "a direct call after a change": Program(
+    "a direct call after a change": program(
         "unit = make()\n"
         "numbers = [float(unit(queue, x=X)[1][0].sum())]\n"
-        "mapper().map_constant = times(NUMBER)\n"
+        "mapper().map_constant = times(THIS)\n"
         "numbers.append(float(unit(queue, x=X)[1][0].sum()))"
     ),
-    "other dtypes after a change": Program(
+    "other dtypes after a change": program(
         "unit = lp.make_kernel('{[i]: 0<=i<n}', 'y[i] = 7*x[i]', lang_version=(2018, 2))\n"
         "numbers = [launch(unit)]\n"
-        "mapper().map_constant = times(NUMBER)\n"
+        "mapper().map_constant = times(THIS)\n"
         "numbers.append(launch(unit, X.astype(np.float64)))"
     ),
 }
@@ -298,45 +194,29 @@ def structured(*arguments):
 
 
 def register():
-    importlib.import_module("pyopencl.tools").get_or_register_dtype("pairNUMBER", pair)
+    importlib.import_module("pyopencl.tools").get_or_register_dtype("pairTHIS", pair)
 
 
 typed = lp.GlobalArg("x", pair, shape="n"), lp.GlobalArg("y", np.float32, shape="n"), "..."
 """
 STRUCTURES = {
-    "before the call": Program("register()\nnumbers = launch(structured(*typed), pairs)"),
-    "between call and launch": Program("unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)"),
-    "between a transformation and the launch": Program(
-        "unit = lp.assume(structured(*typed), 'n mod 4 = 0')\nregister()\nnumbers = launch(unit, pairs)"
-    ),
-    "before another call": Program(
-        "unit = structured(*typed)\nregister()\nnumbers = launch(lp.split_iname(unit, 'i', 4), pairs)"
-    ),
-    "for a dtype that the call leaves open": Program(
+    "between call and launch": program("unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)"),
+    "for a dtype that the call leaves open": program(
         "unit = structured('x', lp.GlobalArg('y', np.float32, shape='n'), '...')\nregister()\n"
         "numbers = launch(unit, pairs)"
     ),
-    "for a dtype of another launch": Program(
-        "unit = make('y[i] = 7*x[i]')\nnumbers = [launch(unit)]\n"
-        "unit = structured(*typed)\nregister()\nnumbers.append(launch(unit, pairs))"
-    ),
-    "by the program for a unit that loopy made": Program(
+    "by the program for a unit that loopy made": program(
         "unit = structured(*typed)\nstr(unit)\nregister()\nnumbers = launch(unit, pairs)"
     ),
-    "with loopy imported before kcl": Program(
+    "with loopy imported before kcl": program(
         "unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)", early=True
     ),
-    "in the table itself": Program(
-        "unit = structured(*typed)\nregister()\n"
-        "importlib.import_module('pyopencl.compyte.dtypes').TYPE_REGISTRY.dtype_to_name[pair] = 'pairNUMBER'\n"
-        "numbers = launch(unit, pairs)"
-    ),
-    "in place of another name": Program(
+    "in place of another name": program(
         "unit = structured(*typed)\n"
         "importlib.import_module('pyopencl.tools').get_or_register_dtype('pair2', pair)\n"
         "numbers = [launch(unit, pairs)]\n"
         "register()\n"
-        "importlib.import_module('pyopencl.compyte.dtypes').TYPE_REGISTRY.dtype_to_name[pair] = 'pairNUMBER'\n"
+        "importlib.import_module('pyopencl.compyte.dtypes').TYPE_REGISTRY.dtype_to_name[pair] = 'pairTHIS'\n"
         "numbers.append(launch(structured(*typed), pairs))"
     ),
 }
@@ -369,113 +249,41 @@ def defined(scale=1):
 """
 # PoCL reads the variable at each build until it is set, and keeps that value.
 VARIABLES = {
-    "before the first build": Program("defining(NUMBER)\nnumbers = built()"),
-    "between two builds": Program("numbers = [built()]\ndefining(NUMBER)\nnumbers.append(built())"),
-    "twice": Program("defining(NUMBER)\nnumbers = [built()]\ndefining(5)\nnumbers.append(built())"),
-    "between builds, and back": Program(
-        "numbers = [built()]\nfor number in (NUMBER, 5, NUMBER):\n    defining(number)\n    numbers.append(built())"
+    "between two builds": program("numbers = [built()]\ndefining(THIS)\nnumbers.append(built())"),
+    "between builds, and back": program(
+        "numbers = [built()]\nfor number in (THIS, 5, THIS):\n    defining(number)\n    numbers.append(built())"
     ),
-    "removed between two builds": Program(
-        "defining(NUMBER)\nnumbers = [built()]\ndel os.environ['POCL_EXTRA_BUILD_FLAGS']\nnumbers.append(built())"
+    "removed between two builds": program(
+        "defining(THIS)\nnumbers = [built()]\ndel os.environ['POCL_EXTRA_BUILD_FLAGS']\nnumbers.append(built())"
     ),
-    "for a unit, before the call": Program("defining(NUMBER)\nnumbers = launch(defined())"),
-    "for a unit, between call and launch": Program("unit = defined()\ndefining(NUMBER)\nnumbers = launch(unit)"),
-    "for a unit, between two launches": Program(
-        "numbers = [launch(defined())]\ndefining(NUMBER)\nnumbers.append(launch(defined(2)))"
-    ),
-    "for a unit, between two direct calls": Program(
-        "numbers = [float(defined()(queue, x=X)[1][0].sum())]\n"
-        "defining(NUMBER)\nnumbers.append(float(defined(2)(queue, x=X)[1][0].sum()))"
-    ),
-    "for one executor": Program(
+    "for a unit, between call and launch": program("unit = defined()\ndefining(THIS)\nnumbers = launch(unit)"),
+    "for one executor": program(
         "executor = defined().executor(context)\nnumbers = [float(executor(queue, x=X)[1][0].sum())]\n"
-        "defining(NUMBER)\nnumbers.append(float(executor(queue, x=X)[1][0].sum()))\n"
+        "defining(THIS)\nnumbers.append(float(executor(queue, x=X)[1][0].sum()))\n"
         "numbers.append(launch(defined(2)))"
     ),
 }
-PROGRAMS = {
-    **{f"insides: {title}": program for title, program in INSIDES.items()},
-    **{f"structures: {name}": one._replace(text=STRUCTURED + one.text) for name, one in STRUCTURES.items()},
-    **{f"variables: {name}": one._replace(text=BUILT + one.text) for name, one in VARIABLES.items()},
-}
-CASE = Case("patching", "", None, None, None)  # type: ignore[arg-type]
-
-
-class Bench:
-    """The folder of one program, and the caches that its runs share."""
-
-    def __init__(self, folder: pathlib.Path, program: Program) -> None:
-        self.child = Child(folder)
-        self.folder = folder
-        self.program = program
-        (folder / "site-packages").mkdir()
-
-    def write(self, number: int) -> None:
-        """Write the program with a number."""
-        program = self.program
-        imported = "import patching, loopy" if program.module or program.package else "import loopy"
-        head = HEAD.replace("if EARLY:\n    import loopy\n", f"{imported}\n" if program.early else "")
-        text = head + program.text + TAIL
-        (self.folder / "program.py").write_text(text.replace("NUMBER", str(number)))
-        if program.module:
-            (self.folder / "patching.py").write_text(program.module.replace("NUMBER", str(number)))
-        if program.package:
-            files = {"patching.py": program.package.replace("NUMBER", str(number))}
-            place = Place(self.folder, self.folder / "site-packages")
-            Installed(files, "patching", f"{number}.0").install(CASE, place)
-
-    def run(self, through_kcl: bool = True) -> tuple[object, list[list[str]]]:
-        """Run the program: (numbers, look-ups)."""
-        variables = {"FAMILY_KCL": "1"} if through_kcl else {"XDG_CACHE_HOME": str(self.folder / "without")}
-        variables |= {"PYTHONDONTWRITEBYTECODE": "1", **dict(self.program.variables)}
-        variables |= {} if through_kcl else {"LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0"}
-        done = subprocess.run(
-            [sys.executable, "program.py"],
-            env=self.child.environment(**variables),
-            cwd=self.folder,
-            text=True,
-            capture_output=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        numbers, events = json.loads(done.stdout.splitlines()[-1])
-        return numbers, events
+GROUPS = {"insides": ("", INSIDES), "structures": (STRUCTURED, STRUCTURES), "variables": (BUILT, VARIABLES)}
+PROGRAMS = [
+    one._replace(title=f"{group}: {title}", text=f"{HEAD}{before}{one.text}\nprint(numbers)\n")
+    for group, (before, programs) in GROUPS.items()
+    for title, one in programs.items()
+]
+told = ran(PROGRAMS, ["install"])
 
 
 @pytest.mark.slow_cases(6)
-@pytest.mark.parametrize("title", [*PROGRAMS])
-def test_numbers(title, tmp_path):
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_numbers(program, told):
     """The numbers are those of Python alone, and an unchanged program hits in its second run or says why not."""
-    program = PROGRAMS[title]
-    bench = Bench(tmp_path, program)
-    bench.write(2)
-    right, _none = bench.run(through_kcl=False)
-    first, _cold = bench.run()
-    assert first == right, "the first run"
-    second, events = bench.run()
-    assert second == right, "the second run"
-    missed = [event for event in events if event[1] != "hit"]
-    if program.refused:
-        assert all(outcome == "bypass" and "was changed" in reason for _layer, outcome, reason in missed), missed
-    else:
-        assert not missed
-    bench.write(3)
-    changed, _none = bench.run(through_kcl=False)
-    assert (changed == right) is (title == "insides: a method, for the call only"), "the case is broken"
-    for _time in range(2):
-        numbers, events = bench.run()
-        assert numbers == changed, "after the edit"
-    assert program.refused or not [event for event in events if event[1] != "hit"]
+    check(program, told[program.title])
 
 
 def test_unrelated_structures(tmp_path):
     """Structures that pyopencl registers for itself, as argmax does, make no difference to other kernels."""
-    text = "import pyopencl.array\n{0}\nunit = make()\n{1}\nnumbers = launch(unit)\n{2}"
-    program = Program("")
-    bench = Bench(tmp_path, program)
     register = "importlib.import_module('pyopencl.tools').get_or_register_dtype('other_pair', np.dtype([('a', 'i4')]))"
-    for number in range(3):
-        bench.program = program._replace(text=text.format(*[register if n == number else "" for n in range(3)]))
-        bench.write(2)
-        _numbers, events = bench.run()
-        assert number == 0 or [event[1] for event in events] == ["hit", "hit"]
+    text = f"{HEAD}if THIS == 2:\n    {register}\nunit = make()\nif THIS == 3:\n    {register}\nprint(launch(unit))"
+    one = program(text)._replace(title="unrelated")
+    said = Group([one], Child(tmp_path), "pocl", ["install"]).run()["unrelated"]
+    assert not differences(one, said)
+    assert [look[1] for look in said["install changed"].looks] == ["hit", "hit"]

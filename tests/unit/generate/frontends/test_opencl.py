@@ -292,42 +292,6 @@ class TestLaunch:
 class TestErrors:
     """The same kinds as loopy's invokers, at a first call and later."""
 
-    X, B = np.ones(4, np.float32), np.ones(1, np.float32)
-    BAD = (
-        ({"b": B, "a": 2}, RuntimeError, "'affine'.*x.*must be supplied"),
-        ({"x": None, "b": B, "a": 2}, RuntimeError, "'x' must be supplied"),
-        ({"x": X, "b": B}, TypeError, "'a' was not given"),
-        ({"x": X.astype(np.float64), "b": B, "a": 2}, TypeError, "dtype mismatch on argument 'x'.*float64.*float32"),
-        ({"x": X, "b": X, "a": 2}, ValueError, r"shape mismatch on argument 'b'.*\(4,\).*\(1,\)"),
-        ({"x": X, "b": B, "a": 2, "n": 5}, ValueError, "shape mismatch on argument 'x'"),
-        ({"x": X, "b": B, "a": 2, "y": np.zeros(3, np.float32)}, ValueError, "shape mismatch on argument 'y'"),
-        ({"x": X, "b": B, "a": 2, "y": np.zeros(4, np.int32)}, TypeError, "dtype mismatch on argument 'y'"),
-        ({"x": X, "b": B, "a": 2, "c": 3}, TypeError, "'c'"),
-        ({"x": X, "b": B, "a": "two"}, TypeError, "'a' is a number of dtype float32, not the str 'two'"),
-        ({"x": X, "b": B, "a": 2, "n": 2**40}, ValueError, "shape mismatch"),
-        ({"x": X, "b": B, "a": 2, "n": 4.5}, TypeError, "'n' is a whole number of dtype int32, not the float 4.5"),
-        ({"x": X, "b": B, "a": 2, "n": np.float32(4)}, TypeError, "'n' is a whole number of dtype int32, not the flo"),
-    )
-
-    @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
-    def test_bad_arguments(self, queue, first):
-        """Each bad call raises its error, names the argument, and leaves the Kernel usable."""
-        for arguments, kind, words in self.BAD:
-            kernel = affine()
-            if not first:
-                kernel(queue, x=self.X, b=self.B, a=2)
-            with pytest.raises(kind, match=words):
-                kernel(queue, **arguments)
-            _event, (y,) = kernel(queue, x=self.X, b=self.B, a=2)
-            assert y.tolist() == [3.0] * 4
-
-    def test_strides_and_offsets(self, queue):
-        """Views of device arrays that a pointer cannot stand for are refused."""
-        whole = cl_array.to_device(queue, np.ones(10, np.float32))
-        for view, words in ((whole[::2], "strides mismatch"), (whole[2:7], "offsets")):
-            with pytest.raises(ValueError, match=words):
-                affine()(queue, x=view, b=whole[:1], a=2)
-
     @pytest.mark.parametrize("number", [np.int64(2**32 + 3), 2**32 + 3])
     def test_too_large(self, queue, number):
         """A number that the dtype of its argument has no room for is named with it."""
@@ -514,24 +478,10 @@ class TestFiles:
         self.write(tmp_path, amount=2)
         assert self.computed(queue, **parameters) == [2] * 4
 
-    def test_order_of_include_directories(self, queue, tmp_path):
-        """The first directory that has the header wins."""
-        one, two = (self.write(tmp_path / name, amount) for name, amount in (("one", 1), ("two", 2)))
-        directories = two["directories"] + one["directories"]
-        assert self.computed(queue, path=one["path"], directories=directories) == [2] * 4
-        assert self.computed(queue, path=one["path"], directories=directories[::-1]) == [1] * 4
-
     def test_path_objects(self, queue, tmp_path):
         """Paths may be pathlib's."""
         self.write(tmp_path)
         assert self.computed(queue, path=tmp_path / "f.cl", directories=(tmp_path / "inc",)) == [1] * 4
-
-    def test_build_options(self, queue, tmp_path):
-        """Build options reach the compiler and the key."""
-        (tmp_path / "f.cl").write_text(self.CODE.partition("\n")[2])
-        path = str(tmp_path / "f.cl")
-        assert self.computed(queue, path=path, options=("-DAMOUNT=3",)) == [3] * 4
-        assert self.computed(queue, path=path, options=("-DAMOUNT=4",)) == [4] * 4
 
     def test_missing_file(self, queue, tmp_path):
         """A file that is not there is the recipe's own FileNotFoundError, and is not remembered."""
