@@ -14,6 +14,7 @@ import check
 import entries
 import processes
 import storm
+import tuning
 from goals import ALLOCATING_CASES
 
 # why a goal may fall short, by the beginning of its title: the first that fits
@@ -75,6 +76,7 @@ def written(document: dict[str, Any]) -> dict[str, str]:
         "goals.inc": goals,
         "short.inc": short,
         "disk.inc": disk,
+        "tuning.inc": tuned,
     }
     return {name: "\n".join(table(document)) + "\n" for name, table in tables.items()}
 
@@ -192,3 +194,16 @@ def disk(document: dict[str, Any]) -> Iterator[str]:
         for codec in codecs:
             read = statistics.median(one / count for one in codec["read"])
             yield f"| {layer} | {codec['name']} | {codec['bytes'] // count} | {read:.0f} |"
+
+
+def tuned(document: dict[str, Any]) -> Iterator[str]:
+    """Compare by recipe what both searches found with the default, with the best, and with numpy and CLBlast."""
+    found = tuning.cases(document["parts"].get("tuning", {}))
+    if not found:
+        yield "Not measured."
+        return
+    yield f"| | choices | tried by level 1 | {' | '.join(tuning.COLUMNS)} |"
+    yield "|---|" + "---|" * (2 + len(tuning.COLUMNS))
+    for name, one in found.items():
+        cells = [tuning.cell(one, *pair) for pair in tuning.COLUMNS.values()]
+        yield f"| {name} | {one['level 1']['of']} | {tuning.share(one):.0%} | {' | '.join(cells)} |"
