@@ -20,6 +20,11 @@ class Case(NamedTuple):
     shapes: dict[str, tuple[int, ...]]
     dtype: Any
 
+    @property
+    def n(self) -> int:
+        """The size of the recipe."""
+        return next(iter(self.shapes.values()))[0]
+
     def arrays(self) -> Arrays:
         """Return arrays for a call."""
         random = np.random.default_rng(1)
@@ -111,19 +116,19 @@ def products(batch=16, rows=12, unroll=1, along="e"):
 
 @kcl.kernel(
     sizes={"n": "a.shape[0]"},
-    space=kcl.space(bi=[1, 4, 8, 16], bj=[4, 8, 16, 32], bk=[1, 4, 16], tile=[False, True]).where(
-        lambda bi, bj, bk, tile: bi * bj <= 256 and (not tile or bk > 1)
-    ),
+    space=kcl.space(bi=[1, 4, 8, 16], bj=[4, 8, 16, 32], inner=["l.0", "ilp.seq", "ilp.unr"], exact=[False, True])
+    .where(lambda bi, bj: bi * bj <= 256)
+    .where(lambda bi, bj, exact, n: not exact or n % max(bi, bj) == 0),
 )
-def matmul(bi=16, bj=16, bk=1, tile=False):
-    """Multiply two matrices; a tile of the first one may lie in local memory."""
+def matmul(bi=16, bj=16, inner="l.0", exact=False):
+    """Multiply two matrices; the columns of a block are work-items, or sums of one work-item."""
     import loopy as lp
 
     knl = _unit("{[i,j,k]: 0<=i,j,k<n}", "c[i,j] = sum(k, a[i,k]*b[k,j])", "cab", np.float32)
-    knl = lp.split_iname(knl, "i", bi, outer_tag="g.1", inner_tag="l.1")
-    knl = lp.split_iname(knl, "j", bj, outer_tag="g.0", inner_tag="l.0")
-    knl = lp.split_iname(knl, "k", bk)
-    return lp.add_prefetch(knl, "a", ["k_inner", "i_inner"], default_tag="l.auto") if tile else knl
+    if exact:
+        knl = lp.assume(knl, f"n mod {max(bi, bj)} = 0")
+    knl = lp.split_iname(knl, "i", bi, outer_tag="g.1", inner_tag="l.1" if inner == "l.0" else "l.0")
+    return lp.split_iname(knl, "j", bj, outer_tag="g.0", inner_tag=inner)
 
 
 WRITTEN = """
@@ -194,7 +199,7 @@ def _square(n: int, names: str) -> dict[str, tuple[int, ...]]:
     return dict.fromkeys(names, (n, n))
 
 
-CASES = {
+RECIPES = {
     "axpy": Case(axpy, dict.fromkeys("zxy", (1 << 20,)), np.float32),
     "transposed copy": Case(transposed, _square(2048, "ba"), np.float32),
     "stencil": Case(stencil, {"z": (GRID,) * 3, "x": (GRID + 2,) * 3}, np.float64),
@@ -202,7 +207,8 @@ CASES = {
     "matmul 256": Case(matmul, _square(256, "cab"), np.float32),
     "matmul 1000": Case(matmul, _square(1000, "cab"), np.float32),
 }
-FURTHER = {
+CASES = {
+    **RECIPES,
     "of 120": Case(_written(FEW), _square(1024, "ba"), np.float32),
     "of 3,000": Case(_written(MANY), _square(1024, "ba"), np.float32),
     **{f"{groups} by default": Case(_sums(groups), dict.fromkeys("zx", (SUMS,)), np.float32) for groups in (1, 16)},

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
-from choices import CASES, FURTHER, WRITTEN
+from choices import CASES, WRITTEN
 
 Choice = dict[str, Any]
 Sample = Callable[[], float]  # seconds of a launch
@@ -32,9 +32,9 @@ ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # of CLBlast
 
 def tuned(case: str, level: int, seconds: float) -> dict[str, Any]:
     """Return what a tuning found, and how long it took."""
-    queue, given = _queue(), (CASES | FURTHER)[case].arrays()
+    queue, given = _queue(), CASES[case].arrays()
     began = time.monotonic()
-    found = (CASES | FURTHER)[case].recipe().tune(queue, level=level, seconds=seconds, **given)
+    found = CASES[case].recipe().tune(queue, level=level, seconds=seconds, **given)
     took = time.monotonic() - began
     assert found.row is not None, found.why
     outcomes = sorted({one.verdict.outcome for one in found.tried})
@@ -49,10 +49,9 @@ def race(case: str, most: int, named: dict[str, Choice]) -> dict[str, Any]:
     copy numpy and CLBlast run, timed by the clock.
     """
     queue = _queue()
-    recipe, arrays = (CASES | FURTHER)[case].recipe, (CASES | FURTHER)[case].arrays()
-    given = {name: cl_array.to_device(queue, array) for name, array in arrays.items()}
-    sizes = recipe().sizes_of(given)
-    every = list(recipe().space.choices({}, sizes))
+    recipe = CASES[case].recipe
+    given = {name: cl_array.to_device(queue, array) for name, array in CASES[case].arrays().items()}
+    every = list(recipe().space.choices({}, {"n": CASES[case].n}))
     others = every if len(every) <= most else random.Random(1).sample(every, most)
     samples = {}
     for one in others:
@@ -60,7 +59,7 @@ def race(case: str, most: int, named: dict[str, Choice]) -> dict[str, Any]:
             samples[json.dumps(one)] = _sample(queue, recipe(**one), given)
     leading = dict(sorted(_raced(samples, _SHORT, _BEHIND).items(), key=lambda one: min(one[1]))[:3])
     final = {name: samples.get(json.dumps(one)) or _sample(queue, recipe(**one), given) for name, one in named.items()}
-    beside = {**_of_numpy(arrays), **_of_clblast(queue, given)} if most else {}
+    beside = _beside(queue, given) if most else {}
     times = _raced({**{name: samples[name] for name in leading}, **final, **beside}, ROUNDS)
     best = min([*leading, *final], key=lambda name: min(times[name]))
     return {"best": best, "times": {**{name: times[name] for name in (*final, *beside)}, "best": times[best]}}
@@ -88,8 +87,7 @@ def _sample(queue: cl.CommandQueue, kernel: Any, given: dict[str, cl_array.Array
 
 def _repeated(once: Sample) -> Sample:
     """Return what gives the smallest of some times: one launch of a long kernel, ten of a short one."""
-    once()
-    launches = max(1, min(_LAUNCHES, int(_SECONDS / once())))
+    launches = 1 if once() > _SECONDS else min(_LAUNCHES, 1 + int(_SECONDS / once()))
     return lambda: min(once() for _launch in range(launches))
 
 
@@ -102,52 +100,46 @@ def _timed(work: Callable[[], Any]) -> Sample:
     return _repeated(once)
 
 
-def _of_numpy(arrays: dict[str, Any]) -> dict[str, Sample]:
-    if "c" in arrays:
-        return {"numpy": _timed(lambda: np.matmul(arrays["a"], arrays["b"], out=arrays["c"]))}
-    return {"numpy": _timed(lambda: np.copyto(arrays["b"], arrays["a"].T))} if arrays.keys() == {"a", "b"} else {}
+def _beside(queue: cl.CommandQueue, given: dict[str, cl_array.Array]) -> dict[str, Sample]:
+    """Return a matrix product, or a transposed copy, by numpy and by CLBlast: its objects are those of the driver."""
+    is_product = given.keys() == {"a", "b", "c"}
+    if not is_product and given.keys() != {"a", "b"}:
+        return {}
+    a, b, *_c = (given[name].get() for name in sorted(given))
+    wanted, n, one, none = np.empty_like(a), ctypes.c_size_t(len(a)), ctypes.c_float(1), ctypes.c_float(0)
+    found = {"numpy": _timed(lambda: np.matmul(a, b, out=wanted) if is_product else np.copyto(wanted, a.T))}
+    with suppress(OSError):
+        library, place = ctypes.CDLL("libclblast.so.1"), ctypes.byref(ctypes.c_void_p(queue.int_ptr))
+        memory = [(ctypes.c_void_p(given[name].data.int_ptr), ctypes.c_size_t(0), n) for name in sorted(given)]
 
+        def routine() -> None:
+            if is_product:
+                operands = *memory[0], *memory[1], none, *memory[2]
+                status = library.CLBlastSgemm(ROW_MAJOR, PLAIN, PLAIN, n, n, n, one, *operands, place, None)
+            else:
+                operands = *memory[0], *memory[1]
+                status = library.CLBlastSomatcopy(ROW_MAJOR, TRANSPOSED, n, n, one, *operands, place, None)
+            assert not status, f"CLBlast answers {status}"
+            queue.finish()
 
-def _of_clblast(queue: cl.CommandQueue, given: dict[str, cl_array.Array]) -> dict[str, Sample]:
-    """Return the same by CLBlast on the same queue: its objects are the driver's, whichever loader called it."""
-    with suppress(OSError, KeyError):
-        library = ctypes.CDLL("libclblast.so.1")
-        n, one, none = ctypes.c_size_t(len(given["a"])), ctypes.c_float(1), ctypes.c_float(0)
-        memory = {name: (ctypes.c_void_p(array.data.int_ptr), ctypes.c_size_t(0), n) for name, array in given.items()}
-        place = ctypes.byref(ctypes.c_void_p(queue.int_ptr))
-
-        def multiplied() -> int:
-            operands = *memory["a"], *memory["b"], none, *memory["c"]
-            return int(library.CLBlastSgemm(ROW_MAJOR, PLAIN, PLAIN, n, n, n, one, *operands, place, None))
-
-        def copied() -> int:
-            operands = *memory["a"], *memory["b"]
-            return int(library.CLBlastSomatcopy(ROW_MAJOR, TRANSPOSED, n, n, one, *operands, place, None))
-
-        routine = multiplied if "c" in given else copied
-        output = given["c" if "c" in given else "b"]
-        output.fill(0)
-        wanted = given["a"].get() @ given["b"].get() if "c" in given else given["a"].get().T
-        status = routine()
-        assert not status, f"CLBlast answers {status}"
-        assert np.allclose(output.get(), wanted, rtol=1e-3)
-        return {"CLBlast": _timed(lambda: (routine(), queue.finish()))}
-    return {}
+        routine()  # it builds
+        assert np.allclose(given[max(given)].get(), wanted, rtol=1e-3)
+        found["CLBlast"] = _timed(routine)
+    return found
 
 
 def kernel_tuner(case: str) -> dict[str, Any]:
     """Return what Kernel Tuner's brute force finds in the space of a case in OpenCL C, and how long it takes."""
     import kernel_tuner as tuner
 
-    recipe, arrays = FURTHER[case].recipe, FURTHER[case].arrays()
-    n = len(arrays["a"])
+    arrays, n = CASES[case].arrays(), CASES[case].n
     began = time.monotonic()
     results, _environment = tuner.tune_kernel(
         "copied",
         "#define UNROLL\n" + WRITTEN,
         (n, n),
         [arrays["b"], arrays["a"], np.int32(n)],
-        {name: list(values) for name, values in recipe().space.lists.items()},
+        {name: list(values) for name, values in CASES[case].recipe().space.lists.items()},
         grid_div_x=["X", "WIDE"],
         grid_div_y=["Y", "HIGH"],
         block_size_names=["X", "Y"],

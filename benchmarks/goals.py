@@ -149,7 +149,7 @@ def _sizes(name: str) -> Callable[[Parts], Figure | None]:
 
 def _tuned(side: str, other: str, place: int) -> Callable[[Parts], Figure | None]:
     """Return a ratio of device times: of all recipes in order the one at a place."""
-    return _tuning(lambda figures: Figure(*tuning.ordered(figures, side, other)[place]), *tuning.CASES)
+    return _tuning(lambda figures: Figure(*tuning.ordered(figures, side, other)[place]), *tuning.RECIPES)
 
 
 def _tuning(figure: Callable[[Any], Figure], *pieces: str) -> Callable[[Parts], Figure | None]:
@@ -288,7 +288,7 @@ GOALS = (
     Goal("tuning, the worst of six recipes: long search / best", _tuned("level 2", "best", -1), most=1.03),
     Goal(
         "tuning, share of a space that the short search builds, largest",
-        _tuning(lambda figures: Figure(max(map(tuning.share, tuning.cases(figures).values()))), *tuning.CASES),
+        _tuning(lambda figures: Figure(max(map(tuning.share, tuning.cases(figures).values()))), *tuning.RECIPES),
         most=0.25,
     ),
     Goal(

@@ -22,7 +22,7 @@ from typing import Any
 
 import calls
 import measure
-from choices import CASES
+from choices import RECIPES
 from cold import interval
 from measure import Effort
 
@@ -127,7 +127,7 @@ def declared(effort: Effort) -> Figures:
 
 
 PIECES: dict[str, Callable[[Effort], Figures]] = {
-    **{name: recipe(name) for name in CASES},
+    **{name: recipe(name) for name in RECIPES},
     "3,000 choices": large,
     "one work-group": single,
     "Kernel Tuner": kernel_tuner,
@@ -198,7 +198,7 @@ def ratio(one: Figures, side: str, other: str) -> tuple[float, float, float]:
 
 def cases(figures: Figures) -> dict[str, Figures]:
     """Return the figures of the recipes."""
-    return {name: one for name, one in figures.items() if name in CASES}
+    return {name: one for name, one in figures.items() if name in RECIPES}
 
 
 def ordered(figures: Figures, side: str, other: str) -> list[tuple[float, float, float]]:

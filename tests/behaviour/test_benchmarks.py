@@ -81,7 +81,7 @@ def tuning_of() -> dict:
         return {kind: dict.fromkeys(sides, values) for kind, values in kinds.items()}
 
     return {
-        **dict.fromkeys([*tuning.CASES, "3,000 choices"], raced),
+        **dict.fromkeys([*tuning.RECIPES, "3,000 choices"], raced),
         "one work-group": {"1 by default": [16, 16, 16], "16 by default": [16, 16, 16]},
         "Kernel Tuner": {"level 2": [6.0, 6.1], "Kernel Tuner": [10.0, 10.1]},
         **dict.fromkeys(tuning.NEAR, winners),
