@@ -116,17 +116,15 @@ def products(batch=16, rows=12, unroll=1, along="e"):
 
 @kcl.kernel(
     sizes={"n": "a.shape[0]"},
-    space=kcl.space(bi=[1, 4, 8, 16], bj=[4, 8, 16, 32], inner=["l.0", "ilp.seq", "ilp.unr"], exact=[False, True])
-    .where(lambda bi, bj: bi * bj <= 256)
-    .where(lambda bi, bj, exact, n: not exact or n % max(bi, bj) == 0),
+    space=kcl.space(inner=["l.0", "ilp.seq", "ilp.unr"], bi=[1, 2, 4, 8, 16], bj=[4, 8, 16, 32, 64]).where(
+        lambda bi, bj: bi * bj <= 256
+    ),
 )
-def matmul(bi=16, bj=16, inner="l.0", exact=False):
+def matmul(inner="l.0", bi=16, bj=16):
     """Multiply two matrices; the columns of a block are work-items, or sums of one work-item."""
     import loopy as lp
 
     knl = _unit("{[i,j,k]: 0<=i,j,k<n}", "c[i,j] = sum(k, a[i,k]*b[k,j])", "cab", np.float32)
-    if exact:
-        knl = lp.assume(knl, f"n mod {max(bi, bj)} = 0")
     knl = lp.split_iname(knl, "i", bi, outer_tag="g.1", inner_tag="l.1" if inner == "l.0" else "l.0")
     return lp.split_iname(knl, "j", bj, outer_tag="g.0", inner_tag=inner)
 
@@ -188,7 +186,7 @@ def _sums(groups: int) -> Any:
     def sums(groups=groups):
         import loopy as lp
 
-        knl = _unit(f"{{[i,j]: 0<=i<{SUMS} and 0<=j<n}}", "z[i] = sum(j, x[i]*x[j])", "zx", np.float32)
+        knl = _unit(f"{{[i,j]: 0<=i<{SUMS} and 0<=j<n}}", "z[i] = sum(j, x[j]*(x[j] + i))", "zx", np.float32)
         knl = lp.split_iname(knl, "i", SUMS // groups, outer_tag="g.0")
         return lp.split_iname(knl, "i_inner", 64, inner_tag="l.0")
 
