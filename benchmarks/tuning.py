@@ -252,10 +252,9 @@ def cell(one: Figures, side: str, other: str) -> str:
 
 def _of_large(figures: Figures) -> str:
     one = figures["3,000 choices"]
-    tried = f"{one['level 2']['tried']} tried in {one['level 2']['seconds']:.0f} s"
-    return f"level 2 / best of {DRAWN} others {cell(one, 'level 2', 'best')}, / default " + (
-        f"{cell(one, 'level 2', 'default')}; {tried}"
-    )
+    best, default = (cell(one, "level 2", other) for other in ("best", "default"))
+    tried, seconds = one["level 2"]["tried"], one["level 2"]["seconds"]
+    return f"level 2 / best of {DRAWN} others {best}, / default {default}; {tried} tried in {seconds:.0f} s"
 
 
 def _of_kernel_tuner(figures: Figures) -> str:
