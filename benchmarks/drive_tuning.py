@@ -1,199 +1,159 @@
-"""Tune one recipe, or let choices of it race, and print the figures as JSON.
+"""Tune a recipe of choices.py, or let choices of it race, and print the figures as JSON.
 
 python drive_tuning.py CASE tune LEVEL SECONDS
-python drive_tuning.py CASE race ROUNDS CHOICE...     of device times; a choice is JSON
-python drive_tuning.py CASE numpy ROUNDS
+python drive_tuning.py CASE race MOST {NAME: CHOICE}    seconds by round: named choices, and the best of MOST others
+python drive_tuning.py CASE kernel_tuner                the same space by brute force; CASE is one in OpenCL C
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import random
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
+from choices import CASES, WRITTEN
 
-import kcl
-
-GRID, BATCH, ORDER = 96, 4096, 12  # rows of the stencil's grid; small products, and their rows
-
-
-class Case(NamedTuple):
-    """A recipe, the shapes and dtype of its arrays (the first is the output), and what numpy does for it."""
-
-    recipe: Any
-    shapes: dict[str, tuple[int, ...]]
-    dtype: Any
-    in_numpy: Callable[[dict[str, Any]], Any] | None = None
-
-
-def _unit(domain: str, statement: str, case: str) -> Any:
-    import loopy as lp
-
-    arguments = [lp.GlobalArg(name, CASES[case].dtype, shape=lp.auto) for name in CASES[case].shapes]
-    return lp.make_kernel(domain, statement, [*arguments, ...], name="tuned", lang_version=(2018, 2))
-
-
-@kcl.kernel(
-    sizes={"n": "x.shape[0]"},
-    space=kcl.space(group=[1, 4, 16, 64, 256], unroll=[1, 2, 4, 8, 16], loop=[1, 8, 64], exact=[False, True]).where(
-        lambda group, unroll, loop, exact, n: not exact or n % (group * unroll * loop) == 0
-    ),
-)
-def axpy(group=64, unroll=1, loop=1, exact=False):
-    """Add vectors: work-items of a group, elements of a work-item in a row, and blocks of them."""
-    import loopy as lp
-
-    knl = _unit("{[i]: 0<=i<n}", "z[i] = 2*x[i] + y[i]", "axpy")
-    if exact:
-        knl = lp.assume(knl, f"n mod {group * unroll * loop} = 0")
-    knl = lp.split_iname(knl, "i", group * unroll * loop, outer_tag="g.0")
-    knl = lp.split_iname(knl, "i_inner", group * unroll)
-    return lp.split_iname(knl, "i_inner_inner", unroll, outer_tag="l.0", inner_tag="unr")
-
-
-@kcl.kernel(
-    sizes={"n": "a.shape[0]"},
-    space=kcl.space(
-        rows=[1, 2, 4, 8, 16, 32, 64, 128], columns=[1, 2, 4, 8, 16, 32, 64, 128], along=["i", "j"], exact=[False, True]
-    )
-    .where(lambda rows, columns: 4 <= rows * columns <= 1024)
-    .where(lambda rows, columns, exact, n: not exact or n % max(rows, columns) == 0),
-)
-def transposed(rows=16, columns=16, along="i", exact=False):
-    """Copy a matrix transposed, in tiles."""
-    import loopy as lp
-
-    knl = _unit("{[i,j]: 0<=i,j<n}", "b[i,j] = a[j,i]", "transposed copy")
-    if exact:
-        knl = lp.assume(knl, f"n mod {max(rows, columns)} = 0")
-    tags = {"i": "l.1", "j": "l.1", along: "l.0"}
-    knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag=tags["i"])
-    return lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag=tags["j"])
-
-
-@kcl.kernel(
-    sizes={"n": "z.shape[0]"},
-    space=kcl.space(bi=[1, 2, 4, 8], bj=[1, 4, 16], bk=[4, 8, 16, 32, 96], along=["i", "k"]).where(
-        lambda bi, bj, bk: bi * bj * bk <= 1024
-    ),
-)
-def stencil(bi=4, bj=4, bk=16, along="k"):
-    """Apply the 7-point stencil in blocks."""
-    import loopy as lp
-
-    knl = _unit(
-        "{[i,j,k]: 0<=i,j,k<n}",
-        "z[i,j,k] = x[i,j+1,k+1] + x[i+2,j+1,k+1] + x[i+1,j,k+1] + x[i+1,j+2,k+1] + x[i+1,j+1,k] + x[i+1,j+1,k+2]"
-        " - 6*x[i+1,j+1,k+1]",
-        "stencil",
-    )
-    tags = {"i": "l.2", "j": "l.1", "k": "l.0"} if along == "k" else {"i": "l.0", "j": "l.1", "k": "l.2"}
-    knl = lp.split_iname(knl, "i", bi, outer_tag="g.2", inner_tag=tags["i"])
-    knl = lp.split_iname(knl, "j", bj, outer_tag="g.1", inner_tag=tags["j"])
-    return lp.split_iname(knl, "k", bk, outer_tag="g.0", inner_tag=tags["k"])
-
-
-@kcl.kernel(
-    sizes={"n": "a.shape[0]"},
-    space=kcl.space(batch=[1, 4, 16, 64], rows=[1, 2, 4, 12], unroll=[1, 3, 12], along=["e", "i"]),
-)
-def products(batch=16, rows=12, unroll=1, along="e"):
-    """Multiply many small matrices."""
-    import loopy as lp
-
-    knl = _unit(f"{{[e,i,j,k]: 0<=e<n and 0<=i,j,k<{ORDER}}}", "z[e,i,j] = sum(k, a[e,i,k]*b[e,k,j])", "small products")
-    tags = {"e": "l.1", "i": "l.1", along: "l.0"}
-    knl = lp.split_iname(knl, "e", batch, outer_tag="g.0", inner_tag=tags["e"])
-    knl = lp.split_iname(knl, "i", rows, inner_tag=tags["i"])
-    return lp.split_iname(knl, "k", unroll, inner_tag="unr")
-
-
-@kcl.kernel(
-    sizes={"n": "a.shape[0]"},
-    space=kcl.space(bi=[1, 4, 8, 16], bj=[4, 8, 16, 32], bk=[1, 4, 16], tile=[False, True]).where(
-        lambda bi, bj, bk, tile: bi * bj <= 256 and (not tile or bk > 1)
-    ),
-)
-def matmul(bi=16, bj=16, bk=1, tile=False):
-    """Multiply two matrices; a tile of the first one may lie in local memory."""
-    import loopy as lp
-
-    knl = _unit("{[i,j,k]: 0<=i,j,k<n}", "c[i,j] = sum(k, a[i,k]*b[k,j])", "matmul 256")
-    knl = lp.split_iname(knl, "i", bi, outer_tag="g.1", inner_tag="l.1")
-    knl = lp.split_iname(knl, "j", bj, outer_tag="g.0", inner_tag="l.0")
-    knl = lp.split_iname(knl, "k", bk)
-    return lp.add_prefetch(knl, "a", ["k_inner", "i_inner"], default_tag="l.auto") if tile else knl
-
-
-def _square(n: int, names: str) -> dict[str, tuple[int, ...]]:
-    return dict.fromkeys(names, (n, n))
-
-
-CASES = {
-    "axpy": Case(axpy, dict.fromkeys("zxy", (1 << 20,)), np.float32),
-    "transposed copy": Case(
-        transposed, _square(2048, "ba"), np.float32, lambda given: np.ascontiguousarray(given["a"].T)
-    ),
-    "stencil": Case(stencil, {"z": (GRID,) * 3, "x": (GRID + 2,) * 3}, np.float64),
-    "small products": Case(products, dict.fromkeys("zab", (BATCH, ORDER, ORDER)), np.float64),
-    "matmul 256": Case(matmul, _square(256, "cab"), np.float32, lambda given: given["a"] @ given["b"]),
-    "matmul 1000": Case(matmul, _square(1000, "cab"), np.float32, lambda given: given["a"] @ given["b"]),
-}
-
-
-def _given(case: str) -> dict[str, Any]:
-    random = np.random.default_rng(1)
-    return {name: random.random(shape).astype(CASES[case].dtype) for name, shape in CASES[case].shapes.items()}
+Choice = dict[str, Any]
+Sample = Callable[[], float]  # seconds of a launch
+ROUNDS = 15
+_SHORT = 5  # rounds of the race of all
+_BEHIND = 1.3  # the best time: who is slower is out
+_SECONDS, _LAUNCHES = 5e-3, 10  # of a sample, whose smallest time counts
+ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # of CLBlast
 
 
 def tuned(case: str, level: int, seconds: float) -> dict[str, Any]:
     """Return what a tuning found, and how long it took."""
-    queue = cl.CommandQueue(cl.create_some_context(interactive=False))
+    queue, given = _queue(), CASES[case].arrays()
     began = time.monotonic()
-    found = CASES[case].recipe().tune(queue, level=level, seconds=seconds, again=True, **_given(case))
+    found = CASES[case].recipe().tune(queue, level=level, seconds=seconds, **given)
+    took = time.monotonic() - began
     assert found.row is not None, found.why
-    ratios = [(one.choice, one.ratio) for one in found.tried if one.ratio is not None]
     outcomes = sorted({one.verdict.outcome for one in found.tried})
-    best = min(ratios, key=lambda one: one[1])[0] if ratios else found.row.choice
     row = {name: getattr(found.row, name) for name in ("choice", "ratio", "noise", "tried", "of")}
-    return {**row, "best": best, "outcomes": outcomes, "seconds": time.monotonic() - began}
+    return {**row, "outcomes": outcomes, "seconds": took}
 
 
-def race(case: str, rounds: int, choices: list[dict[str, Any]]) -> list[list[float]]:
-    """Return the device times of the defaults and of choices, launched in turns."""
-    queue = cl.CommandQueue(
-        cl.create_some_context(interactive=False), properties=cl.command_queue_properties.PROFILING_ENABLE
-    )
-    given = {name: cl_array.to_device(queue, array) for name, array in _given(case).items()}
-    handle = CASES[case].recipe()
-    kernels = [handle.made(choice) for choice in ({}, *choices)]
-    for kernel in kernels:
-        kernel(queue, **given)
-    queue.finish()
-    times: list[list[float]] = [[] for _kernel in kernels]
+def race(case: str, most: int, named: dict[str, Choice]) -> dict[str, Any]:
+    """Let `most` choices race, or all; then the best three, and named ones, against each other. {} is the default.
+
+    Returns the seconds of the latter by round, and the best choice of them. Beside a matrix product and a transposed
+    copy numpy and CLBlast run, timed by the clock.
+    """
+    queue = _queue()
+    recipe = CASES[case].recipe
+    given = {name: cl_array.to_device(queue, array) for name, array in CASES[case].arrays().items()}
+    every = list(recipe().space.choices({}, {"n": CASES[case].n}))
+    others = every if len(every) <= most else random.Random(1).sample(every, most)
+    samples = {}
+    for one in others:
+        with suppress(Exception):  # a tuning says which, and why
+            samples[json.dumps(one)] = _sample(queue, recipe(**one), given)
+    leading = dict(sorted(_raced(samples, _SHORT, _BEHIND).items(), key=lambda one: min(one[1]))[:3])
+    final = {name: samples.get(json.dumps(one)) or _sample(queue, recipe(**one), given) for name, one in named.items()}
+    beside = _beside(queue, given) if most else {}
+    times = _raced({**{name: samples[name] for name in leading}, **final, **beside}, ROUNDS)
+    best = min([*leading, *final], key=lambda name: min(times[name]))
+    return {"best": best, "times": {**{name: times[name] for name in (*final, *beside)}, "best": times[best]}}
+
+
+def _raced(samples: dict[str, Sample], rounds: int, behind: float = float("inf")) -> dict[str, list[float]]:
+    """Return the seconds by round of those who are still in after the last one; the order changes with each round."""
+    drawing, found = random.Random(2), {name: list[float]() for name in samples}
     for _round in range(rounds):
-        for seconds, kernel in zip(times, kernels, strict=True):
-            event, _outputs = kernel(queue, **given)
-            event.wait()
-            seconds.append((event.profile.end - event.profile.start) * 1e-9)
-    return times
+        for name in drawing.sample(sorted(found), len(found)):
+            found[name].append(samples[name]())
+        bound = behind * min(map(min, found.values()), default=0.0)
+        found = {name: seconds for name, seconds in found.items() if min(seconds) <= bound}
+    return found
 
 
-def in_numpy(case: str, rounds: int) -> list[float]:
-    """Return the wall-clock times of numpy."""
-    given, compute = _given(case), CASES[case].in_numpy
-    assert compute is not None
-    times = []
-    for _round in range(rounds):
+def _sample(queue: cl.CommandQueue, kernel: Any, given: dict[str, cl_array.Array]) -> Sample:
+    def once() -> float:
+        event, _outputs = kernel(queue, **given)
+        event.wait()
+        return float(event.profile.end - event.profile.start) * 1e-9
+
+    return _repeated(once)
+
+
+def _repeated(once: Sample) -> Sample:
+    """Return what gives the smallest of some times: one launch of a long kernel, ten of a short one."""
+    launches = 1 if once() > _SECONDS else min(_LAUNCHES, 1 + int(_SECONDS / once()))
+    return lambda: min(once() for _launch in range(launches))
+
+
+def _timed(work: Callable[[], Any]) -> Sample:
+    def once() -> float:
         began = time.perf_counter()
-        compute(given)
-        times.append(time.perf_counter() - began)
-    return times
+        work()
+        return time.perf_counter() - began
+
+    return _repeated(once)
+
+
+def _beside(queue: cl.CommandQueue, given: dict[str, cl_array.Array]) -> dict[str, Sample]:
+    """Return a matrix product, or a transposed copy, by numpy and by CLBlast: its objects are those of the driver."""
+    is_product = given.keys() == {"a", "b", "c"}
+    if not is_product and given.keys() != {"a", "b"}:
+        return {}
+    a, b, *_c = (given[name].get() for name in sorted(given))
+    wanted, n, one, none = np.empty_like(a), ctypes.c_size_t(len(a)), ctypes.c_float(1), ctypes.c_float(0)
+    found = {"numpy": _timed(lambda: np.matmul(a, b, out=wanted) if is_product else np.copyto(wanted, a.T))}
+    with suppress(OSError):
+        library, place = ctypes.CDLL("libclblast.so.1"), ctypes.byref(ctypes.c_void_p(queue.int_ptr))
+        memory = [(ctypes.c_void_p(given[name].data.int_ptr), ctypes.c_size_t(0), n) for name in sorted(given)]
+
+        def routine() -> None:
+            if is_product:
+                operands = *memory[0], *memory[1], none, *memory[2]
+                status = library.CLBlastSgemm(ROW_MAJOR, PLAIN, PLAIN, n, n, n, one, *operands, place, None)
+            else:
+                operands = *memory[0], *memory[1]
+                status = library.CLBlastSomatcopy(ROW_MAJOR, TRANSPOSED, n, n, one, *operands, place, None)
+            assert not status, f"CLBlast answers {status}"
+            queue.finish()
+
+        routine()  # it builds
+        assert np.allclose(given[max(given)].get(), wanted, rtol=1e-3)
+        found["CLBlast"] = _timed(routine)
+    return found
+
+
+def kernel_tuner(case: str) -> dict[str, Any]:
+    """Return what Kernel Tuner's brute force finds in the space of a case in OpenCL C, and how long it takes."""
+    import kernel_tuner as tuner
+
+    arrays, n = CASES[case].arrays(), CASES[case].n
+    began = time.monotonic()
+    results, _environment = tuner.tune_kernel(
+        "copied",
+        "#define UNROLL\n" + WRITTEN,
+        (n, n),
+        [arrays["b"], arrays["a"], np.int32(n)],
+        {name: list(values) for name, values in CASES[case].recipe().space.lists.items()},
+        grid_div_x=["X", "WIDE"],
+        grid_div_y=["Y", "HIGH"],
+        block_size_names=["X", "Y"],
+        restrictions=["X*Y <= 1024"],
+        lang="OpenCL",
+        strategy="brute_force",
+        quiet=True,
+    )
+    return {"seconds": time.monotonic() - began, "tried": len(results)}
+
+
+def _queue() -> cl.CommandQueue:
+    context = cl.create_some_context(interactive=False)
+    return cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 
 
 if __name__ == "__main__":
@@ -201,6 +161,6 @@ if __name__ == "__main__":
     if _verb == "tune":
         print(json.dumps(tuned(_case, int(_rest[0]), float(_rest[1]))))
     elif _verb == "race":
-        print(json.dumps(race(_case, int(_rest[0]), list(map(json.loads, _rest[1:])))))
+        print(json.dumps(race(_case, int(_rest[0]), json.loads(_rest[1]))))
     else:
-        print(json.dumps(in_numpy(_case, int(_rest[0]))))
+        print(json.dumps(kernel_tuner(_case)))

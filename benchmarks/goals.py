@@ -149,7 +149,27 @@ def _sizes(name: str) -> Callable[[Parts], Figure | None]:
 
 def _tuned(side: str, other: str, place: int) -> Callable[[Parts], Figure | None]:
     """Return a ratio of device times: of all recipes in order the one at a place."""
-    return _of("tuning", lambda figures: Figure(*tuning.ordered(figures, side, other)[place]), count=6)
+    return _tuning(lambda figures: Figure(*tuning.ordered(figures, side, other)[place]), *tuning.RECIPES)
+
+
+def _tuning(figure: Callable[[Any], Figure], *pieces: str) -> Callable[[Parts], Figure | None]:
+    """Take a figure of pieces of the part on tuning, if all of them were measured."""
+
+    def found(parts: Parts) -> Figure | None:
+        figures = parts.get("tuning", {})
+        return figure(figures) if all(figures.get(piece) for piece in pieces) else None
+
+    return found
+
+
+def _started(piece: str, side: str, other: str, clock: str, when: str = "") -> Callable[[Parts], Figure | None]:
+    """Return the ratio of whole processes with tuned kernels, or with spaces, to those without."""
+
+    def figure(figures: Any) -> Figure:
+        one = figures[piece][when] if when else figures[piece]
+        return Figure(*cold.interval(one[clock][side], one[clock][other]))
+
+    return _tuning(figure, piece)
 
 
 def _large(count: int) -> Callable[[Parts], Figure | None]:
@@ -267,9 +287,77 @@ GOALS = (
     Goal("tuning, the worst of six recipes: short search / best", _tuned("level 1", "best", -1), most=1.1),
     Goal("tuning, the worst of six recipes: long search / best", _tuned("level 2", "best", -1), most=1.03),
     Goal(
-        "tuning: share of a space that the short search builds, largest",
-        _of("tuning", lambda figures: Figure(max(map(tuning.share, figures["cases"].values()))), count=6),
+        "tuning, share of a space that the short search builds, largest",
+        _tuning(lambda figures: Figure(max(map(tuning.share, tuning.cases(figures).values()))), *tuning.RECIPES),
         most=0.25,
+    ),
+    Goal(
+        "tuning, 3,000 choices: long search / best of a random race",
+        _tuning(lambda figures: Figure(*tuning.ratio(figures["3,000 choices"], "level 2", "best")), "3,000 choices"),
+        most=1.03,
+    ),
+    Goal(
+        "tuning, equal processor time: winners with one work-group",
+        _tuning(
+            lambda figures: Figure(sum(some.count(1) for some in figures["one work-group"].values())), "one work-group"
+        ),
+        most=0,
+    ),
+    Goal(
+        "tuning, 120 choices: long search / Kernel Tuner's brute force",
+        _tuning(
+            lambda figures: Figure(
+                *cold.interval(*(figures["Kernel Tuner"][side] for side in ("level 2", "Kernel Tuner")))
+            ),
+            "Kernel Tuner",
+        ),
+        most=0.7,
+    ),
+    *(
+        Goal(
+            f"tuning, five times ({piece}): winners within {bound:g} of the best",
+            _tuning(lambda figures, piece=piece: Figure(tuning.near(figures, piece)), piece),
+            least=4,
+        )
+        for piece, bound in tuning.NEAR.items()
+    ),
+    *(
+        Goal(
+            f"tuning, call: {side} / {other}",
+            _tuning(lambda figures, pair=(side, other): Figure(tuning.call(figures["calls"], *pair)), "calls"),
+            most=most,
+        )
+        for side, other, most in (("tuned", "plain", 1.15), ("new size", "typed", 30.0))
+    ),
+    Goal(
+        "tuning, call without a space: functions called more after a tuning",
+        _tuning(lambda figures: Figure(figures["calls"]["counted"][1] - figures["calls"]["counted"][0]), "calls"),
+        most=0,
+    ),
+    Goal(
+        "tuning, warm start of 20 tuned kernels / of their winners by hand",
+        _started("warm", "tuned", "by hand", "wall"),
+        most=1.05,
+        processor=_started("warm", "tuned", "by hand", "cpu"),
+    ),
+    Goal(
+        "tuning, warm start of 20 tuned kernels: misses, processes, imports of the tuner",
+        _tuning(lambda figures: Figure(tuning.surplus(figures["warm"], "tuned")), "warm"),
+        most=0,
+    ),
+    *(
+        Goal(
+            f"tuning, spaces declared and nothing tuned, {when}: / no spaces",
+            _started("declared", "spaces", "none", "wall", when),
+            most=1.02,
+            processor=_started("declared", "spaces", "none", "cpu", when),
+        )
+        for when in ("cold", "warm")
+    ),
+    Goal(
+        "tuning, spaces declared and nothing tuned: files and processes more",
+        _tuning(lambda figures: Figure(sum(map(tuning.more, figures["declared"].values()))), "declared"),
+        most=0,
     ),
     Goal(
         "look-ups at 100 / 10,000 / 1,000,000 entries: largest / smallest median",

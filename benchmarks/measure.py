@@ -180,12 +180,18 @@ def _rounded(value: Any) -> Any:
     return [_rounded(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def part(measured: Callable[[Effort], dict[str, Any]], lines: Callable[[dict[str, Any]], Iterable[str]]) -> None:
-    """Measure one part alone, as the command line of its file asks for, and print its table."""
+def part(
+    measured: Callable[..., dict[str, Any]],
+    lines: Callable[[dict[str, Any]], Iterable[str]],
+    pieces: tuple[str, ...] = (),
+) -> None:
+    """Measure one part alone, or some of its pieces, as the command line of its file asks for, and print its table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="as little as shows that it works")
+    parser.add_argument("--only", nargs="+", choices=pieces, default=[], metavar="PIECE", help=", ".join(pieces))
     options = parser.parse_args()
-    print("\n".join(lines(measured(QUICK if options.quick else Effort()))))
+    only = [options.only] if options.only else []
+    print("\n".join(lines(measured(QUICK if options.quick else Effort(), *only))))
 
 
 def _owner(path: pathlib.Path) -> str:

@@ -14,6 +14,7 @@ import check
 import entries
 import processes
 import storm
+import tuning
 from goals import ALLOCATING_CASES
 
 # why a goal may fall short, by the beginning of its title: the first that fits
@@ -35,6 +36,11 @@ WHY = {
     ),
     "call": "the table that `make bench` prints has all sides of each case",
     "sizes": "the kernel has the statements of one with fixed sizes; the memory bounds both, and the guards beside it",
+    "tuning, 120": "children start, and every candidate is verified; both tuners build the same programs",
+    "tuning, call": "the sizes and dtypes of a call are compared first, and a new size is decided",
+    "tuning, five": "where the device is busy the noise is larger than many gains, and then the default stays",
+    "tuning, spaces": "the modules of tables are imported, and a file is looked for",
+    "tuning, warm": "a table is read and a choice is decided for each kernel",
     "tuning": "what tuning gains depends on the guesses in the recipes, and a short search sees a part of the space",
     "look-ups": "each layer finds an entry in a tree, whose pages and inodes leave the system's cache if many",
     "8 processes": "a process that has waited long enough for a slow helper builds for itself",
@@ -75,6 +81,7 @@ def written(document: dict[str, Any]) -> dict[str, str]:
         "goals.inc": goals,
         "short.inc": short,
         "disk.inc": disk,
+        "tuning.inc": tuned,
     }
     return {name: "\n".join(table(document)) + "\n" for name, table in tables.items()}
 
@@ -192,3 +199,16 @@ def disk(document: dict[str, Any]) -> Iterator[str]:
         for codec in codecs:
             read = statistics.median(one / count for one in codec["read"])
             yield f"| {layer} | {codec['name']} | {codec['bytes'] // count} | {read:.0f} |"
+
+
+def tuned(document: dict[str, Any]) -> Iterator[str]:
+    """Compare by recipe what both searches found with the default, with the best, and with numpy and CLBlast."""
+    found = tuning.cases(document["parts"].get("tuning", {}))
+    if not found:
+        yield "Not measured."
+        return
+    yield f"| | choices | tried by level 1 | {' | '.join(tuning.COLUMNS)} |"
+    yield "|---|" + "---|" * (2 + len(tuning.COLUMNS))
+    for name, one in found.items():
+        cells = [tuning.cell(one, *pair) for pair in tuning.COLUMNS.values()]
+        yield f"| {name} | {one['level 1']['of']} | {tuning.share(one):.0%} | {' | '.join(cells)} |"

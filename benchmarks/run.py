@@ -1,14 +1,16 @@
 """Measure all parts, print their tables, write the figures as JSON; `report.py` draws them, `check.py` compares them.
 
-    python benchmarks/run.py [PART ...] [--quick] [--json FILE] [--FIELD VALUE ...]
+    python benchmarks/run.py [PART ...] [--quick] [--add] [--json FILE] [--FIELD VALUE ...]
 
 Figures are compared within one part only: a machine is not the same an hour later. There is no verdict here, because
 time is not a test. A part that fails is said and left out. Where FILE exists with ``--add`` its other parts stay.
+PART:PIECE is a piece of a part that has some; the other pieces that were measured before stay.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import importlib.util
 import json
@@ -65,22 +67,38 @@ def main() -> int:
         before = json.loads(options.json.read_text(encoding="utf-8"))
         document |= {"parts": before["parts"], "load": before["load"]}
     print(f"{device}; {document['cores']} cores")
-    asked = options.parts or [part for part in PARTS if importlib.util.find_spec(part)]
-    for part in asked:
-        document["load"][part] = round(os.getloadavg()[0], 1)
-        figures = _measured(part, effort)
-        if figures is not None:
-            document["parts"][part] = figures
+    asked = [
+        one
+        for part in options.parts or PARTS
+        if importlib.util.find_spec(part.partition(":")[0])
+        for one in _pieces(part, effort)
+    ]
+    failed = []
+    for one in asked:
+        part, _, piece = one.partition(":")
+        document["load"][one] = round(os.getloadavg()[0], 1)
+        figures = _measured(part, effort, piece)
+        if figures is None:
+            failed.append(one)
+        else:
+            document["parts"][part] = {**(document["parts"].get(part, {}) if piece else {}), **figures}
         measure.write(document, options.json)
     print(f"\nwritten: {options.json}")
-    return 0 if document["parts"].keys() >= set(asked) else 1
+    return 1 if failed else 0
 
 
-def _measured(part: str, effort: Effort) -> dict[str, Any] | None:
-    print(f"\n== {part}: {PARTS[part]}", flush=True)
+def _pieces(part: str, effort: Effort) -> list[str]:
+    """Return a part, or its pieces if it has some: each is stored, or fails, alone."""
+    with contextlib.suppress(Exception):  # `_measured` says why
+        return [f"{part}:{piece}" for piece in importlib.import_module(part).pieces(effort)]
+    return [part]
+
+
+def _measured(part: str, effort: Effort, piece: str) -> dict[str, Any] | None:
+    print(f"\n== {part}: {piece or PARTS[part]}", flush=True)
     try:
         module = importlib.import_module(part)
-        figures: dict[str, Any] = module.measured(effort)
+        figures: dict[str, Any] = module.measured(effort, [piece]) if piece else module.measured(effort)
         print("\n".join(module.lines(figures)), flush=True)
     except (Exception, SystemExit):
         traceback.print_exc()
@@ -106,7 +124,7 @@ def _parse() -> argparse.Namespace:
         many = isinstance(default, tuple)
         parser.add_argument(f"--{field.replace('_', '-')}", type=int, nargs="+" if many else None, metavar="N")
     options = parser.parse_args()
-    unknown = set(options.parts) - set(PARTS)
+    unknown = {one.partition(":")[0] for one in options.parts} - set(PARTS)
     if unknown:
         parser.error(f"unknown parts: {', '.join(sorted(unknown))}")
     return options

@@ -32,9 +32,10 @@ PARTS = (
     "bundle",
     "sizes",
     "tiers",
+    "tuning",
 )
 PICTURES = ("starts.svg", "kernels.svg", "entries.svg", "calls.svg")
-TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "disk.inc")
+TABLES = ("headline.inc", "run.inc", "goals.inc", "short.inc", "disk.inc", "tuning.inc")
 MEASURED = ROOT / "doc" / "explanation" / "measured"
 
 
@@ -63,6 +64,31 @@ def processes_of(count: int, floor: float, kcl: float, loopy: float) -> dict:
     figures.disk = {side: {"kcl binary": 10 * count, "pocl": 20 * count} for side in ("floor", "kcl", "loopy")}
     figures.libraries["kcl"] = {moment: {"libraries": count, "generated": 0} for moment in ("empty", "off")}
     return figures.as_json()
+
+
+def tuning_of() -> dict:
+    """Return figures of tuning in which each goal is reached."""
+    tuning = benchmark("tuning")
+    times = {"default": 1.0, "level 1": 0.71, "level 2": 0.7, "best": 0.7, "numpy": 0.5, "CLBlast": 1.5}
+    raced = {"times": {side: [seconds] * 15 for side, seconds in times.items()}}
+    raced |= {f"level {level}": {"tried": 18 * level, "of": 72, "seconds": 9.0} for level in (1, 2)}
+    winners = {"times": {str(number): [1.0] * 15 for number in range(5)}}
+    calls = {"tuned": [4.0] * 4, "plain": [4.0] * 4, "typed": [3.0] * 4, "new size": [60.0] * 4}
+
+    def starts(*sides: str) -> dict:
+        said = {"missed": 0, "processes": 0, "tuner": False}
+        kinds = {"wall": [1.0, 1.1], "cpu": [1.0, 1.1], "said": [said], "files": [0]}
+        return {kind: dict.fromkeys(sides, values) for kind, values in kinds.items()}
+
+    return {
+        **dict.fromkeys([*tuning.RECIPES, "3,000 choices"], raced),
+        "one work-group": {"1 by default": [16, 16, 16], "16 by default": [16, 16, 16]},
+        "Kernel Tuner": {"level 2": [6.0, 6.1], "Kernel Tuner": [10.0, 10.1]},
+        **dict.fromkeys(tuning.NEAR, winners),
+        "calls": {"microseconds": calls, "counted": [11, 11]},
+        "warm": starts("tuned", "by hand"),
+        "declared": {when: starts("spaces", "none") for when in ("cold", "warm")},
+    }
 
 
 @pytest.fixture
@@ -121,6 +147,7 @@ def document() -> dict:
             "nothing": {what: {"ours": [0.03], "plain": [0.02]} for what in ("wall", "cpu")},
         },
         "sizes": {"kernels": {name: {"sizes": 0.3, "general": 1.0} for name in benchmark("goals").SIZES}},
+        "tuning": tuning_of(),
         "tiers": {
             "count": 42,
             "warm": [1.0, 1.1],
@@ -152,6 +179,15 @@ class TestGoals:
             "warm start, 5 kernels: kcl / floor"
         ]
         assert sum(verdict == "reached" for _, _, verdict in found) >= 15
+
+    def test_absent_extra(self, document):
+        """Without Kernel Tuner its goal is unknown, and the others of tuning are reached."""
+        document["parts"]["tuning"]["Kernel Tuner"] = {}
+        found = [(goal.title, verdict) for goal, _, verdict in benchmark("check").verdicts(document["parts"])]
+        verdicts = {title: verdict for title, verdict in found if title.startswith("tuning, ")}
+        assert [title for title, verdict in verdicts.items() if verdict != "reached"] == [
+            "tuning, 120 choices: long search / Kernel Tuner's brute force"
+        ]
 
     def test_nothing_measured(self):
         """Without figures no goal is reached and none falls short."""
