@@ -10,6 +10,8 @@ import importlib
 import json
 import os
 import pathlib
+import py_compile
+import shutil
 import sys
 import tempfile
 
@@ -25,9 +27,10 @@ def main() -> None:
 
 def forked(row: dict) -> list:
     """Return [key, result] of both versions."""
+    form = row.get("form", "folder")
     if "change" in row:
-        return in_child(lambda: changed(load(row["files"]), row["change"]))
-    return [in_child(lambda: keyed(load(row["files"]))), in_child(lambda: keyed(load(row["other"])))]
+        return in_child(lambda: changed(load(row["files"], form), row["change"]))
+    return [in_child(lambda: keyed(load(row["files"], form))), in_child(lambda: keyed(load(row["other"], form)))]
 
 
 def in_child(function):
@@ -45,12 +48,18 @@ def in_child(function):
     return json.loads(text)
 
 
-def load(files: dict[str, str]):
-    """Write a project, and import its main module."""
+def load(files: dict[str, str], form: str):
+    """Import a project that is a folder, an archive, or a folder of compiled files but for its main module."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=os.getcwd())) / "root"
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+    if form == "archive":
+        folder = pathlib.Path(shutil.make_archive(str(folder), "zip", folder))
+    for path in [*folder.rglob("*.py")] if form == "compiled" else ():
+        if path.name != "main.py":
+            py_compile.compile(str(path), cfile=f"{path}c")
+            path.unlink()
     sys.path.insert(0, str(folder))
     return importlib.import_module("main")
 

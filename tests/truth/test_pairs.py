@@ -27,6 +27,11 @@ def pair(text: str, before: str, after: str, result: str = "", **files: str) -> 
     return {"files": every, "other": {name: body.replace(before, after) for name, body in every.items()}}
 
 
+def packed(form: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Make a row of a project that is an archive, or of compiled files alone."""
+    return {**row, "form": form}
+
+
 def act(text: str, change: str, result: str = "", **files: str) -> dict[str, Any]:
     """Make a row of something that is done in the process, where `m` is the recipe's module."""
     every = {name.replace("__in__", "/") + ".py": textwrap.dedent(body) for name, body in files.items()}
@@ -36,11 +41,19 @@ def act(text: str, change: str, result: str = "", **files: str) -> dict[str, Any
 
 LAZILY = "def recipe():\n    import far\n    return far.VALUE\n"
 PACKAGE = "def recipe():\n    from package.near import found\n    return found()\n"
+DEEPER = pair(LAZILY, "= 3", "= 4", far="from farther import VALUE\n", farther="VALUE = 3\n")
 FIELDS = "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: int = {}\n"
 ARRAY = "import numpy as np\n"
 SENTINELS = "A = object()\nB = object()\n"
 
 DIFFERENT: dict[str, dict[str, Any]] = {
+    "parent package that is not loaded": pair(
+        PACKAGE,
+        "ADDED = 3",
+        "ADDED = 4",
+        package__in____init__="import builtins\nbuiltins.ADDED = 3\n",
+        package__in__near="def found():\n    return ADDED\n",
+    ),
     "name put into builtins": pair("import builtins\nbuiltins.ADDED = 3\n", "= 3", "= 4", "ADDED"),
     "function put into builtins": pair("import builtins\nbuiltins.ADDED = max\n", "max", "min", "ADDED(1, 2)"),
     "metadata of a field": pair(
@@ -69,11 +82,18 @@ DIFFERENT: dict[str, dict[str, Any]] = {
         "E.A.more",
     ),
     "order of members": pair("import enum\nE = enum.Enum('E', 'A B')\n", "A B", "B A", "[e.name for e in E]"),
+    "order in memory": pair(
+        ARRAY + "V = np.array([[1, 2], [3, 4]], order='C')\n", "'C'", "'F'", "V.ravel('K').tolist()"
+    ),
     "writable array": pair(
         ARRAY + "V = np.arange(3)\nV.setflags(write=True)\n", "=True", "=False", "V.flags.writeable"
     ),
+    "mask": pair(ARRAY + "V = np.ma.array([1, 2], mask=[0, 1])\n", "[0, 1]", "[1, 0]", "int(V.sum())"),
     "attribute of an array's subclass": pair(
         ARRAY + "class T(np.ndarray): pass\nV = np.zeros(2).view(T)\nV.tag = 3\n", "tag = 3", "tag = 4", "V.tag"
+    ),
+    "metadata of a dtype": pair(
+        ARRAY + "V = np.dtype('i4', metadata={'unit': 3})\n", "'unit': 3", "'unit': 4", "V.metadata['unit']"
     ),
     "payload of a NaN": pair(
         "import struct\nV = struct.unpack('<d', bytes.fromhex('010000000000f87f'))[0]\n",
@@ -84,6 +104,8 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "class registered with an abstract one": pair(
         "import abc\nclass A(abc.ABC): pass\nclass B: pass\nA.register(B)\n", "A.register(B)", "", "isinstance(B(), A)"
     ),
+    "module of a class": pair("class A:\n    __module__ = 'one'\n", "'one'", "'two'", "A.__module__"),
+    "docstring by getattr": pair("class A:\n    'three'\n", "three", "four", "getattr(A, '__doc__')"),
     "the same list under two names": pair("A = [1]\nB = [1]\n", "B = [1]", "B = A", "A is B"),
     "the same object in a list": pair("class O: pass\na = O()\nL = [a, O()]\n", "[a, O()]", "[a, a]", "L[0] is L[1]"),
     "sentinels": pair(SENTINELS + "def given(x=A):\n    return x is A\n", "x=A", "x=B", "given()"),
@@ -93,12 +115,71 @@ DIFFERENT: dict[str, dict[str, Any]] = {
     "class made by exec": pair(
         "made = {}\nexec('class A:\\n    value = 3', made)\nA = made['A']\n", "= 3", "= 4", "A.value"
     ),
+    "hook of a module that is not loaded": pair(
+        LAZILY, "return 3", "return 4", far="def __getattr__(name):\n    return 3\n"
+    ),
+    "module of a package that is not loaded": pair(
+        "def recipe():\n    from package import near\n    return near.VALUE\n",
+        "= 3",
+        "= 4",
+        package__in____init__="",
+        package__in__near="VALUE = 3\n",
+    ),
+    "module of a package in a package that is not loaded": pair(
+        "def recipe():\n    import package.inner.near as near\n    return near.found()\n",
+        "= 3",
+        "= 4",
+        package__in____init__="",
+        package__in__inner__in____init__="",
+        package__in__inner__in__near="from .. import far\ndef found():\n    return far.deep.VALUE\n",
+        package__in__far__in____init__="from . import deep\n",
+        package__in__far__in__deep="VALUE = 3\n",
+    ),
+    "module in a folder without a package": pair(
+        "def recipe():\n    from folder import near\n    return near.VALUE\n",
+        "= 3",
+        "= 4",
+        folder__in__near="VALUE = 3\n",
+    ),
+    "second name of an import": pair(
+        "def recipe():\n    from package import near, far\n    return near.VALUE\n",
+        "changed.VALUE = 3",
+        "changed.VALUE = 4",
+        package__in____init__="",
+        package__in__near="VALUE = 2\n",
+        package__in__far="from package import near as changed\nchanged.VALUE = 3\n",
+    ),
+    "the first of two imports": pair(
+        "import package\ndef recipe():\n    try:\n        from package import fast as near\n"
+        "    except ImportError:\n        from package import slow as near\n    return near.VALUE\n",
+        "= 3",
+        "= 4",
+        package__in____init__="",
+        package__in__fast="VALUE = 3\n",
+        package__in__slow="VALUE = 2\n",
+    ),
+    "relative import in a try": pair(
+        "from package.near import recipe\n",
+        "= 3",
+        "= 4",
+        package__in____init__="",
+        package__in__near="def recipe():\n    try:\n        from .far import VALUE\n    except ImportError:\n"
+        "        return 0\n    return VALUE\n",
+        package__in__far="VALUE = 3\n",
+    ),
     "import in the body of a class": pair(
         "import far as near\ndef recipe():\n    class A:\n        import math as near\n        def value(self):\n"
         "            return near.VALUE\n    return A().value()\n",
         "= 3",
         "= 4",
         far="VALUE = 3\n",
+    ),
+    "import for its effect alone": pair(
+        "import near\ndef recipe():\n    import far\n    return near.TABLE\n",
+        "append(3)",
+        "append(4)",
+        near="TABLE = []\n",
+        far="import near\nnear.TABLE.append(3)\n",
     ),
     "import that may fail": act(
         "def recipe():\n    try:\n        import appearing\n    except ImportError:\n        return 0\n    return 1\n",
@@ -109,6 +190,24 @@ DIFFERENT: dict[str, dict[str, Any]] = {
         "import package.near; package.near.VALUE = 4",
         package__in____init__="",
         package__in__near="VALUE = 3\n",
+    ),
+    "archive": packed("archive", pair(LAZILY, "= 3", "= 4", far="VALUE = 3\n")),
+    "archive: two modules away": packed("archive", DEEPER),
+    "archive: package": packed(
+        "archive",
+        pair(
+            PACKAGE,
+            "= 3",
+            "= 4",
+            package__in____init__="",
+            package__in__near="from .inner import VALUE\ndef found():\n    return VALUE\n",
+            package__in__inner="VALUE = 3\n",
+        ),
+    ),
+    "compiled files alone": packed("compiled", pair(LAZILY, "= 3", "= 4", far="VALUE = 3\n")),
+    "compiled files alone: two modules away": packed("compiled", DEEPER),
+    "star import in a module that is not loaded": pair(
+        LAZILY, "VALUE = 3", "VALUE = 4", far="from farther import *\n", farther="VALUE = 3\n"
     ),
     "match by position": pair(
         """
@@ -184,6 +283,11 @@ DIFFERENT: dict[str, dict[str, Any]] = {
         "far.VALUE",
         far="VALUE = 3\n",
     ),
+    "module that appears": act(
+        "def recipe():\n    try:\n        import appearing\n    except ImportError:\n        return 0\n"
+        "    return appearing.VALUE\n",
+        "import importlib; open(sys.path[0] + '/appearing.py', 'w').write('VALUE = 4'); importlib.invalidate_caches()",
+    ),
     "module that is shadowed": act(
         LAZILY,
         "import importlib, os; os.mkdir(sys.path[0] + '/first'); sys.path.insert(0, sys.path[0] + '/first'); "
@@ -193,6 +297,8 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 }
 
 SAME: dict[str, dict[str, Any]] = {
+    "compiled files that lie elsewhere": packed("compiled", pair(LAZILY, "far", "far", far="VALUE = 3\n")),
+    "archive that lies elsewhere": packed("archive", pair(LAZILY, "far", "far", far="VALUE = 3\n")),
     "package that the driver imports later": act(
         PACKAGE,
         "[sys.modules.pop(name) for name in ('package.near', 'package.inner', 'package')]; import package.near",
@@ -203,8 +309,19 @@ SAME: dict[str, dict[str, Any]] = {
     "class with a name of its own in a function": pair(
         "def made():\n    class A:\n        x = 3\n    return A\n", "    return A", "\n    return A", "made().x"
     ),
+    "equal value": act("X = (1, 2)\n", "m.X = tuple([1, 2])", "X"),
+    "folder of modules without a package": pair(
+        "def recipe():\n    from folder import near\n    return near.VALUE\n",
+        "4",
+        "5",
+        folder__in__near="VALUE = 3\n",
+        folder__in__unreached="VALUE = 4\n",
+    ),
     "annotation, and fields of something else": pair(
         ARRAY + "class A:\n    x: int = 1\nD = np.dtype([('a', 'i4')])\n", "x: int", "x: float", "type(D.fields), A.x"
+    ),
+    "fill value of a masked array": act(
+        ARRAY + "V = np.ma.array([1, 2], mask=[0, 1])\n", "m.V.fill_value; m.V[:1]", "int(V.sum())"
     ),
     "what an abstract class remembers": act(
         "import abc\nclass A(abc.ABC): pass\n", "isinstance(1, m.A); issubclass(dict, m.A)", "isinstance(2, A)"
@@ -216,6 +333,15 @@ WITHOUT_KEY: dict[str, dict[str, Any]] = {
     "line number": pair("def f(): pass\n", "def f", "\ndef f", "f.__code__.co_firstlineno"),
     "function of numpy made of one of Python": pair(
         ARRAY + "U = np.frompyfunc(lambda a: a + 3, 1, 1)\n", "a + 3", "a + 4", "U(1)"
+    ),
+    "configuration that an import reads": pair(
+        LAZILY,
+        "x.ini",
+        "y.ini",
+        far="import configparser\nc = configparser.ConfigParser()\nc.read('x.ini')\nVALUE = c.sections()\n",
+    ),
+    "variable that an import reads by a computed name": pair(
+        LAZILY, "or 3", "or 4", far="import os\nVALUE = getattr(os, 'envi' + 'ron').get('NOBODY_SET_THIS') or 3\n"
     ),
 }
 

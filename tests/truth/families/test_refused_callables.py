@@ -13,14 +13,28 @@ X = np.arange(8, dtype=np.float32)
 
 
 def main(queue):
+    run = lib.unit().executor(queue.context)
+    for _ in range(2):
+        _event, (y,) = run(queue, x=X)
+        print(y.tolist())
+"""
+DIRECT = """
+import numpy as np
+import NAME_lib as lib
+
+X = np.arange(8, dtype=np.float32)
+
+
+def main(queue):
     unit = lib.unit()
-    run = unit.executor(queue.context)
-    for call in (run, run, unit):
-        _event, (y,) = call(queue, x=X)
+    for _ in range(2):
+        _event, (y,) = unit(queue, x=X)
         print(y.tolist())
 """
 LIBRARY = """
 import functools
+import random
+import sys
 import time
 
 import loopy as lp
@@ -43,6 +57,25 @@ CALLABLES = {
     "the time": """
 def preamble(info):
     yield "10", f"#define WEIGHT {THIS + int(time.time() < 0)}"
+""",
+    "random numbers of a fixed seed": """
+def preamble(info):
+    yield "10", f"#define WEIGHT {random.Random(1).randint(0, 9) + THIS}"
+""",
+    "code made at run time": """
+def preamble(info):
+    yield "10", f"#define WEIGHT {eval('1 + THIS')}"
+""",
+    "a name looked up at run time": """
+NUMBER = THIS
+
+
+def preamble(info):
+    yield "10", f"#define WEIGHT {globals()['NUM' + 'BER']}"
+""",
+    "an address": """
+def preamble(info):
+    yield "10", f"#define WEIGHT {THIS + 0*id(info)}"
 """,
     "a result that a cache remembers": """
 @functools.cache
@@ -70,10 +103,37 @@ class Weight:
 
 preamble = Weight(1)
 """,
+    "a class method that asks for the time": """
+class Weight:
+    @classmethod
+    def of(cls, info):
+        yield "10", f"#define WEIGHT {THIS + int(time.time() < 0)}"
+
+
+preamble = Weight.of
+""",
+    "a clock given by default": """
+def preamble(info, clock=time.monotonic):
+    yield "10", f"#define WEIGHT {THIS + int(clock() < 0)}"
+""",
+    "a stream": """
+def preamble(info):
+    yield "10", f"#define WEIGHT {THIS*len([sys.stderr])}"
+""",
+    "the frame of the caller": """
+def preamble(info):
+    yield "10", f"#define WEIGHT {THIS if sys._getframe(1) else 0}"
+""",
 }
 
 
-PROGRAMS = [Program(title, MAIN, LIBRARY.format(text), bypass=" ") for title, text in CALLABLES.items()]
+PROGRAMS = [
+    *[Program(title, MAIN, LIBRARY.format(text), bypass=" ") for title, text in CALLABLES.items()],
+    *[
+        Program(f"{title} called directly", DIRECT, LIBRARY.format(text), bypass=" ")
+        for title, text in list(CALLABLES.items())[:3]
+    ],
+]
 told = ran(PROGRAMS)
 
 
