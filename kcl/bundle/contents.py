@@ -66,8 +66,8 @@ def pack(found: Contents, info: CacheInfo) -> bytes:
     return data
 
 
-def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
-    """Yield the verified entries of a bundle with layer and address; raises CacheFault where the bundle is damaged."""
+def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[tuple[str, str], Entry]]:
+    """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
         if kind not in (*settings.LAYERS, *MEMOS):
             info.skipped[kind] = info.skipped.get(kind, 0) + 1
@@ -80,7 +80,7 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
         except (CacheFault, ValueError) as error:
             info.refused.append((address[-64:], str(error)))
         else:
-            yield kind, address, entry
+            yield (kind, address), entry
 
 
 def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") -> None:
@@ -88,7 +88,7 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
 
     They go into the layers, or `into` a site directory.
     """
-    for kind, address, entry in unpack(data, info):
+    for (kind, address), entry in unpack(data, info):
         if kind in MEMOS:
             if not (into or settings.read().no_cache & {kind, *settings.LAYERS}):
                 run_memo.bring(kind, address, entry, improved)

@@ -83,7 +83,7 @@ def pack(machine, tmp_path, platform_name):
     """The pack of the driver, unsigned, with the first half of its name; made once for each platform."""
     name = driver.pack_name(f"{DRIVER.parent.name}/{DRIVER.name}", None)
     if platform_name not in _packs:
-        address = (tmp_path / "first").as_uri()
+        address = remotes.directory(tmp_path / "first")
         machine("maker", KCL_REMOTE=address).sets(remote_unsigned=[address], remote_write="exit").drive()
         _packs[platform_name] = (tmp_path / "first" / name).read_bytes()
     return name, _packs[platform_name]
@@ -177,7 +177,7 @@ class TestFaults:
 
     def test_strict(self, machine, tmp_path):
         """Where only hits are allowed, a remote without the pack leaves a miss an error."""
-        address = (tmp_path / "empty").as_uri()
+        address = remotes.directory(tmp_path / "empty")
         reader = machine("reader", KCL_REMOTE=address).sets(remote_unsigned=[address])
         _output, error = reader.run(DRIVER, reader.platform, 1, KCL_STRICT="hit", code=1)
         assert "CacheMiss" in error
@@ -188,7 +188,7 @@ class TestPush:
     def test_at_exit(self, machine, tmp_path, wish):
         """A process that made something pushes it as it ends, signed; another machine that trusts the key is warm."""
         remotes.demand("cryptography")
-        address = (tmp_path / "remote").as_uri()
+        address = remotes.directory(tmp_path / "remote")
         writer = machine("writer", KCL_REMOTE=address).sets(remote_write=wish)
         line, _said = writer.run("-m", "kcl", "key", "new", "team")
         writer.drive()
@@ -204,10 +204,10 @@ class TestPush:
     @pytest.mark.parametrize(("settings", "variables"), [({}, {}), ({"remote_write": True}, {"SLURM_JOB_ID": "1"})])
     def test_by_hand(self, machine, tmp_path, settings, variables):
         """A reader and a batch job push nothing by themselves; `kcl push` does it at the end of the job."""
-        address = (tmp_path / "remote").as_uri()
+        address = remotes.directory(tmp_path / "remote")
         writer = machine("writer", KCL_REMOTE=address, **variables).sets(remote_unsigned=[address], **settings)
         writer.drive()
-        assert not (tmp_path / "remote").exists()
+        assert not any((tmp_path / "remote").iterdir())
         output, _error = writer.run("-m", "kcl", "push")
         assert "support/fetching.py: pushed: " in output
         writer.empty()
@@ -217,7 +217,7 @@ class TestPush:
 
     def test_no_variable(self, machine, tmp_path):
         """No variable makes a process push, or believe a pack."""
-        address = (tmp_path / "remote").as_uri()
+        address = remotes.directory(tmp_path / "remote")
         variables = {"KCL_REMOTE_WRITE": "exit", "KCL_REMOTE_UNSIGNED": address, "KCL_REMOTE": address}
         machine("writer", **variables).drive()
-        assert not (tmp_path / "remote").exists()
+        assert not any((tmp_path / "remote").iterdir())

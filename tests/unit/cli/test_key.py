@@ -79,7 +79,7 @@ class TestForget:
         rows = [Entry(Key([Part("number", str(number))]), {"kernel": "axpy"}, {}) for number in range(2)]
         for one in rows:
             layers.generator().publish(one.key.digest, one)
-        notes.arrived([Arrival("generator", rows[0].key.digest, seal.key_of(LINE).id, "team", "name/1")])
+        notes.arrived([Arrival("generator", rows[0].key.digest, f"name/{seal.key_of(LINE).id}")])
         return rows
 
     @pytest.mark.parametrize(("option", "answer", "left"), [("--purge", "", 1), ("--keep", "", 2)])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 
 import pytest
 import remotes
 
 from kcl.errors import CacheFault
 from kcl.remote import stores
-from kcl.remote.stores import FileStore, RemoteFault, bounded, fault, shown, store_of
+from kcl.remote.stores import RemoteFault, bounded, fault, shown, store_of
 
 NAME = f"{hashlib.sha256(b'driver').hexdigest()}/0123456789abcdef"
 
@@ -95,39 +94,27 @@ class TestStoreOf:
             store.get(NAME)
 
 
-def _full():
-    raise OSError("full")
-
-
 class TestFiles:
     """Plain files."""
 
     def test_relative(self):
         """A path is absolute."""
-        with pytest.raises(RemoteFault, match="absolute"):
-            FileStore("file://packs")
+        remotes.demand("obstore")
+        with pytest.raises(Exception, match="file://packs"):
+            store_of("file://packs", 1.0)
 
-    def test_special(self, tmp_path):
-        """A FIFO is refused, not waited for."""
-        os.makedirs(tmp_path / "a")
-        os.mkfifo(tmp_path / "a" / "b")
-        with pytest.raises(RemoteFault, match="regular"):
-            FileStore(f"file://{tmp_path}").get("a/b")
-
-    def test_killed(self, tmp_path, monkeypatch):
-        """A put that is cut short leaves the old pack whole."""
-        store = FileStore(tmp_path.as_uri())
-        store.put("a/b", b"old")
-        written = os.write
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "write", lambda at, blob: written(at, blob[:2]) if len(blob) > 2 else _full())
-            with pytest.raises(OSError, match="full"):
-                store.put("a/b", b"new pack")
-        assert store.get("a/b") == b"old"
+    def test_no_directory(self, tmp_path):
+        """A directory that is not there, as one that is not mounted, is a fault with its cure, and is not made."""
+        remotes.demand("obstore")
+        with pytest.raises(Exception, match="canonicalize") as caught:
+            store_of((tmp_path / "net").as_uri(), 1.0)
+        assert "make the bucket or the directory" in fault("file:///x", caught.value)
+        assert not (tmp_path / "net").exists()
 
     def test_readable(self, tmp_path):
         """Others can read a pack."""
-        FileStore(tmp_path.as_uri()).put("a/b", b"pack")
+        remotes.demand("obstore")
+        store_of(tmp_path.as_uri(), 1.0).put("a/b", b"pack")
         assert (tmp_path / "a" / "b").stat().st_mode & 0o044
 
 
