@@ -41,19 +41,6 @@ class Outcome(NamedTuple):
     terms: str = ""
 
 
-class Arrival(NamedTuple):
-    """An entry that came with a pack."""
-
-    layer: str
-    address: str
-    pack: str
-
-    @property
-    def signer(self) -> str:
-        """The id of the key that signed the pack."""
-        return self.pack.rpartition("/")[2]
-
-
 def recent(digest: str, terms: str, strict: bool) -> Outcome | None:
     """Return the outcome of the last pull under these terms, if no process should ask that remote again yet.
 
@@ -88,11 +75,11 @@ def read(name: str) -> tuple[Outcome, float] | None:
         return None
 
 
-def pulls() -> list[Outcome]:
-    """Return the outcome of the last pull of each driver."""
+def outcomes() -> dict[str, Outcome]:
+    """Return the outcomes of the last pull and the last push of each driver, by the names of the notes."""
     folder = places.own(places.PACKS)
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    return [noted[0] for name in names if "." not in name and (noted := read(name)) is not None]
+    return {name: noted[0] for name in names if (noted := read(name)) is not None}
 
 
 def leave(digest: str, driver: str, used: Mapping[str, Iterable[str]]) -> None:
@@ -112,14 +99,15 @@ def used(digest: str) -> dict[tuple[str, str], None]:
     return {(line[0], line[1]): None for line in _lines(path(f"{digest}.used")) if len(line) == 2}
 
 
-def arrived(new: Iterable[Arrival]) -> None:
-    """Add lines on entries that came."""
-    _append(places.own(places.ARRIVALS), list(new))
+def arrived(pack_name: str, new: Iterable[tuple[str, str]]) -> None:
+    """Add lines on entries that came with a pack, given by layer and address."""
+    _append(places.own(places.ARRIVALS), [(*place, pack_name) for place in new])
 
 
-def arrivals() -> list[Arrival]:
-    """Return the entries that came, oldest first."""
-    return [Arrival(*line) for line in _lines(places.own(places.ARRIVALS)) if len(line) == 3]
+def arrivals() -> dict[tuple[str, str], str]:
+    """Return the id of the key that signed each entry that came, by layer and address."""
+    lines = [line for line in _lines(places.own(places.ARRIVALS)) if len(line) == 3]
+    return {(layer, address): pack.rpartition("/")[2] for layer, address, pack in lines}
 
 
 def _append(file: str, lines: list[tuple[str, ...]]) -> None:

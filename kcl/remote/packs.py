@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from kcl import bundle
 from kcl.base import settings
@@ -15,7 +16,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.errors import DamagedEntry
 from kcl.remote import driver, notes, seal, stores
-from kcl.remote.notes import Arrival, Outcome
+from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 
 _SECONDS = 25.0  # that a client waits: less than its process lives
@@ -35,11 +36,11 @@ def pull(name: str, address: str, load: bool = True) -> Outcome:
         if not load:
             return Outcome(name, bytes=len(blob))
         try:
-            info = bundle.load(seal.unseal(pack_name, blob, key).bundle)
+            info = bundle.load(seal.unseal(pack_name, blob, key)[1])
         except DamagedEntry as error:
             cure = "push it again, or forget that key with `kcl key forget NAME`"
             raise DamagedEntry(f"the pack {pack_name[:12]} was not loaded: {error}; {cure}") from error
-        notes.arrived(Arrival(*place, pack_name) for place in info.new)
+        notes.arrived(pack_name, info.new)
         fault = f"{len(info.refused)} entries refused, first {info.refused[0][1]}" if info.refused else ""
         return Outcome(name, fault, sum(map(len, info.artifacts.values())), len(blob))
     return Outcome(name)
@@ -56,8 +57,8 @@ def push(name: str, address: str, file: str = "", before_asking: Callable[[], ob
     key, private = pair or (None, None)
     pack_name, digest = driver.pack_name(name, key), driver.digest(name)
     found = dict(contents.unpack(bundle.content(file), CacheInfo())) if file else _of_runs(digest)
-    others = {(one.layer, one.address) for one in notes.arrivals() if key is None or one.signer != key.id}
-    mine = {place: entry for place, entry in found.items() if place not in others}
+    brought, own = notes.arrivals(), key.id if key is not None else ""
+    mine = {place: entry for place, entry in found.items() if brought.get(place, own) == own}
     before_asking()
     store = stores.store_of(address, _SECONDS)
     held, order = _old(pack_name, store.get(pack_name), key)
@@ -65,7 +66,7 @@ def push(name: str, address: str, file: str = "", before_asking: Callable[[], ob
     blob = b""
     if new:
         stay = {_kernel(entry) for entry in mine.values()}
-        blob = _fitting(held | new, order, stay, lambda pack: seal.seal(pack_name, pack, private))
+        blob = _fitting(held | new, order, stay, partial(seal.seal, pack_name, private))
         store.put(pack_name, blob)
     if not file:
         with suppress(FileNotFoundError):
@@ -85,12 +86,12 @@ def _old(pack_name: str, blob: bytes | None, key: seal.PublicKey | None) -> tupl
     """Return the content of the earlier pack; a damaged one is written anew."""
     with suppress(DamagedEntry):
         if blob is not None:
-            pack = seal.unseal(pack_name, blob, key)
-            return dict(contents.unpack(pack.bundle, CacheInfo())), pack.order
+            order, data = seal.unseal(pack_name, blob, key)
+            return dict(contents.unpack(data, CacheInfo())), order
     return {}, []
 
 
-def _fitting(found: Contents, order: list[str], stay: set[str], sealed: Callable[[seal.Pack], bytes]) -> bytes:
+def _fitting(found: Contents, order: list[str], stay: set[str], sealed: Callable[[list[str], bytes], bytes]) -> bytes:
     """Return a pack within the limit: where there is more, whole kernels go, the first in `order` first.
 
     The kernels that `stay` are the last in the new order.
@@ -100,7 +101,7 @@ def _fitting(found: Contents, order: list[str], stay: set[str], sealed: Callable
     while True:
         kept = {*others, *stay}
         chosen = {place: entry for place, entry in found.items() if _kernel(entry) in kept}
-        blob = sealed(seal.Pack(contents.pack(chosen, CacheInfo()), [*others, *sorted(stay)]))
+        blob = sealed([*others, *sorted(stay)], contents.pack(chosen, CacheInfo()))
         if len(blob) <= stores.LIMIT:
             return blob
         if not others:

@@ -16,6 +16,7 @@ import hashlib
 import os
 import re
 import struct
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -47,13 +48,6 @@ class PublicKey(NamedTuple):
     def id(self) -> str:
         """The key in names of packs."""
         return hashlib.sha256(self.public).hexdigest()[:16]
-
-
-class Pack(NamedTuple):
-    """The content of a pack: a bundle, and the names of its kernels, those pushed longest ago first."""
-
-    bundle: bytes
-    order: list[str]
 
 
 def key_of(line: str) -> PublicKey:
@@ -119,25 +113,28 @@ def halves(name: str) -> tuple[PublicKey, Any]:
     return PublicKey(name, private.public_key().public_bytes_raw()), private
 
 
-def seal(name: str, pack: Pack, private: Any) -> bytes:
-    """Return the pack as bytes, signed with the secret half of a key, or unsigned with None."""
-    rest = b"\0".join(("\n".join(pack.order).encode(), pack.bundle))
+def seal(name: str, private: Any, order: Iterable[str], bundle: bytes) -> bytes:
+    """Return a bundle, with its kernels in order, signed with the secret half of a key, or unsigned with None."""
+    rest = b"\0".join(("\n".join(order).encode(), bundle))
     signature = bytes(64) if private is None else private.sign(_signed(name, rest))
     return _START.pack(_MAGIC, signature) + rest
 
 
-def unseal(name: str, blob: bytes, key: PublicKey | None) -> Pack:
-    """Return a pack that `key` has signed for this name, or that nobody need have signed; else raise DamagedEntry."""
+def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[list[str], bytes]:
+    """Return the order of the kernels and the bundle of a pack that `key` has signed for this name.
+
+    With None nobody need have signed it. Raises DamagedEntry.
+    """
     if blob[: len(_MAGIC)] != _MAGIC or len(blob) < _START.size:
         raise DamagedEntry(f"it is no pack of kcl: {len(blob)} bytes that start with {blob[: len(_MAGIC)]!r}")
     signature, rest = blob[len(_MAGIC) : _START.size], blob[_START.size :]
     if key is not None:
         try:
             _ed25519().Ed25519PublicKey.from_public_bytes(key.public).verify(signature, _signed(name, rest))
-        except client("cryptography.exceptions", "cryptography").InvalidSignature:
+        except client("cryptography.exceptions").InvalidSignature:
             raise DamagedEntry(f"it is not signed by {key.name}, or was signed for another name") from None
     order, _, bundle = rest.partition(b"\0")
-    return Pack(bundle, order.decode("utf-8", "replace").split("\n"))
+    return order.decode("utf-8", "replace").split("\n"), bundle
 
 
 def content(path: str, most: int = 1 << 20) -> tuple[bytes, float]:
@@ -168,4 +165,4 @@ def _write(path: str, text: bytes) -> None:
 
 
 def _ed25519() -> Any:
-    return client("cryptography.hazmat.primitives.asymmetric.ed25519", "cryptography")
+    return client("cryptography.hazmat.primitives.asymmetric.ed25519")

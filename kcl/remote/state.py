@@ -16,10 +16,11 @@ from kcl.remote.stores import shown
 def facts() -> dict[str, Any]:
     """Return the facts on the remote, and the same in words: none without a remote. Asks nobody."""
     chosen = settings.read()
-    found = notes.pulls() if chosen.remote else []
-    packs = sum(1 for one in found if one.entries)
-    entries, size, seconds = (sum(getattr(one, of) for one in found) for of in ("entries", "bytes", "seconds"))
-    refused = [f"{one.driver}: {one.fault}" for one in found if one.fault]
+    noted = notes.outcomes() if chosen.remote else {}
+    pulls = [one for name, one in noted.items() if "." not in name]
+    packs = sum(1 for one in pulls if one.entries)
+    entries, size, seconds = (sum(getattr(one, of) for one in pulls) for of in ("entries", "bytes", "seconds"))
+    refused = [f"{one.driver}: {one.fault}" for one in noted.values() if one.fault]
     use = _unused(chosen) or ("read, and written after a run" if chosen.remote_write else "read only")
     came = f"{counted(packs, 'pack', 'packs')} with {counted(entries, 'entry', 'entries')} came"
     words = [f"remote {shown(chosen.remote)}: {use}; {came}, {size} bytes in {seconds:.1f} s"]

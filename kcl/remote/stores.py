@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from kcl.errors import CacheFault
 
 LIMIT = 16 << 20  # bytes of a pack
+_PREFIX = "kcl:pack:"  # of the keys in a Redis server
 _REDIS = ("redis", "rediss", "valkey", "valkeys")
 _OBJECTS = ("s3", "gs", "az", "http", "https", "file")
 _SCHEMES = ", ".join(f"{scheme}://" for scheme in ("redis", "rediss", *_OBJECTS))
@@ -65,7 +66,7 @@ class RedisStore:
     """Packs as values of a Redis or Valkey server."""
 
     def __init__(self, address: str, seconds: float) -> None:
-        redis, backoff, retry = (client(f"redis{part}", "redis") for part in ("", ".backoff", ".retry"))
+        redis, backoff, retry = map(client, ("redis", "redis.backoff", "redis.retry"))
         named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")  # sent on connection
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
@@ -77,11 +78,13 @@ class RedisStore:
         )
 
     def get(self, name: str) -> bytes | None:
-        found: bytes = self._client.getrange(_key(name), 0, LIMIT)  # the server sends no more, and nothing for no value
+        found: bytes = self._client.getrange(
+            _PREFIX + name, 0, LIMIT
+        )  # the server sends no more, and nothing for no value
         return bounded(found) or None
 
     def put(self, name: str, blob: bytes) -> None:
-        self._client.set(_key(name), blob)
+        self._client.set(_PREFIX + name, blob)
 
 
 class ObjectStore:
@@ -92,9 +95,8 @@ class ObjectStore:
         options = {"timeout": wait, "connect_timeout": wait}
         if not address.startswith("https:"):  # the endpoint of a bucket is its user's choice
             options["allow_http"] = "true"
-        self._client = client("obstore", "obstore")
-        of_url = client("obstore.store", "obstore").from_url
-        self._store = of_url(address, client_options=options, retry_config={"max_retries": 0})
+        self._client = client("obstore")
+        self._store = client("obstore.store").from_url(address, client_options=options, retry_config={"max_retries": 0})
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -114,12 +116,13 @@ class ObjectStore:
         self._client.put(self._store, name, blob, use_multipart=False)
 
 
-def client(module: str, package: str) -> Any:
+def client(module: str) -> Any:
     """Return a module of a package that need not be installed; raises RemoteFault."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise RemoteFault(f"this remote needs a package: pip install {package} ({error})") from error
+        words = f"this remote needs a package: pip install {module.partition('.')[0]} ({error})"
+        raise RemoteFault(words) from error
 
 
 def bounded(blob: bytes | bytearray) -> bytes:
@@ -127,7 +130,3 @@ def bounded(blob: bytes | bytearray) -> bytes:
     if len(blob) > LIMIT:
         raise RemoteFault(f"the pack is above the limit of {LIMIT} bytes")
     return bytes(blob)
-
-
-def _key(name: str) -> str:
-    return f"kcl:pack:{name}"

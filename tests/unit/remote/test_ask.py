@@ -43,9 +43,9 @@ def remote(tmp_path, monkeypatch):
             monkeypatch.setenv(name, text)
         address = server.address()
         if full:
-            pack = seal.Pack(contents.pack({PLACE: ROW}, CacheInfo()), {})
+            pack = contents.pack({PLACE: ROW}, CacheInfo())
             name = driver.pack_name(driver.name(), None)
-            store_of(address, 10.0).put(name, seal.seal(name, pack, None))
+            store_of(address, 10.0).put(name, seal.seal(name, None, [], pack))
         if through is not None:
             address = address.replace(f":{server.port}", f":{through.port}")
         set_remote(address, **settings)

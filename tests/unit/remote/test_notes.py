@@ -11,7 +11,7 @@ import remotes
 from kcl.base import process
 from kcl.base.settings import option
 from kcl.remote import notes
-from kcl.remote.notes import Arrival, Outcome
+from kcl.remote.notes import Outcome
 
 DIGEST = "a" * 64
 FOUND = Outcome("app/run.py", "", 42, 1000, 0.5, "terms")
@@ -65,7 +65,7 @@ class TestOutcome:
     def test_nothing_is_made_by_reading(self):
         """Reading makes no folder."""
         assert notes.read(DIGEST) is None
-        assert (notes.last(), notes.arrivals()) == ("", [])
+        assert (notes.last(), notes.arrivals()) == ("", {})
         assert not os.path.exists(option.folder("kcl"))
 
 
@@ -87,12 +87,11 @@ class TestRuns:
 
 class TestArrivals:
     def test_lines(self):
-        """Lines are added, and those of another form are left out."""
-        one = Arrival("binary", "a/b", "name/0123")
-        assert one.signer == "0123"
-        notes.arrived([one])
-        notes.arrived([])
+        """Lines are added, the last on an entry counts, and those of another form are left out."""
+        notes.arrived("name/0123", [("binary", "a/b"), ("binary", "c")])
+        notes.arrived("name/0123", [])
         with open(os.path.join(option.folder("kcl"), "arrivals"), "a") as stream:
             stream.write("half a\n\n")
-        notes.arrived([one._replace(layer="generator")])
-        assert notes.arrivals() == [one, one._replace(layer="generator")]
+        notes.arrived("name/4567", [("generator", "c"), ("binary", "a/b")])
+        expected = {("binary", "a/b"): "4567", ("binary", "c"): "0123", ("generator", "c"): "4567"}
+        assert notes.arrivals() == expected

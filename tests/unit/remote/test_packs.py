@@ -80,8 +80,8 @@ def here(sites):
 def content(site):
     """Return the kernels in the pack."""
     name = driver.pack_name(NAME, seal.signing()[0])
-    pack = seal.unseal(name, store_of(site.address, 1.0).get(name), seal.signing()[0])
-    return {entry.metadata["kernel"] for entry in dict(contents.unpack(pack.bundle, CacheInfo())).values()}, pack.order
+    order, data = seal.unseal(name, store_of(site.address, 1.0).get(name), seal.signing()[0])
+    return {entry.metadata["kernel"] for entry in dict(contents.unpack(data, CacheInfo())).values()}, order
 
 
 class TestTravel:
@@ -95,9 +95,8 @@ class TestTravel:
         found = packs.pull(NAME, there.address)
         assert (found.fault, found.entries) == ("", 2)
         assert there.has() == {"one", "two"}
-        arrived = notes.arrivals()
-        assert {one.signer for one in arrived} == {seal.key_of(here.settings["trusted_keys"][0]).id}
-        assert {one.address for one in arrived} == {row("one").key.digest, row("two").key.digest}
+        signer = seal.key_of(here.settings["trusted_keys"][0]).id
+        assert notes.arrivals() == {("generator", row(kernel).key.digest): signer for kernel in ("one", "two")}
         blob = layers.generator().stores[0].get(row("one").key.digest)
         assert blob == row("one").pack()
 
@@ -156,7 +155,7 @@ class TestTravel:
         assert packs.push(NAME, here.address).entries == 1
         there = sites("there").use(remote_unsigned=[here.address])
         assert packs.pull(NAME, here.address).entries == 1
-        assert notes.arrivals()[0].signer == "unsigned"
+        assert [*notes.arrivals().values()] == ["unsigned"]
         sites("third").use(remote_unsigned=[there.address + "/x"])
         with pytest.raises(RemoteFault, match="no key is trusted"):
             packs.pull(NAME, here.address)
@@ -226,7 +225,7 @@ class TestLies:
         with pytest.raises(DamagedEntry, match=r"(team|pack of kcl).*kcl key forget"):
             packs.pull(NAME, here.address)
         assert there.has() == set()
-        assert notes.arrivals() == []
+        assert notes.arrivals() == {}
 
     def test_replayed(self, here, sites, pack):
         """A pack of another driver, signed by the trusted key."""
@@ -239,7 +238,7 @@ class TestLies:
     def test_unsigned_in_place(self, here, sites, pack):
         """A pack without a signature under the name of a key."""
         store, name, blob = pack
-        store.put(name, seal.seal(name, seal.unseal(name, blob, None), None))
+        store.put(name, seal.seal(name, None, *seal.unseal(name, blob, None)))
         self.refused(here, sites)
 
     def test_older(self, here, sites, pack):
@@ -258,7 +257,7 @@ class TestLies:
         store, name, blob = pack
         drawn = random.Random(seed := os.environ.get("KCL_SLOW_SEED", "35"))
         stranger = seal.new("stranger") and seal.halves("stranger")
-        other = seal.seal(name, seal.unseal(name, blob, None), stranger[1])
+        other = seal.seal(name, stranger[1], *seal.unseal(name, blob, None))
         there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
         for _ in range(count):
             at, changed = drawn.randrange(len(blob)), bytearray(blob)
