@@ -54,9 +54,9 @@ class Machine:
         assert started.returncode == code, f"{started.returncode}:\n{output}\n{error}"
         return output, error
 
-    def drive(self, factor=1, **variables):
+    def drive(self, factor=1, *hooks, **variables):
         """Run the driver; return what it saw."""
-        output, error = self.run(DRIVER, self.platform, factor, **variables)
+        output, error = self.run(DRIVER, self.platform, factor, *hooks, **variables)
         return {**json.loads(output.splitlines()[-1]), "stderr": error}
 
     def empty(self):
@@ -147,6 +147,18 @@ class TestOff:
             assert among(one.drive(), QUIET) == QUIET
         assert not (one.child.cache / "kcl" / "packs").exists()
         assert not (one.child.cache / "kcl" / "arrivals").exists()
+
+    def test_as_without(self, machine):
+        """With neither a site nor a remote a warm run imports, touches and calls what it would without this code."""
+        one = machine("one")
+        one.drive()
+        one.run("-m", "kcl", "flush")
+        one.drive()
+        kept, cut = one.drive(1, KCL_STRICT="hit"), one.drive(1, "cut", KCL_STRICT="hit")
+        for what in ("modules", "paths", "called"):
+            assert set(kept[what]) == set(cut[what]), what
+        assert not {name for name in kept["modules"] if name.startswith(("kcl.remote", "kcl.bundle"))}
+        assert {"kcl.cache.layers:_open"} <= set(kept["called"])
 
     @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "off"])
     def test_warm(self, machine, address):
