@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import time
 
 import pytest
 import remotes
+from proxy import Proxy
 
 from kcl.remote import child, driver, notes
 
@@ -47,6 +50,19 @@ def test_late(address):
     while notes.read(driver.digest("app/run.py")) is None:
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_ends_by_itself(tmp_path):
+    """A child is bounded in time and in address space, whatever the server does."""
+    remotes.demand("redis")
+    code = "import resource, sys\nfrom kcl.remote import child\nchild.SECONDS['pull'] = 2\n"
+    code += "child._bound()\nassert resource.getrlimit(resource.RLIMIT_AS)[0] == 2 << 30\n"
+    code += "child.main({'work': 'pull', 'driver': 'x', 'address': sys.argv[1], 'root': sys.argv[2], 'file': ''})"
+    with Proxy(remotes.server("redis", None).port, "swallowed") as bad:
+        address = f"redis://127.0.0.1:{bad.port}/0"
+        remotes.configure(tmp_path / "config", remote_unsigned=[address])
+        done = subprocess.run([sys.executable, "-c", code, address, str(tmp_path / "cache")], stderr=subprocess.PIPE)
+    assert done.returncode == -signal.SIGALRM, done.stderr
 
 
 def test_secrets(monkeypatch):

@@ -181,6 +181,19 @@ class TestPush:
         packs.push(NAME, there.address)
         assert content(there)[0] == {"two"}
 
+    def test_lost(self, here):
+        """The last writer wins; a later push carries all that its run used, so what was lost comes back."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        store, name = store_of(here.address, 1.0), driver.pack_name(NAME, seal.signing()[0])
+        before = store.get(name)
+        here.makes("two")
+        packs.push(NAME, here.address)
+        store.put(name, before)  # by a process that had read it before
+        here.makes("one", "two")
+        assert packs.push(NAME, here.address).entries == 1
+        assert content(here)[0] == {"one", "two"}
+
     def test_damaged_pack(self, here):
         """A damaged pack is written anew."""
         here.makes("one")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import pytest
 import remotes
+from proxy import CUT_PUT, Proxy
 
 from kcl.errors import CacheFault
 from kcl.remote import stores
@@ -80,10 +83,18 @@ class TestStoreOf:
         with pytest.raises(RemoteFault, match="pip install"):
             store_of(address, 1.0)
 
-    def test_valkey(self):
-        """A Valkey server has a scheme of its own."""
+    @pytest.mark.parametrize("address", ["rediss://127.0.0.1:1/0", "valkey://127.0.0.1:1/0", "valkeys://127.0.0.1:1"])
+    def test_redis(self, address):
+        """A server that speaks TLS, and a Valkey server, have schemes of their own."""
         remotes.demand("redis")
-        assert store_of("valkey://127.0.0.1:1/0", 1.0)
+        assert store_of(address, 1.0)
+
+    @pytest.mark.parametrize("address", ["gs://bucket/prefix", "az://container/prefix", "https://host/path"])
+    def test_objects(self, address, monkeypatch):
+        """Every cloud has a scheme; nobody is asked as a store is made."""
+        remotes.demand("obstore")
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "someone")
+        assert store_of(address, 1.0)
 
     @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"])
     def test_dead_port(self, address):
@@ -111,11 +122,35 @@ class TestFiles:
         assert "make the bucket or the directory" in fault("file:///x", caught.value)
         assert not (tmp_path / "net").exists()
 
+    def test_killed(self, tmp_path):
+        """A put that is cut short leaves the old pack whole."""
+        remotes.demand("obstore")
+        store_of(tmp_path.as_uri(), 1.0).put("a/b", b"old")
+        code = (
+            "import resource, signal, sys\nfrom kcl.remote.stores import store_of\nstore = store_of(sys.argv[1], 1.0)\n"
+        )
+        code += "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\nstore.put('a/b', bytes(100_000))"
+        assert subprocess.run([sys.executable, "-c", code, tmp_path.as_uri()], capture_output=True).returncode
+        assert store_of(tmp_path.as_uri(), 1.0).get("a/b") == b"old"
+
     def test_readable(self, tmp_path):
         """Others can read a pack."""
         remotes.demand("obstore")
         store_of(tmp_path.as_uri(), 1.0).put("a/b", b"pack")
         assert (tmp_path / "a" / "b").stat().st_mode & 0o044
+
+
+class TestRedis:
+    """A Redis server."""
+
+    def test_killed(self):
+        """A put that is cut short leaves the old pack whole."""
+        server = remotes.server("redis", None)
+        address = server.address()
+        store_of(address, 5.0).put("a/b", b"old")
+        with Proxy(server.port, CUT_PUT) as bad, pytest.raises(Exception, match=r"closed|reset|Broken"):
+            store_of(address.replace(f":{server.port}", f":{bad.port}"), 5.0).put("a/b", bytes(1_000_000))
+        assert store_of(address, 5.0).get("a/b") == b"old"
 
 
 class TestBucket:
