@@ -11,7 +11,7 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.cache import layers
+from kcl.cache import layers, run_memo
 from kcl.cli import output
 from kcl.errors import CacheFault
 from kcl.remote import notes, seal
@@ -88,7 +88,6 @@ def forget(name: str, purge: bool | None) -> None:
     brought = [place for place, signer in notes.arrivals().items() if signer in {one.id for one in gone}]
     words = counted(len(brought), "entry", "entries")
     if brought and (click.confirm(f"Remove the {words} that it brought?") if purge is None else purge):
-        for layer, address in brought:
-            if layer in settings.LAYERS:
-                layers.layer(layer).delete(address)
+        for kind, address in brought:
+            (layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)).delete(address)
         output.say(f"{words} removed")

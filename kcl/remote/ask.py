@@ -71,7 +71,7 @@ def by_hand(work: str, name: str, file: str = "") -> Outcome:
     address = settings.read().remote
     if not address:
         raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
-    return child.ask(work, name, address, child.SECONDS[work] + _SLACK, file=os.path.abspath(file) if file else "")
+    return child.run(work, name, address, child.SECONDS[work] + _SLACK, file=os.path.abspath(file) if file else "")
 
 
 def _came(strict: bool) -> bool:
@@ -106,7 +106,7 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
             if is_mine:
                 break
             time.sleep(_PAUSE)
-        found = child.ask("pull", name, address, left, lock)
+        found = child.run("pull", name, address, left, lock)
     finally:
         os.close(lock)  # the child keeps it
     if not found.terms:  # the child left no note
@@ -134,4 +134,4 @@ def _leave() -> None:
     name = driver.name()
     notes.leave(driver.digest(name), name, used)
     if chosen.remote_write and not settings.batch():
-        child.ask("push", name, chosen.remote, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0)
+        child.run("push", name, chosen.remote, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0)

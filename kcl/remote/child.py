@@ -42,7 +42,7 @@ child.main(asked)
 """
 
 
-def ask(work: str, name: str, address: str, seconds: float, lock: int | None = None, file: str = "") -> Outcome:
+def run(work: str, name: str, address: str, seconds: float, lock: int | None = None, file: str = "") -> Outcome:
     """Have a child pull, push or attempt the pack of a driver; return the outcome, a fault after `seconds` in vain.
 
     The child goes on then. It keeps `lock` open, a descriptor. Raises OSError, and RemoteFault if this interpreter

@@ -20,7 +20,7 @@ ROOMS = {
     "build": 1846,
     "drivers": 2277,
     "bundle": 558,
-    "remote": 1065,
+    "remote": 952,
     "sized": 432,
     "tuning": 2127,
     "inspect": 3607,

@@ -25,7 +25,7 @@ def address(tmp_path):
 def test_note(address):
     """What a child is asked is done, and noted under the name of the driver; the address may be of any length."""
     for work, note in (("pull", ""), ("push", ".pushed")):
-        found = child.ask(work, "app/run.py", address, 60.0)
+        found = child.run(work, "app/run.py", address, 60.0)
         assert notes.read(driver.digest("app/run.py") + note)[0] == found
         assert (found.driver, found.fault, found.bytes) == ("app/run.py", "", 0)
         assert found.terms == driver.terms(address)
@@ -34,18 +34,18 @@ def test_note(address):
 def test_long(address, monkeypatch):
     """A search path of any length is handed on."""
     monkeypatch.setattr("sys.path", [*sys.path, "/" + "x" * 200_000])
-    assert not child.ask("pull", "app/run.py", address, 60.0).fault
+    assert not child.run("pull", "app/run.py", address, 60.0).fault
 
 
 def test_attempt(address, tmp_path):
     """A try leaves no note, and no folder."""
-    assert child.ask("attempt", "app/run.py", address, 60.0)[:4] == ("app/run.py", "", 0, 0)
+    assert child.run("attempt", "app/run.py", address, 60.0)[:4] == ("app/run.py", "", 0, 0)
     assert not (tmp_path / "cache").exists()
 
 
 def test_late(address):
     """A wait ends in time, and the child goes on."""
-    assert "no answer in 0.0 s" in child.ask("pull", "app/run.py", address, 0.0).fault
+    assert "no answer in 0.0 s" in child.run("pull", "app/run.py", address, 0.0).fault
     end = time.monotonic() + 60.0
     while notes.read(driver.digest("app/run.py")) is None:
         assert time.monotonic() < end
@@ -70,6 +70,6 @@ def test_secrets(monkeypatch):
     address, started = f"redis://user:secretword@127.0.0.1:{remotes.free_port()}/0", []
     monkeypatch.setenv("KCL_REMOTE", address)
     sys.addaudithook(lambda event, given: started.append(str(given)) if event == "subprocess.Popen" else None)
-    assert child.ask("attempt", "app/run.py", address, 60.0).fault
+    assert child.run("attempt", "app/run.py", address, 60.0).fault
     assert started
     assert not any("secretword" in one for one in started)
