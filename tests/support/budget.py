@@ -19,7 +19,7 @@ ROOMS = {
     "generate": 2498,
     "build": 1846,
     "drivers": 2277,
-    "bundle": 558,
+    "bundle": 557,
     "remote": 952,
     "sized": 432,
     "tuning": 2127,
