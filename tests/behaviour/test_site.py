@@ -109,6 +109,14 @@ class TestReading:
         load_into(child, bundle, site)
         assert len(entries(site)) == before + 1
 
+    def test_mended(self, site, bundle, child):
+        """A second load replaces an entry that is damaged there."""
+        path = entries(site)[0]
+        good = path.read_bytes()
+        path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        load_into(child, bundle, site)
+        assert path.read_bytes() == good
+
 
 class TestCommands:
     """Commands list the entries of a site, and change none."""
