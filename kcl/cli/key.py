@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.cache import layers
+from kcl.cache import layers, run_memo
 from kcl.cli import output
 from kcl.errors import CacheFault
 from kcl.remote import notes, seal
@@ -61,8 +62,8 @@ def trust_key(line: str) -> None:
 @key.command(name="list")
 def list_keys() -> None:
     """List the keys that are trusted, with what they brought."""
-    brought = notes.arrivals()
-    rows = [(one.name, one.id, str(sum(two.signer == one.id for two in brought))) for one in seal.trusted()]
+    brought = Counter(notes.arrivals().values())
+    rows = [(one.name, one.id, str(brought[one.id])) for one in seal.trusted()]
     if rows:
         output.table((Column("name"), Column("id"), Column("entries")), rows)
     else:
@@ -84,11 +85,9 @@ def forget(name: str, purge: bool | None) -> None:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
     os.unlink(seal.path_of(name, seal.TRUSTED))
     output.say(f"{name} is not trusted any more")
-    signers = {one.id for one in gone}
-    brought = {(one.layer, one.address) for one in notes.arrivals() if one.signer in signers}
+    brought = [place for place, signer in notes.arrivals().items() if signer in {one.id for one in gone}]
     words = counted(len(brought), "entry", "entries")
     if brought and (click.confirm(f"Remove the {words} that it brought?") if purge is None else purge):
-        for layer, address in brought:
-            if layer in settings.LAYERS:
-                layers.layer(layer).delete(address)
+        for kind, address in brought:
+            (layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)).delete(address)
         output.say(f"{words} removed")

@@ -11,6 +11,7 @@ from kcl.errors import CacheFault
 from kcl.remote import ask, notes
 from kcl.remote.stores import shown
 
+_WORDS = {"pull": ("pulled", "absent"), "push": ("pushed", "nothing new")}
 _name = click.option("--name", metavar="NAME", help="The driver: FOLDER/FILE, its package, or its remote_name.")
 
 
@@ -50,9 +51,8 @@ def _do(work: str, name: str | None, file: str) -> None:
         found = ask.by_hand(work, driver, file)
     except (OSError, CacheFault) as error:
         output.fail(str(error))
+    there, absent = _WORDS[work]
+    state = f"failed: {found.fault}" if found.fault else there if found.bytes else absent
     came = f": {counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}" if found.entries else ""
-    why = f": {found.why}" if found.why else ""
-    seconds = output.seconds(found.seconds)
-    output.say(f"{shown(settings.read().remote)}, {driver}: {found.state}{came}{why} ({seconds})")
-    well = found.entries > 0 if work == "pull" else found.state not in (notes.FAILED, notes.REFUSED)
-    raise SystemExit(output.FINE if well else output.FOUND)
+    output.say(f"{shown(settings.read().remote)}, {driver}: {state}{came} ({output.seconds(found.seconds)})")
+    raise SystemExit(output.FOUND if found.fault or (work == "pull" and not found.entries) else output.FINE)

@@ -5,7 +5,6 @@ A child does both (`kcl.remote.child`), so this module imports no client and wai
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
@@ -15,19 +14,20 @@ from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.errors import CacheFault, UnusableDirectory
 from kcl.remote import child, driver, notes
-from kcl.remote.notes import ABSENT, FAILED, LATE, PULLED, Outcome
+from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault, shown
 
 _EXIT_SECONDS = 60.0
+_SLACK = 5.0  # seconds for the start of a child that is waited for in full
 _PAUSE = 0.005
 
 
 class State(process.LockedState):
-    """Whether the remote was asked and has answered: once in a process and its forks."""
+    """Whether the remote has answered, once in a process and its forks; None before it is asked."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = self.answered = False
+        self.answered: bool | None = None
 
 
 class Ending:
@@ -54,17 +54,16 @@ def before_a_miss(strict: bool) -> bool:
     state = _state()
     late = state.answered
     with state.lock:
-        if not state.asked:
-            state.asked = True
+        came = bool(state.answered) and not late
+        if state.answered is None:
+            state.answered = False
             try:
-                if _came(strict):
-                    return True
+                came = _came(strict)
             finally:
                 state.answered = True
-        elif state.answered and not late:
-            return True
-    _ending()
-    return False
+    if not came:
+        _ending()
+    return came
 
 
 def by_hand(work: str, name: str, file: str = "") -> Outcome:
@@ -72,9 +71,7 @@ def by_hand(work: str, name: str, file: str = "") -> Outcome:
     address = settings.read().remote
     if not address:
         raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
-    asked = {"work": work, "driver": name, "address": address, "file": os.path.abspath(file) if file else ""}
-    said = child.wait(child.start(asked), child.SECONDS[work] + 5.0)
-    return Outcome(*json.loads(said)) if said else Outcome(name, FAILED, "it took too long, or ended without a word")
+    return child.run(work, name, address, child.SECONDS[work] + _SLACK, file=os.path.abspath(file) if file else "")
 
 
 def _came(strict: bool) -> bool:
@@ -86,58 +83,46 @@ def _came(strict: bool) -> bool:
         events.logger().info("the remote is not asked: %s", error)
         return False
     except Exception as error:
-        found = Outcome("", FAILED, str(error))
-    if found is not None and found.state not in (PULLED, ABSENT):
-        words = f"kcl: the remote {shown(address)} is left out: {found.why}"
+        found = Outcome("", str(error))
+    if found.fault:
+        words = f"kcl: the remote {shown(address)} is left out: {found.fault}"
         if "fault" in settings.read().strict:
             raise CacheFault(words)
         warn_once("remote", words)
-    return found is not None and found.entries > 0
+    return found.entries > 0
 
 
-def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
-    """Return the outcome of a pull now, None if there is none to wait for."""
-    digest, started = driver.digest(name), time.monotonic()
-    seconds = child.SECONDS["pull"] + 5.0 if strict else settings.read().remote_timeout
-    if not strict and notes.recent(digest, address) is not None:
-        return None
+def _outcome(name: str, address: str, strict: bool) -> Outcome:
+    """Return the outcome of a pull now; that of another process, for which it has warned, has no fault."""
+    digest, terms, started = driver.digest(name), driver.terms(address), time.monotonic()
+    seconds = child.SECONDS["pull"] + _SLACK if strict else settings.read().remote_timeout
     lock = os.open(notes.path(f"{digest}.lock"), trust.LOCK, 0o600)
     try:
-        locked, waited = _lock(lock, started + seconds)
-        noted = notes.read(digest)  # another process may have pulled since this one began, and be done with it
-        is_new = waited or (noted is not None and noted[1] < (time.time_ns() - process.STARTED) * 1e-9)
-        found = notes.recent(digest, address) if is_new else None
-        if found is not None or not locked:
-            return found
-        ended = child.start({"work": "pull", "driver": name, "address": address}, lock)
+        while True:
+            is_mine, left = _is_locked(lock), started + seconds - time.monotonic()
+            noted = notes.recent(digest, terms, strict)
+            if noted is not None or (not is_mine and left < 0):
+                return (noted or Outcome(name))._replace(fault="")
+            if is_mine:
+                break
+            time.sleep(_PAUSE)
+        found = child.run("pull", name, address, left, lock)
     finally:
         os.close(lock)  # the child keeps it
-    said = child.wait(ended, started + seconds - time.monotonic())
-    if said:
-        return Outcome(*json.loads(said))
-    state, why = (LATE, f"no answer in {seconds:g} s") if said is None else (FAILED, "it ended without a word")
-    lost = Outcome(name, state, why, seconds=time.monotonic() - started, terms=driver.terms(address))
-    notes.write(digest, lost)
-    return lost
+    if not found.terms:  # the child left no note
+        notes.write(digest, found._replace(terms=terms))
+    return found
 
 
-def _lock(descriptor: int, end: float) -> tuple[bool, bool]:
-    """Lock a file, or wait until `end` for the child that has it; return whether it is locked, and whether it was."""
+def _is_locked(lock: int) -> bool:
+    """Try to lock a file; return False if another process has it."""
     import fcntl
 
-    waited = False
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > end:
-                return False, True
-            waited = True
-            time.sleep(_PAUSE)
-            continue
-        except OSError as error:  # a file system without locks
-            events.logger().debug("packs are pulled without a lock: %s", error)
-        return True, waited
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:  # a file system without locks lets everybody in
+        return not isinstance(error, BlockingIOError)
+    return True
 
 
 def _leave() -> None:
@@ -149,5 +134,4 @@ def _leave() -> None:
     name = driver.name()
     notes.leave(driver.digest(name), name, used)
     if chosen.remote_write and not settings.batch():
-        ended = child.start({"work": "push", "driver": name, "address": chosen.remote})
-        child.wait(ended, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0)
+        child.run("push", name, chosen.remote, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
 import signal
 import sys
 import time
@@ -19,17 +19,20 @@ from typing import Any
 from kcl.base import settings
 from kcl.base.settings import option
 from kcl.errors import CacheFault
+from kcl.remote import driver, notes, stores
+from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 
 SECONDS = {"pull": 30, "attempt": 30, "push": 630}  # a push completes entries first
 _SPACE = 2 << 30  # bytes of address space
-_PIPE = 60_000  # bytes that a pipe takes without a reader
+_WORDS = 1 << 16  # bytes, more than an outcome has
 _QUIET = {"KCL_STRICT": "", "KCL_REPORT": "", "KCL_TRACE": "", "KCL_PROGRESS": "0", "KCL_REMOTE": "off"}
+# The shell leaves the child to init, so the user's process has none that it does not know; the input is kept as 2.
+_SHELL = '{ "$0" "$@" <&2 2>/dev/null & } 2<&0'
 _CODE = """\
-import json, os, sys
+import json, sys
 from importlib import util
-with os.fdopen(int(sys.argv[1]), "rb") as stream:
-    asked = json.load(stream)
+asked = json.load(sys.stdin)
 sys.path += asked["path"]
 spec = util.spec_from_file_location("kcl", asked["kcl"] + "/__init__.py", submodule_search_locations=[asked["kcl"]])
 sys.modules["kcl"] = module = util.module_from_spec(spec)
@@ -39,80 +42,73 @@ child.main(asked)
 """
 
 
-def start(asked: Mapping[str, Any], lock: int | None = None) -> int:
-    """Start a child that does what is asked; return a descriptor for `wait`.
+def run(work: str, name: str, address: str, seconds: float, lock: int | None = None, file: str = "") -> Outcome:
+    """Have a child pull, push or attempt the pack of a driver; return the outcome, a fault after `seconds` in vain.
 
-    The child keeps `lock` open, a descriptor. The shell leaves it to init, so the user's process has no child that it
-    does not know. Raises OSError, and RemoteFault if this interpreter cannot be started again.
+    The child goes on then. It keeps `lock` open, a descriptor. Raises OSError, and RemoteFault if this interpreter
+    cannot be started again.
     """
-    import subprocess
-
-    if os.name != "posix" or not os.path.basename(sys.executable or "").startswith(("python", "pypy")):
-        raise RemoteFault("this program has Python inside, and can start no other: use `kcl pull` before it")
     root = os.path.dirname(option.folder("kcl"))
-    request = json.dumps({"kcl": settings.PACKAGE, "path": _path(), "root": root, **asked}).encode()
-    if len(request) > _PIPE:
-        raise RemoteFault("sys.path is too long to be handed on: use `kcl pull` before this program")
-    reader, writer = os.pipe()
-    ended, end = os.pipe()
+    asked = {"work": work, "driver": name, "address": address, "file": file}
+    ended = _start({**asked, "kcl": settings.PACKAGE, "path": _path(), "root": root}, lock)
     try:
-        os.write(writer, request)
-        os.close(writer)
-        command = ["/bin/sh", "-c", '"$0" "$@" &', sys.executable, "-I", "-c", _CODE, str(reader)]
-        subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=end,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(reader,) if lock is None else (reader, lock),
-            start_new_session=True,
-            cwd="/",
-            env={**settings.environment_alone(), **_QUIET},
-        ).wait()
-    except BaseException:
-        os.close(ended)
-        raise
-    finally:
-        os.close(reader)
-        os.close(end)
-    return ended
-
-
-def wait(ended: int, seconds: float) -> bytes | None:
-    """Wait for the end of a child, and close its descriptor; return the outcome in JSON, None if time was over."""
-    said, end = b"", time.monotonic() + seconds
-    try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(ended, selectors.EVENT_READ)
-            while selector.select(max(0.0, end - time.monotonic())):
-                more = os.read(ended, _PIPE)
-                if not more:
-                    return said
-                said += more
-        return None
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        said = os.read(ended, _WORDS) if poll.poll(max(0.0, seconds) * 1000) else None
     finally:
         os.close(ended)
+    lost = f"no answer in {seconds:.1f} s" if said is None else "the child ended without a word"
+    return Outcome(*json.loads(said)) if said else Outcome(name, lost, seconds=seconds)
 
 
 def main(asked: Mapping[str, Any]) -> None:
     """Do what is asked, leave a note on the outcome, and end."""
-    work = asked["work"]
-    given: dict[str, Any] = {}
-    if work == "push":  # bounded as it asks the remote: before, it starts a helper whose compiler takes more
-        signal.alarm(SECONDS[work])
-        given = {"file": asked.get("file", ""), "before_asking": _bound}
-    else:
-        _bound()
+    work, name, address, started = asked["work"], asked["driver"], asked["address"], time.monotonic()
+    signal.alarm(SECONDS[work])
     option.cache_dir(asked["root"])
-    from kcl.remote import driver, notes, packs
+    try:
+        from kcl.remote import packs
 
-    name, address = asked["driver"], asked["address"]
-    found = packs.outcome(getattr(packs, work), name, address, **given)._replace(terms=driver.terms(address))
+        if work == "push":  # bounded as it asks the remote: before, it starts a helper whose compiler takes more
+            found = packs.push(name, address, asked["file"], _bound)
+        else:
+            _bound()
+            found = packs.pull(name, address, load=work == "pull")
+    except BaseException as error:  # a client may be written in Rust, whose panics are no Exceptions
+        found = Outcome(name, stores.fault(address, error))
+    found = found._replace(seconds=time.monotonic() - started, terms=driver.terms(address))
     if work != "attempt":
         with suppress(OSError, CacheFault):
-            notes.write(notes.of(work, driver.digest(name)), found)
+            notes.write(driver.digest(name) + (".pushed" if work == "push" else ""), found)
     with suppress(OSError):  # the parent may have ended
         os.write(sys.stdout.fileno(), json.dumps(found).encode())
+
+
+def _start(request: Mapping[str, Any], lock: int | None) -> int:
+    """Start a child, and return a descriptor of what it says."""
+    import subprocess
+
+    if os.name != "posix" or not os.path.basename(sys.executable or "").startswith(("python", "pypy")):
+        raise RemoteFault("this program has Python inside, and can start no other: use `kcl pull` before it")
+    ended, end = os.pipe()
+    try:
+        subprocess.run(
+            ["/bin/sh", "-c", _SHELL, sys.executable, "-I", "-c", _CODE],
+            input=json.dumps(request).encode(),
+            stdout=end,
+            stderr=subprocess.DEVNULL,
+            pass_fds=() if lock is None else (lock,),
+            start_new_session=True,
+            cwd="/",
+            env={**settings.environment_alone(), **_QUIET},
+            check=False,
+        )
+    except BaseException:
+        os.close(ended)
+        raise
+    finally:
+        os.close(end)
+    return ended
 
 
 def _bound() -> None:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import sys
+from contextlib import suppress
 
 import kcl
 from kcl.base import settings
@@ -39,14 +40,11 @@ def digest(driver: str) -> str:
     """Return the first half of the names of a driver's packs."""
     from importlib import metadata
 
-    versions = []
+    parts = [driver, kcl.__version__, f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"]
     for one in _DISTRIBUTIONS:
-        try:
-            versions.append(f"{one} {metadata.version(one)}")
-        except metadata.PackageNotFoundError:
-            continue
-    python = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
-    return hashlib.sha256(json.dumps([driver, kcl.__version__, python, versions]).encode()).hexdigest()
+        with suppress(metadata.PackageNotFoundError):
+            parts.append(f"{one} {metadata.version(one)}")
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def pack_name(driver: str, key: PublicKey | None) -> str:
@@ -57,7 +55,7 @@ def pack_name(driver: str, key: PublicKey | None) -> str:
 def believed(address: str) -> list[PublicKey | None]:
     """Return the keys whose packs are loaded, in their order, and None where no signature is needed.
 
-    Raises RemoteFault if no pack of this remote is believed.
+    Raises RemoteFault if no pack of this remote is believed, and as `seal.trusted`.
     """
     keys: list[PublicKey | None] = [*trusted(), *([None] if is_unsigned(address) else [])]
     if not keys:
@@ -74,7 +72,7 @@ def is_unsigned(address: str) -> bool:
 def terms(address: str) -> str:
     """Return a digest of what decides which packs are believed: a note on a pull under other terms says nothing."""
     try:
-        keys = [key.line for key in trusted()]
+        keys = str(believed(address))
     except (OSError, CacheFault) as error:  # the child says so
-        keys = [str(error)]
-    return hashlib.sha256(json.dumps([address, is_unsigned(address), *keys]).encode()).hexdigest()[:16]
+        keys = str(error)
+    return hashlib.sha256(json.dumps([address, keys]).encode()).hexdigest()[:16]

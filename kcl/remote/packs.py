@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from kcl import bundle
+from kcl.base import settings
 from kcl.bundle import contents
 from kcl.bundle.contents import Contents
 from kcl.bundle.info import CacheInfo
@@ -16,60 +16,49 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.errors import DamagedEntry
 from kcl.remote import driver, notes, seal, stores
-from kcl.remote.notes import ABSENT, FAILED, PULLED, REFUSED, Arrival, Outcome
+from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 
 _SECONDS = 25.0  # that a client waits: less than its process lives
-THERE, _PUSHED, _NOTHING = "there", "pushed", "nothing new"
 
 
-def outcome(work: Callable[..., Outcome], name: str, address: str, **given: Any) -> Outcome:
-    """Return the outcome of a pull or a push of a driver's pack; raises nothing."""
-    started = time.monotonic()
-    try:
-        found = work(name, address, **given)
-    except BaseException as error:  # a client may be written in Rust, whose panics are no Exceptions
-        state = REFUSED if isinstance(error, DamagedEntry) else FAILED
-        found = Outcome(name, state, stores.fault(address, error))
-    return found._replace(seconds=time.monotonic() - started)
+def pull(name: str, address: str, load: bool = True) -> Outcome:
+    """Load the pack of the first trusted key that has one, or only see it; no bytes came if there is none.
 
-
-def pull(name: str, address: str) -> Outcome:
-    """Load the pack of the first trusted key that has one; raises RemoteFault and the errors of the client."""
-    store, keys = stores.store_of(address, _SECONDS), driver.believed(address)
-    for key in keys:
+    Raises RemoteFault, DamagedEntry for a pack that is not to be believed, and the errors of the client.
+    """
+    store = stores.store_of(address, _SECONDS)
+    for key in driver.believed(address):
         pack_name = driver.pack_name(name, key)
         blob = store.get(pack_name)
         if blob is None:
             continue
+        if not load:
+            return Outcome(name, bytes=len(blob))
         try:
-            info = bundle.load(seal.unseal(pack_name, blob, key).bundle)
+            info = bundle.load(seal.unseal(pack_name, blob, key)[1])
         except DamagedEntry as error:
             cure = "push it again, or forget that key with `kcl key forget NAME`"
             raise DamagedEntry(f"the pack {pack_name[:12]} was not loaded: {error}; {cure}") from error
-        signer = (key.id, key.name) if key is not None else (seal.UNSIGNED, seal.UNSIGNED)
-        notes.arrived(Arrival(*place, *signer, pack_name) for place in info.new)
-        refused = f"{len(info.refused)} entries refused, first {info.refused[0][1]}" if info.refused else ""
-        return Outcome(name, PULLED, refused, sum(map(len, info.artifacts.values())), len(blob))
-    return Outcome(name, ABSENT)
-
-
-def attempt(name: str, address: str) -> Outcome:
-    """Ask for the pack of the first trusted key, and load nothing; raises as `pull`."""
-    blob = stores.store_of(address, _SECONDS).get(driver.pack_name(name, driver.believed(address)[0]))
-    return Outcome(name, ABSENT if blob is None else THERE, bytes=len(blob or b""))
+        notes.arrived(pack_name, info.new)
+        fault = f"{len(info.refused)} entries refused, first {info.refused[0][1]}" if info.refused else ""
+        return Outcome(name, fault, sum(map(len, info.artifacts.values())), len(blob))
+    return Outcome(name)
 
 
 def push(name: str, address: str, file: str = "", before_asking: Callable[[], object] = lambda: None) -> Outcome:
-    """Join a bundle, or what the last runs of a driver used, with the pack of the own key, and put it there."""
+    """Join a bundle, or what the last runs of a driver used, with the pack of the own key, and put it there.
+
+    Nothing is put if the pack lacks nothing. `before_asking` is called when the entries are complete. Raises as `pull`.
+    """
     pair = seal.signing()
     if pair is None and not driver.is_unsigned(address):
         raise RemoteFault("no key signs the pack: make one with `kcl key new NAME`")
     key, private = pair or (None, None)
     pack_name, digest = driver.pack_name(name, key), driver.digest(name)
-    found = _of_bundle(file) if file else _of_runs(digest)
-    others = {(one.layer, one.address) for one in notes.arrivals() if key is None or one.signer != key.id}
-    mine = {place: entry for place, entry in found.items() if place not in others}
+    found = dict(contents.unpack(bundle.content(file), CacheInfo())) if file else _of_runs(digest)
+    brought, own = notes.arrivals(), key.id if key is not None else ""
+    mine = {place: entry for place, entry in found.items() if brought.get(place, own) == own}
     before_asking()
     store = stores.store_of(address, _SECONDS)
     held, order = _old(pack_name, store.get(pack_name), key)
@@ -77,52 +66,47 @@ def push(name: str, address: str, file: str = "", before_asking: Callable[[], ob
     blob = b""
     if new:
         stay = {_kernel(entry) for entry in mine.values()}
-        order |= dict.fromkeys(stay, time.time())
-        blob = _fitting(held | new, stay, order, lambda pack: seal.seal(pack_name, pack, private))
+        blob = _fitting(held | new, order, stay, partial(seal.seal, pack_name, private))
         store.put(pack_name, blob)
     if not file:
         with suppress(FileNotFoundError):
             os.unlink(notes.path(f"{digest}.used"))
-    return Outcome(name, _PUSHED if new else _NOTHING, "", len(new), len(blob))
-
-
-def _of_bundle(file: str) -> Contents:
-    blob = bundle.content(file)
-    return {(kind, at): entry for kind, at, entry in contents.unpack(blob, CacheInfo())}
+    return Outcome(name, "", len(new), len(blob))
 
 
 def _of_runs(digest: str) -> Contents:
     """Return the entries that runs used, completed."""
-    for layer, addresses in notes.used(digest).items():
-        layers.layer(layer).used.update(addresses)
+    for layer, address in notes.used(digest):
+        if layer in settings.LAYERS:
+            layers.layer(layer).used[address] = None
     return contents.used(CacheInfo())
 
 
-def _old(pack_name: str, blob: bytes | None, key: seal.PublicKey | None) -> tuple[Contents, dict[str, float]]:
+def _old(pack_name: str, blob: bytes | None, key: seal.PublicKey | None) -> tuple[Contents, list[str]]:
     """Return the content of the earlier pack; a damaged one is written anew."""
-    if blob is None:
-        return {}, {}
-    try:
-        pack = seal.unseal(pack_name, blob, key)
-        return {(kind, at): one for kind, at, one in contents.unpack(pack.bundle, CacheInfo())}, pack.order
-    except DamagedEntry:
-        return {}, {}
+    with suppress(DamagedEntry):
+        if blob is not None:
+            order, data = seal.unseal(pack_name, blob, key)
+            return dict(contents.unpack(data, CacheInfo())), order
+    return {}, []
 
 
-def _fitting(found: Contents, stay: set[str], order: dict[str, float], sealed: Callable[[seal.Pack], bytes]) -> bytes:
-    """Return a pack within the limit: where there is more, whole kernels go, those pushed longest ago first."""
-    found = dict(found)
+def _fitting(found: Contents, order: list[str], stay: set[str], sealed: Callable[[list[str], bytes], bytes]) -> bytes:
+    """Return a pack within the limit: where there is more, whole kernels go, the first in `order` first.
+
+    The kernels that `stay` are the last in the new order.
+    """
+    there = {_kernel(entry) for entry in found.values()}
+    others = [*sorted(there - {*order} - stay), *(kernel for kernel in order if kernel in there - stay)]
     while True:
-        kernels = {_kernel(entry) for entry in found.values()}
-        order = {kernel: order.get(kernel, 0.0) for kernel in kernels}
-        blob = sealed(seal.Pack(contents.pack(found, CacheInfo()), order))
+        kept = {*others, *stay}
+        chosen = {place: entry for place, entry in found.items() if _kernel(entry) in kept}
+        blob = sealed([*others, *sorted(stay)], contents.pack(chosen, CacheInfo()))
         if len(blob) <= stores.LIMIT:
             return blob
-        others = sorted(kernels - stay, key=lambda kernel: order[kernel])
         if not others:
             raise RemoteFault(f"the entries of this run take {len(blob)} bytes, above the limit of {stores.LIMIT}")
-        gone = set(others[: max(1, round(len(others) * (1 - stores.LIMIT / len(blob))))])
-        found = {place: entry for place, entry in found.items() if _kernel(entry) not in gone}
+        del others[: max(1, round(len(others) * (1 - stores.LIMIT / len(blob))))]
 
 
 def _kernel(entry: Entry) -> str:

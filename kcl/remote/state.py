@@ -10,24 +10,23 @@ from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.errors import CacheFault
 from kcl.remote import ask, driver, notes, seal
-from kcl.remote.notes import FAILED, LATE, PULLED, REFUSED
 from kcl.remote.stores import shown
 
 
 def facts() -> dict[str, Any]:
     """Return the facts on the remote, and the same in words: none without a remote. Asks nobody."""
-    chosen, folder = settings.read(), places.own(places.PACKS)
-    names = os.listdir(folder) if chosen.remote and os.path.isdir(folder) else []
-    found = [noted[0] for name in sorted(names) if "." not in name and (noted := notes.read(name)) is not None]
-    packs = [one for one in found if one.state == PULLED]
-    entries, size, seconds = (sum(getattr(one, of) for one in found) for of in ("entries", "bytes", "seconds"))
-    refused = [f"{one.driver}: {one.why}" for one in found if one.state in (FAILED, LATE, REFUSED)]
+    chosen = settings.read()
+    noted = notes.outcomes() if chosen.remote else {}
+    pulls = [one for name, one in noted.items() if "." not in name]
+    packs = sum(1 for one in pulls if one.entries)
+    entries, size, seconds = (sum(getattr(one, of) for one in pulls) for of in ("entries", "bytes", "seconds"))
+    refused = [f"{one.driver}: {one.fault}" for one in noted.values() if one.fault]
     use = _unused(chosen) or ("read, and written after a run" if chosen.remote_write else "read only")
-    came = f"{counted(len(packs), 'pack', 'packs')} with {counted(entries, 'entry', 'entries')} came"
+    came = f"{counted(packs, 'pack', 'packs')} with {counted(entries, 'entry', 'entries')} came"
     words = [f"remote {shown(chosen.remote)}: {use}; {came}, {size} bytes in {seconds:.1f} s"]
     return {
         "address": shown(chosen.remote),
-        "packs": len(packs),
+        "packs": packs,
         "entries": entries,
         "bytes": size,
         "seconds": seconds,
@@ -44,12 +43,13 @@ def attempt() -> tuple[str, str]:
     try:
         found = ask.by_hand("attempt", notes.last() or driver.name())
         seal.signing()
-        fault = _unused(chosen) or found.why
+        fault = _unused(chosen) or found.fault
     except (OSError, CacheFault) as error:
         fault = str(error)
     if fault:
         return "", f"{shown(chosen.remote)}: {fault}"
-    return f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; the pack of {found.driver} is {found.state}", ""
+    is_there = "is there" if found.bytes else "is not there"
+    return f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; the pack of {found.driver} {is_there}", ""
 
 
 def _unused(chosen: settings.Settings) -> str:

@@ -9,22 +9,20 @@ of the clients pass: `fault` finds words for them.
 
 from __future__ import annotations
 
-import os
-import stat
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from kcl.base.settings import trust
-from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
 
 LIMIT = 16 << 20  # bytes of a pack
-REDIS = ("redis", "rediss", "valkey", "valkeys")
-OBJECTS = ("s3", "gs", "az", "http", "https")
-_SCHEMES = ", ".join(f"{scheme}://" for scheme in ("redis", "rediss", *OBJECTS, "file"))
+_PREFIX = "kcl:pack:"  # of the keys in a Redis server
+_REDIS = ("redis", "rediss", "valkey", "valkeys")
+_OBJECTS = ("s3", "gs", "az", "http", "https", "file")
+_SCHEMES = ", ".join(f"{scheme}://" for scheme in ("redis", "rediss", *_OBJECTS))
 _CURES = (
-    (("NoSuchBucket",), "make the bucket, or correct the address"),
+    (("NoSuchBucket", "canonicalize"), "make the bucket or the directory, or correct the address"),
+    (("Unable to recognise",), "write an address such as s3://bucket/prefix or file:///net/kcl"),
     (("NOAUTH", "WRONGPASS", "NOPERM", "Authentication", "401 Un", "403 For"), "name a user who may read there"),
     (("READONLY",), "name the server that takes writes"),
     (("OOM",), "the server is full: set its maxmemory-policy to allkeys-lru"),
@@ -35,24 +33,12 @@ class RemoteFault(CacheFault):
     """The remote cannot be used: the message says why, and the cure."""
 
 
-class PackStore(Protocol):
-    """A place that holds packs."""
-
-    def get(self, name: str) -> bytes | None:
-        """Return the bytes of a name; None if it is missing."""
-
-    def put(self, name: str, blob: bytes) -> None:
-        """Keep the bytes of a name."""
-
-
-def store_of(address: str, seconds: float) -> PackStore:
+def store_of(address: str, seconds: float) -> RedisStore | ObjectStore:
     """Return the store at an address, whose client waits for `seconds`; raises RemoteFault if there can be none."""
     scheme = address.partition("://")[0].lower()
-    if scheme == "file":
-        return FileStore(address)
-    if scheme in REDIS:
+    if scheme in _REDIS:
         return RedisStore(address, seconds)
-    if scheme in OBJECTS:
+    if scheme in _OBJECTS:
         return ObjectStore(address, seconds)
     raise RemoteFault(f"no remote has the scheme {scheme[:20]!r}: write one of {_SCHEMES}")
 
@@ -72,39 +58,15 @@ def fault(address: str, error: BaseException) -> str:
     secrets = [address, parts.query, *parts.netloc.rpartition("@")[0].partition(":")[::2]]
     for text in filter(None, (*secrets, *map(unquote, secrets))):
         words = words.replace(text, shown(address) if text == address else "***")
-    cures = [cure for words_of, cure in _CURES if any(one in words for one in words_of)]
-    return f"{words[:300]}{'; ' if cures else ''}{'; '.join(cures[:1])}"
-
-
-class FileStore:
-    """Packs as plain files below a directory."""
-
-    def __init__(self, address: str) -> None:
-        self._root = unquote(address.partition("://")[2])
-        if not os.path.isabs(self._root):
-            raise RemoteFault("the path of a file remote is not absolute: write file:///net/kcl")
-
-    def get(self, name: str) -> bytes | None:
-        try:
-            descriptor = os.open(os.path.join(self._root, name), trust.READ)
-        except FileNotFoundError:
-            return None
-        with open(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise RemoteFault(f"{name} is no regular file")
-            return bounded(stream.read(LIMIT + 1))
-
-    def put(self, name: str, blob: bytes) -> None:
-        path = os.path.join(self._root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        publish(path, blob, 0o644)
+    cures = [f"; {cure}" for words_of, cure in _CURES if any(one in words for one in words_of)]
+    return f"{words[:300]}{''.join(cures[:1])}"
 
 
 class RedisStore:
     """Packs as values of a Redis or Valkey server."""
 
     def __init__(self, address: str, seconds: float) -> None:
-        redis, backoff, retry = (client(f"redis{part}", "redis") for part in ("", ".backoff", ".retry"))
+        redis, backoff, retry = map(client, ("redis", "redis.backoff", "redis.retry"))
         named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")  # sent on connection
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
@@ -116,24 +78,25 @@ class RedisStore:
         )
 
     def get(self, name: str) -> bytes | None:
-        found: bytes = self._client.getrange(_key(name), 0, LIMIT)  # the server sends no more, and nothing for no value
+        found: bytes = self._client.getrange(
+            _PREFIX + name, 0, LIMIT
+        )  # the server sends no more, and nothing for no value
         return bounded(found) or None
 
     def put(self, name: str, blob: bytes) -> None:
-        self._client.set(_key(name), blob)
+        self._client.set(_PREFIX + name, blob)
 
 
 class ObjectStore:
-    """Packs as objects of a bucket, or of a web server that takes PUT."""
+    """Packs as objects of a bucket, of a web server that takes PUT, or as files below a directory."""
 
     def __init__(self, address: str, seconds: float) -> None:
         wait = f"{max(1, round(seconds * 1000))}ms"
         options = {"timeout": wait, "connect_timeout": wait}
         if not address.startswith("https:"):  # the endpoint of a bucket is its user's choice
             options["allow_http"] = "true"
-        self._client = client("obstore", "obstore")
-        of_url = client("obstore.store", "obstore").from_url
-        self._store = of_url(address, client_options=options, retry_config={"max_retries": 0})
+        self._client = client("obstore")
+        self._store = client("obstore.store").from_url(address, client_options=options, retry_config={"max_retries": 0})
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -153,12 +116,13 @@ class ObjectStore:
         self._client.put(self._store, name, blob, use_multipart=False)
 
 
-def client(module: str, package: str) -> Any:
+def client(module: str) -> Any:
     """Return a module of a package that need not be installed; raises RemoteFault."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise RemoteFault(f"this remote needs a package: pip install {package} ({error})") from error
+        words = f"this remote needs a package: pip install {module.partition('.')[0]} ({error})"
+        raise RemoteFault(words) from error
 
 
 def bounded(blob: bytes | bytearray) -> bytes:
@@ -166,7 +130,3 @@ def bounded(blob: bytes | bytearray) -> bytes:
     if len(blob) > LIMIT:
         raise RemoteFault(f"the pack is above the limit of {LIMIT} bytes")
     return bytes(blob)
-
-
-def _key(name: str) -> str:
-    return f"kcl:pack:{name}"

@@ -152,6 +152,7 @@ def document() -> dict:
             "count": 42,
             "warm": [1.0, 1.1],
             "site": [1.0, 1.0],
+            "writing": [0.004, 0.005],
             "remotes": [{"kind": "files", "trip": 0.0, "run": [1.5, 1.5], "pull": [0.5, 0.5]}],
         },
         "bundle": {

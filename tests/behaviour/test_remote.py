@@ -54,9 +54,9 @@ class Machine:
         assert started.returncode == code, f"{started.returncode}:\n{output}\n{error}"
         return output, error
 
-    def drive(self, factor=1, **variables):
+    def drive(self, factor=1, *hooks, **variables):
         """Run the driver; return what it saw."""
-        output, error = self.run(DRIVER, self.platform, factor, **variables)
+        output, error = self.run(DRIVER, self.platform, factor, *hooks, **variables)
         return {**json.loads(output.splitlines()[-1]), "stderr": error}
 
     def empty(self):
@@ -83,7 +83,7 @@ def pack(machine, tmp_path, platform_name):
     """The pack of the driver, unsigned, with the first half of its name; made once for each platform."""
     name = driver.pack_name(f"{DRIVER.parent.name}/{DRIVER.name}", None)
     if platform_name not in _packs:
-        address = (tmp_path / "first").as_uri()
+        address = remotes.directory(tmp_path / "first")
         machine("maker", KCL_REMOTE=address).sets(remote_unsigned=[address], remote_write="exit").drive()
         _packs[platform_name] = (tmp_path / "first" / name).read_bytes()
     return name, _packs[platform_name]
@@ -148,6 +148,18 @@ class TestOff:
         assert not (one.child.cache / "kcl" / "packs").exists()
         assert not (one.child.cache / "kcl" / "arrivals").exists()
 
+    def test_as_without(self, machine):
+        """With neither a site nor a remote a warm run imports, touches and calls what it would without this code."""
+        one = machine("one")
+        one.drive()
+        one.run("-m", "kcl", "flush")
+        one.drive()
+        kept, cut = one.drive(1, KCL_STRICT="hit"), one.drive(1, "cut", KCL_STRICT="hit")
+        for what in ("modules", "paths", "called"):
+            assert set(kept[what]) == set(cut[what]), what
+        assert not {name for name in kept["modules"] if name.startswith(("kcl.remote", "kcl.bundle"))}
+        assert {"kcl.cache.layers:_open"} <= set(kept["called"])
+
     @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "off"])
     def test_warm(self, machine, address):
         """A warm cache asks nobody, whether the remote lives or not."""
@@ -177,7 +189,7 @@ class TestFaults:
 
     def test_strict(self, machine, tmp_path):
         """Where only hits are allowed, a remote without the pack leaves a miss an error."""
-        address = (tmp_path / "empty").as_uri()
+        address = remotes.directory(tmp_path / "empty")
         reader = machine("reader", KCL_REMOTE=address).sets(remote_unsigned=[address])
         _output, error = reader.run(DRIVER, reader.platform, 1, KCL_STRICT="hit", code=1)
         assert "CacheMiss" in error
@@ -188,7 +200,7 @@ class TestPush:
     def test_at_exit(self, machine, tmp_path, wish):
         """A process that made something pushes it as it ends, signed; another machine that trusts the key is warm."""
         remotes.demand("cryptography")
-        address = (tmp_path / "remote").as_uri()
+        address = remotes.directory(tmp_path / "remote")
         writer = machine("writer", KCL_REMOTE=address).sets(remote_write=wish)
         line, _said = writer.run("-m", "kcl", "key", "new", "team")
         writer.drive()
@@ -204,10 +216,10 @@ class TestPush:
     @pytest.mark.parametrize(("settings", "variables"), [({}, {}), ({"remote_write": True}, {"SLURM_JOB_ID": "1"})])
     def test_by_hand(self, machine, tmp_path, settings, variables):
         """A reader and a batch job push nothing by themselves; `kcl push` does it at the end of the job."""
-        address = (tmp_path / "remote").as_uri()
+        address = remotes.directory(tmp_path / "remote")
         writer = machine("writer", KCL_REMOTE=address, **variables).sets(remote_unsigned=[address], **settings)
         writer.drive()
-        assert not (tmp_path / "remote").exists()
+        assert not any((tmp_path / "remote").iterdir())
         output, _error = writer.run("-m", "kcl", "push")
         assert "support/fetching.py: pushed: " in output
         writer.empty()
@@ -217,7 +229,7 @@ class TestPush:
 
     def test_no_variable(self, machine, tmp_path):
         """No variable makes a process push, or believe a pack."""
-        address = (tmp_path / "remote").as_uri()
+        address = remotes.directory(tmp_path / "remote")
         variables = {"KCL_REMOTE_WRITE": "exit", "KCL_REMOTE_UNSIGNED": address, "KCL_REMOTE": address}
         machine("writer", **variables).drive()
-        assert not (tmp_path / "remote").exists()
+        assert not any((tmp_path / "remote").iterdir())

@@ -109,6 +109,14 @@ class TestReading:
         load_into(child, bundle, site)
         assert len(entries(site)) == before + 1
 
+    def test_mended(self, site, bundle, child):
+        """A second load replaces an entry that is damaged there."""
+        path = entries(site)[0]
+        good = path.read_bytes()
+        path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+        load_into(child, bundle, site)
+        assert path.read_bytes() == good
+
 
 class TestCommands:
     """Commands list the entries of a site, and change none."""
@@ -177,6 +185,21 @@ class TestRefused:
         os.chown(site, 0, 12345)
         self.misses(site, child, platform_name, "others can write")
 
+    def test_flipped(self, site, child, platform_name):
+        """A damaged entry is a miss, and stays where it is; the warning names the file."""
+        for path in entries(site):
+            blob = bytearray(path.read_bytes())
+            blob[-1] ^= 1
+            path.write_bytes(blob)
+        self.misses(site, child, platform_name, "tell the owner of the site")
+
+    def test_link(self, site, child, platform_name):
+        """A link in an entry's place is not followed."""
+        for path in entries(site):
+            path.rename(site.parent / path.name)
+            path.symlink_to(site.parent / path.name)
+        self.misses(site, child, platform_name, "is left out")
+
     def test_missing(self, child, platform_name, tmp_path):
         """A directory that is not there is a miss."""
         status, said, words = drive(child, platform_name, "run", "", KCL_SITE=str(tmp_path / "gone"))
@@ -184,14 +207,17 @@ class TestRefused:
         assert {outcome for _layer, outcome in said["looks"]} == {"miss"}
 
 
-def test_as_own_cache(site):
-    """Root's directory in the place of the own cache is refused with the variable that reads it."""
+def test_another_user(site):
+    """Another user reads root's directory as a site; in the place of the own cache it is refused with that variable."""
     code = "import os, shlex, sys\nfrom kcl.cache.stores.directory import Directory\n"
     code += "from kcl.errors import UnusableDirectory\nos.setgid(12345)\nos.setuid(12345)\n"
-    code += "try: next(Directory(sys.argv[1]).scan(), None)\nexcept UnusableDirectory as error: print(error)"
+    code += "try: next(Directory(sys.argv[1]).scan(), None)\nexcept UnusableDirectory as error: print(error)\n"
+    code += "site = Directory(sys.argv[1], others=frozenset({0}))\n"
+    code += "print(all(site.get(address) for address in site.scan()), site.writable)"
     place = next(path for path in site.rglob("kcl-binary-v1"))
     done = subprocess.run([sys.executable, "-c", code, str(place)], text=True, capture_output=True)
     assert f"belongs to root and is no cache of yours: read it by KCL_SITE={site}" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == "True False"
 
 
 def test_copied_by_tar(site, child, platform_name):

@@ -50,7 +50,7 @@ def test_no_trace(tmp_path, platform_name, count):
         if entry.metadata.get("kernel") == "loud" and "binary" in entry.parts:
             assert b"said" in entry.parts["build.log"]
     travelling = dict.fromkeys(kinds, 0)
-    for _kind, address, entry in contents.unpack((directory / "saved.kclb").read_bytes(), CacheInfo()):
+    for (_kind, address), entry in contents.unpack((directory / "saved.kclb").read_bytes(), CacheInfo()):
         assert list(traces.found(address.encode() + stored(entry), marks)) == [], entry.metadata
         for kind in entry.parts:
             travelling[kind] += 1

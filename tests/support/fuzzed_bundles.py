@@ -126,7 +126,7 @@ def main(file: str, seed: str, count: str) -> None:
     warnings.simplefilter("ignore", kcl.CacheWarning)
     with open(file, "rb") as stream:
         fuzz = Fuzz(stream.read(), random.Random(int(seed)))
-    good = {(kind, entry.key.digest): entry for kind, _at, entry in contents.unpack(fuzz.data, CacheInfo())}
+    good = {(kind, entry.key.digest): entry for (kind, _at), entry in contents.unpack(fuzz.data, CacheInfo())}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     sorts = ["flipped", "cut", "swapped", "pieces", "lengths", "promised", "inside", "stream"]
     tried: collections.Counter[str] = collections.Counter()
@@ -140,7 +140,7 @@ def main(file: str, seed: str, count: str) -> None:
             found += list(contents.unpack(data, CacheInfo()))
         except CacheFault:
             assert info.refused, sort
-        for kind, address, entry in found:
+        for (kind, address), entry in found:
             assert entry == good[kind, entry.key.digest], (sort, address)
         tried[sort] += 1
         came[sort] += sum(map(len, info.artifacts.values()))

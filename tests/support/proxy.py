@@ -20,6 +20,7 @@ REDIS = {
     "OOM": "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
     "promised": f"${PROMISED}\r\n",
 }
+CUT_PUT = "cut put"  # what a client sends that is large ends in the middle
 FAULTS = ("swallowed", "dripping", "cut", "garbage", "slow")
 
 
@@ -87,7 +88,8 @@ class Proxy:
 
     async def _pass(self, reader, writer):
         there, out = await asyncio.open_connection("127.0.0.1", self.target)
-        ways = [self._copy(reader, out, ""), self._copy(there, writer, self.fault)]
+        sent = self.fault if self.fault == CUT_PUT else ""
+        ways = [self._copy(reader, out, sent), self._copy(there, writer, self.fault)]
         try:
             await asyncio.gather(*ways)
         finally:
@@ -96,7 +98,7 @@ class Proxy:
     async def _copy(self, source, sink, fault):
         while blob := await source.read(65536):
             await asyncio.sleep(1.0 if fault == "slow" else self.delay)
-            if fault == "cut":
+            if fault == "cut" or (fault == CUT_PUT and len(blob) > 4096):
                 sink.write(blob[: len(blob) // 2])
                 await sink.drain()
                 sink.close()

@@ -66,8 +66,15 @@ class Server:
 def server(kind, tmp_path):
     """Return the server of a kind; that of plain files lies below `tmp_path`."""
     if kind == "file":
-        return Server(0, lambda _port: (tmp_path / f"remote-{next(_numbers)}").as_uri(), lambda: 0)
+        return Server(0, lambda _port: directory(tmp_path / f"remote-{next(_numbers)}"), lambda: 0)
     return {"redis": redis, "s3": s3, "http": web}[kind]()
+
+
+def directory(place):
+    """Make a directory for packs; return its address."""
+    demand("obstore")
+    place.mkdir()
+    return place.as_uri()
 
 
 @functools.cache

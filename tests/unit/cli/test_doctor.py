@@ -2,6 +2,7 @@
 
 import json
 
+import remotes
 from click.testing import CliRunner
 
 from kcl.cli import main
@@ -49,5 +50,5 @@ class TestDoctor:
 def test_remote(tmp_path, monkeypatch):
     """A remote is tried, and its fault named with the cure; without one nothing is said of it."""
     assert "remote" not in doctor().output
-    monkeypatch.setenv("KCL_REMOTE", (tmp_path / "remote").as_uri())
+    monkeypatch.setenv("KCL_REMOTE", remotes.directory(tmp_path / "remote"))
     assert "kcl key trust" in doctor().output

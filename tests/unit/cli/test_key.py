@@ -12,7 +12,6 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.errors import CacheFault
 from kcl.remote import notes, seal
-from kcl.remote.notes import Arrival
 
 LINE = seal.PublicKey("team", bytes(range(32))).line
 OTHER = seal.PublicKey("other", bytes(32)).line
@@ -79,7 +78,7 @@ class TestForget:
         rows = [Entry(Key([Part("number", str(number))]), {"kernel": "axpy"}, {}) for number in range(2)]
         for one in rows:
             layers.generator().publish(one.key.digest, one)
-        notes.arrived([Arrival("generator", rows[0].key.digest, seal.key_of(LINE).id, "team", "name/1")])
+        notes.arrived(f"name/{seal.key_of(LINE).id}", [("generator", rows[0].key.digest)])
         return rows
 
     @pytest.mark.parametrize(("option", "answer", "left"), [("--purge", "", 1), ("--keep", "", 2)])

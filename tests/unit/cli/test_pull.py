@@ -16,7 +16,7 @@ NAME = "app/run.py"
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """A remote of plain files that needs no signature, and a run whose entry waits for a push."""
-    found = (tmp_path / "remote").as_uri()
+    found = remotes.directory(tmp_path / "remote")
     monkeypatch.setenv("KCL_REMOTE", found)
     remotes.configure(tmp_path / "config", remote_unsigned=[found])
     row = Entry(Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"})

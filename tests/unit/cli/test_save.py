@@ -14,7 +14,7 @@ pytestmark = pytest.mark.one_platform
 
 def held(file):
     """Return the entries in a file, by layer and address."""
-    return {(kind, at): entry for kind, at, entry in contents.unpack(file.read_bytes(), CacheInfo())}
+    return dict(contents.unpack(file.read_bytes(), CacheInfo()))
 
 
 def kernels(file, layer="binary"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pathlib
+import subprocess
 import sys
 import threading
 import time
@@ -43,9 +45,9 @@ def remote(tmp_path, monkeypatch):
             monkeypatch.setenv(name, text)
         address = server.address()
         if full:
-            pack = seal.Pack(contents.pack({PLACE: ROW}, CacheInfo()), {})
+            pack = contents.pack({PLACE: ROW}, CacheInfo())
             name = driver.pack_name(driver.name(), None)
-            store_of(address, 10.0).put(name, seal.seal(name, pack, None))
+            store_of(address, 10.0).put(name, seal.seal(name, None, [], pack))
         if through is not None:
             address = address.replace(f":{server.port}", f":{through.port}")
         set_remote(address, **settings)
@@ -91,7 +93,7 @@ class TestPull:
         asked = Asked()
         assert asked.came, asked
         assert asked.said == []
-        assert (asked.outcome.state, asked.outcome.entries) == ("pulled", 1)
+        assert (asked.outcome.fault, asked.outcome.entries) == ("", 1)
         assert layers.generator().read(ROW.key.digest) == ROW
         assert not Asked().came
         assert server.asked() == before + (kind != "file")
@@ -185,13 +187,17 @@ class TestFaults:
         remotes.demand("redis", "obstore")
         remote.at(address.format(remotes.free_port()), remote_timeout="5s")
         asked = Asked()
-        assert asked.outcome.state == "failed"
+        assert asked.outcome.fault
         assert asked.outcome.seconds < 3.0
         assert len(asked.said) == 1
 
     @pytest.mark.parametrize(
         ("address", "cure"),
-        [("ftp://host/x", "redis://"), ("file://here", "absolute"), ("s3://no-such-bucket/x", "make the bucket")],
+        [
+            ("ftp://host/x", "redis://"),
+            ("file://here", "file:///net"),
+            ("s3://no-such-bucket/x", "make the bucket"),
+        ],
     )
     def test_words(self, remote, address, cure):
         """What is wrong with an address is said once, with its cure."""
@@ -217,11 +223,63 @@ class TestFaults:
             remote("http", slow, remote_timeout="0.1s")
             asked = Asked()
             assert not asked.came
-            assert "no answer in 0.1 s" in asked.said[0]
+            assert "no answer in 0.1" in asked.said[0]
             end = time.monotonic() + 20
             while layers.generator().read(ROW.key.digest) is None:
                 assert time.monotonic() < end
                 time.sleep(0.05)
+
+    def test_waiter(self, remote):
+        """Who waits for the child of another process waits within the same bound, and starts none."""
+        server = remote("http", remote_timeout="0.2s")
+        before = server.asked()
+        with open(notes.path(f"{driver.digest(driver.name())}.lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            asked = Asked()
+        assert (asked.came, asked.said) == (False, [])
+        assert asked.seconds < 0.2 + SLACK
+        assert server.asked() == before
+
+    def test_fork(self, remote):
+        """A fork during a pull waits for nothing, and leaves the child to itself."""
+        server = remotes.server("http", None)
+        with Proxy(server.port, "slow") as slow:
+            remote("http", slow, remote_timeout="20s")
+            came = []
+            asking = threading.Thread(target=lambda: came.append(ask.before_a_miss(False)))
+            asking.start()
+            while not slow.connections:
+                time.sleep(0.005)
+            if (forked := os.fork()) == 0:
+                os._exit(int(ask.before_a_miss(False)))
+            assert os.waitpid(forked, 0)[1] == 0
+            asking.join()
+            assert came == [True]
+
+    def test_exit(self, remote):
+        """The end of the interpreter during a pull leaves the child to itself."""
+        server = remotes.server("http", None)
+        with Proxy(server.port, "slow") as slow:
+            remote("http", slow, remote_timeout="0.1s")
+            code = "from kcl.remote import ask, driver; driver.name = lambda: 'app/run.py'; ask.before_a_miss(False)"
+            done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], stderr=subprocess.PIPE)
+            assert (done.returncode, done.stderr) == (0, b"")
+            end = time.monotonic() + 20
+            while layers.generator().read(ROW.key.digest) is None:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
+    def test_push_at_exit(self, remote, monkeypatch):
+        """A push before the end of the process is waited for within a bound."""
+        server = remotes.server("redis", None)
+        with Proxy(server.port, "swallowed") as bad:
+            remote("redis", bad, remote_write="exit", remote_timeout="0.1s")
+            layers.generator().publish(ROW.key.digest, ROW)
+            assert not Asked().came
+            monkeypatch.setattr(ask, "_EXIT_SECONDS", 0.3)
+            started = time.monotonic()
+            process.end()
+            assert time.monotonic() - started < 0.3 + SLACK
 
     def test_strict(self, remote):
         """Where a miss is an error, the child is waited for in full."""

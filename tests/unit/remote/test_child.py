@@ -2,56 +2,74 @@
 
 from __future__ import annotations
 
-import json
-import os
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
 import remotes
+from proxy import Proxy
 
 from kcl.remote import child, driver, notes
-from kcl.remote.notes import Outcome
-from kcl.remote.stores import RemoteFault
 
 
-def test_wait():
-    """What a child says is returned at its end, and a wait ends in time; the descriptor is closed either way."""
-    for seconds, ends in ((5.0, True), (0.05, False)):
-        reader, writer = os.pipe()
-        os.write(writer, b"said")
-        if ends:
-            os.close(writer)
-        started = time.monotonic()
-        assert child.wait(reader, seconds) == (b"said" if ends else None)
-        assert time.monotonic() - started < 2.0
-        with pytest.raises(OSError, match="descriptor"):
-            os.close(reader)
-        if not ends:
-            os.close(writer)
+@pytest.fixture
+def address(tmp_path):
+    """A remote of plain files that needs no signature."""
+    found = remotes.directory(tmp_path / "remote")
+    remotes.configure(tmp_path / "config", remote_unsigned=[found])
+    return found
 
 
-def test_too_long(monkeypatch):
-    """A request that a pipe cannot take is refused, as nobody reads it yet."""
-    monkeypatch.setattr("sys.path", ["/" + "x" * 70_000])
-    with pytest.raises(RemoteFault, match="too long"):
-        child.start({"work": "pull"})
+def test_note(address):
+    """What a child is asked is done, and noted under the name of the driver; the address may be of any length."""
+    for work, note in (("pull", ""), ("push", ".pushed")):
+        found = child.run(work, "app/run.py", address, 60.0)
+        assert notes.read(driver.digest("app/run.py") + note)[0] == found
+        assert (found.driver, found.fault, found.bytes) == ("app/run.py", "", 0)
+        assert found.terms == driver.terms(address)
 
 
-def test_note(tmp_path):
-    """What a child is asked is done, and noted under the name of the driver."""
-    address = (tmp_path / "remote").as_uri()
-    remotes.configure(tmp_path / "config", remote_unsigned=[address])
-    for work, note, state in (("pull", "", "absent"), ("push", ".pushed", "nothing new")):
-        said = child.wait(child.start({"work": work, "driver": "app/run.py", "address": address}), 60.0)
-        outcome, _age = notes.read(driver.digest("app/run.py") + note)
-        assert Outcome(*json.loads(said)) == outcome
-        assert (outcome.state, outcome.driver, outcome.terms) == (state, "app/run.py", driver.terms(address))
+def test_long(address, monkeypatch):
+    """A search path of any length is handed on."""
+    monkeypatch.setattr("sys.path", [*sys.path, "/" + "x" * 200_000])
+    assert not child.run("pull", "app/run.py", address, 60.0).fault
 
 
-def test_attempt(tmp_path):
+def test_attempt(address, tmp_path):
     """A try leaves no note, and no folder."""
-    address = (tmp_path / "remote").as_uri()
-    remotes.configure(tmp_path / "config", remote_unsigned=[address])
-    said = child.wait(child.start({"work": "attempt", "driver": "app/run.py", "address": address}), 60.0)
-    assert json.loads(said)[:2] == ["app/run.py", "absent"]
+    assert child.run("attempt", "app/run.py", address, 60.0)[:4] == ("app/run.py", "", 0, 0)
     assert not (tmp_path / "cache").exists()
+
+
+def test_late(address):
+    """A wait ends in time, and the child goes on."""
+    assert "no answer in 0.0 s" in child.run("pull", "app/run.py", address, 0.0).fault
+    end = time.monotonic() + 60.0
+    while notes.read(driver.digest("app/run.py")) is None:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_ends_by_itself(tmp_path):
+    """A child is bounded in time and in address space, whatever the server does."""
+    remotes.demand("redis")
+    code = "import resource, sys\nfrom kcl.remote import child\nchild.SECONDS['pull'] = 2\n"
+    code += "child._bound()\nassert resource.getrlimit(resource.RLIMIT_AS)[0] == 2 << 30\n"
+    code += "child.main({'work': 'pull', 'driver': 'x', 'address': sys.argv[1], 'root': sys.argv[2], 'file': ''})"
+    with Proxy(remotes.server("redis", None).port, "swallowed") as bad:
+        address = f"redis://127.0.0.1:{bad.port}/0"
+        remotes.configure(tmp_path / "config", remote_unsigned=[address])
+        done = subprocess.run([sys.executable, "-c", code, address, str(tmp_path / "cache")], stderr=subprocess.PIPE)
+    assert done.returncode == -signal.SIGALRM, done.stderr
+
+
+def test_secrets(monkeypatch):
+    """A password is neither an argument of a process, nor in its environment."""
+    address, started = f"redis://user:secretword@127.0.0.1:{remotes.free_port()}/0", []
+    monkeypatch.setenv("KCL_REMOTE", address)
+    sys.addaudithook(lambda event, given: started.append(str(given)) if event == "subprocess.Popen" else None)
+    assert child.run("attempt", "app/run.py", address, 60.0).fault
+    assert started
+    assert not any("secretword" in one for one in started)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.faults
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """A remote of plain files."""
-    found = (tmp_path / "remote").as_uri()
+    found = remotes.directory(tmp_path / "remote")
     monkeypatch.setenv("KCL_REMOTE", found)
     remotes.configure(tmp_path / "config", remote_unsigned=[found])
     return found
@@ -30,12 +30,13 @@ def test_none():
 def test_lines(address):
     """What came is counted, and what was refused is said with its reason."""
     assert state.facts()["words"] == [f"remote {address}: read only; 0 packs with 0 entries came, 0 bytes in 0.0 s"]
-    notes.write("a" * 64, Outcome("app/run.py", "pulled", "", 42, 1000, 0.25))
-    notes.write("b" * 64, Outcome("other", "refused", "it is not signed by team", 0, 0, 0.5))
-    notes.write("b" * 64 + ".pushed", Outcome("other", "pushed", "", 7, 7, 7.0))
-    first, second = state.facts()["words"]
+    notes.write("a" * 64, Outcome("app/run.py", "", 42, 1000, 0.25))
+    notes.write("b" * 64, Outcome("other", "it is not signed by team", 0, 0, 0.5))
+    notes.write("b" * 64 + ".pushed", Outcome("other", "no room", 7, 7, 7.0))
+    first, second, third = state.facts()["words"]
     assert first.endswith("1 pack with 42 entries came, 1000 bytes in 0.8 s")
     assert second == "remote: other: it is not signed by team"
+    assert third == "remote: other: no room"
 
 
 def test_not_asked(address, monkeypatch, tmp_path):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import subprocess
+import sys
 
 import pytest
 import remotes
+from proxy import CUT_PUT, Proxy
 
 from kcl.errors import CacheFault
 from kcl.remote import stores
-from kcl.remote.stores import FileStore, RemoteFault, bounded, fault, shown, store_of
+from kcl.remote.stores import RemoteFault, bounded, fault, shown, store_of
 
 NAME = f"{hashlib.sha256(b'driver').hexdigest()}/0123456789abcdef"
 
@@ -81,10 +83,18 @@ class TestStoreOf:
         with pytest.raises(RemoteFault, match="pip install"):
             store_of(address, 1.0)
 
-    def test_valkey(self):
-        """A Valkey server has a scheme of its own."""
+    @pytest.mark.parametrize("address", ["rediss://127.0.0.1:1/0", "valkey://127.0.0.1:1/0", "valkeys://127.0.0.1:1"])
+    def test_redis(self, address):
+        """A server that speaks TLS, and a Valkey server, have schemes of their own."""
         remotes.demand("redis")
-        assert store_of("valkey://127.0.0.1:1/0", 1.0)
+        assert store_of(address, 1.0)
+
+    @pytest.mark.parametrize("address", ["gs://bucket/prefix", "az://container/prefix", "https://host/path"])
+    def test_objects(self, address, monkeypatch):
+        """Every cloud has a scheme; nobody is asked as a store is made."""
+        remotes.demand("obstore")
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "someone")
+        assert store_of(address, 1.0)
 
     @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"])
     def test_dead_port(self, address):
@@ -95,40 +105,52 @@ class TestStoreOf:
             store.get(NAME)
 
 
-def _full():
-    raise OSError("full")
-
-
 class TestFiles:
     """Plain files."""
 
     def test_relative(self):
         """A path is absolute."""
-        with pytest.raises(RemoteFault, match="absolute"):
-            FileStore("file://packs")
+        remotes.demand("obstore")
+        with pytest.raises(Exception, match="file://packs"):
+            store_of("file://packs", 1.0)
 
-    def test_special(self, tmp_path):
-        """A FIFO is refused, not waited for."""
-        os.makedirs(tmp_path / "a")
-        os.mkfifo(tmp_path / "a" / "b")
-        with pytest.raises(RemoteFault, match="regular"):
-            FileStore(f"file://{tmp_path}").get("a/b")
+    def test_no_directory(self, tmp_path):
+        """A directory that is not there, as one that is not mounted, is a fault with its cure, and is not made."""
+        remotes.demand("obstore")
+        with pytest.raises(Exception, match="canonicalize") as caught:
+            store_of((tmp_path / "net").as_uri(), 1.0)
+        assert "make the bucket or the directory" in fault("file:///x", caught.value)
+        assert not (tmp_path / "net").exists()
 
-    def test_killed(self, tmp_path, monkeypatch):
+    def test_killed(self, tmp_path):
         """A put that is cut short leaves the old pack whole."""
-        store = FileStore(tmp_path.as_uri())
-        store.put("a/b", b"old")
-        written = os.write
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "write", lambda at, blob: written(at, blob[:2]) if len(blob) > 2 else _full())
-            with pytest.raises(OSError, match="full"):
-                store.put("a/b", b"new pack")
-        assert store.get("a/b") == b"old"
+        remotes.demand("obstore")
+        store_of(tmp_path.as_uri(), 1.0).put("a/b", b"old")
+        code = (
+            "import resource, signal, sys\nfrom kcl.remote.stores import store_of\nstore = store_of(sys.argv[1], 1.0)\n"
+        )
+        code += "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\nstore.put('a/b', bytes(100_000))"
+        assert subprocess.run([sys.executable, "-c", code, tmp_path.as_uri()], capture_output=True).returncode
+        assert store_of(tmp_path.as_uri(), 1.0).get("a/b") == b"old"
 
     def test_readable(self, tmp_path):
         """Others can read a pack."""
-        FileStore(tmp_path.as_uri()).put("a/b", b"pack")
+        remotes.demand("obstore")
+        store_of(tmp_path.as_uri(), 1.0).put("a/b", b"pack")
         assert (tmp_path / "a" / "b").stat().st_mode & 0o044
+
+
+class TestRedis:
+    """A Redis server."""
+
+    def test_killed(self):
+        """A put that is cut short leaves the old pack whole."""
+        server = remotes.server("redis", None)
+        address = server.address()
+        store_of(address, 5.0).put("a/b", b"old")
+        with Proxy(server.port, CUT_PUT) as bad, pytest.raises(Exception, match=r"closed|reset|Broken"):
+            store_of(address.replace(f":{server.port}", f":{bad.port}"), 5.0).put("a/b", bytes(1_000_000))
+        assert store_of(address, 5.0).get("a/b") == b"old"
 
 
 class TestBucket:
