@@ -1,11 +1,11 @@
 """The headers of a program: the files that its preprocessor may read, and their content.
 
-Nothing is preprocessed. Every `#include` counts, whichever branch it stands in, except those for C++ alone. An
-`#include` of a macro stands for every header that any definition of the macro names. `__has_include` asks whether a
-file is there. Each question that the preprocessor may ask the file system has its answer in a part, in the order of the
-texts, so equal parts mean equal answers. A header that no include directory holds counts as absent, and so does its
-content in the system's directories, where some drivers look: a program that needs it and lacks it does not build. A
-question that cannot be resolved in this way raises UnknownInput.
+Nothing is preprocessed. Every `#include` counts, whichever branch it stands in. An `#include` of a macro stands for
+every header that any definition of the macro names. `__has_include` asks whether a file is there. Each question that
+the preprocessor may ask the file system has its answer in a part, in the order of the texts, so equal parts mean equal
+answers. A header that no include directory holds counts as absent, and so does its content in the system's directories,
+where some drivers look: a program that needs it and lacks it does not build. A question that cannot be resolved in this
+way raises UnknownInput.
 """
 
 from __future__ import annotations
@@ -46,17 +46,6 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILT_IN = ("__has_include", "__has_include_next", "__has_embed", "__DATE__", "__TIME__", "__TIMESTAMP__")
 _PIECES = {name[:end] for name in _BUILT_IN for end in range(3, len(name))} - {*_BUILT_IN}
 _PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
-_CONDITION = re.compile(rf"^{_BLANK}*#{_BLANK}*(ifdef|ifndef|if|elif|elifdef|elifndef|else|endif)\b([^\n]*)", re.M)
-_ASKS_FOR_CPP = re.compile(
-    rf"if(n?)def{_BLANK}+__cplusplus|if{_BLANK}+__cplusplus"
-    rf"|if{_BLANK}*(!?){_BLANK}*defined{_BLANK}*\(?{_BLANK}*__cplusplus{_BLANK}*\)?"
-)
-_CHANGED = re.compile(rf"^{_BLANK}*#{_BLANK}*(?:define|undef){_BLANK}+__cplusplus\b", re.M)
-_NOT_NEWLINE = re.compile(r"[^\n]")
-
-_LIVE, _DEAD, _OVER, _UNKNOWN = "live", "dead", "over", "unknown"  # a branch; over: an earlier one was taken
-_SKIPPED = frozenset({_DEAD, _OVER})
-_NEXT = {_LIVE: _OVER, _OVER: _OVER, _DEAD: _UNKNOWN, _UNKNOWN: _UNKNOWN}
 # further directories in which a driver may look
 _SYSTEM = ("/usr/local/include", "/usr/include")
 
@@ -136,7 +125,6 @@ class _Scan:
 
     def __init__(self, options: BuildOptions) -> None:
         self.options = options
-        self._is_c = is_plain_c((*options.flags, *options.definitions))
         self.parts: list[Part] = []
         self.asked: list[list[str]] = []
         self._seen: dict[str, int] = {}  # path -> the number of its part
@@ -148,7 +136,7 @@ class _Scan:
 
     def text(self, text: _Text) -> None:
         """Note the files that a text asks for."""
-        code = _code(text, self._is_c)
+        code = _code(text)
         for name, of_arguments, body in _DEFINE.findall(code):
             self._macros.setdefault(name, []).append("(" if of_arguments else body.strip())
         for probe in _PROBE.finditer(code):
@@ -273,11 +261,11 @@ class _Questions(_Scan):
 
 
 @functools.lru_cache(maxsize=64)  # programs that are made of templates share the headers of their library
-def _code(text: _Text, is_c: bool) -> str:
-    """Return a text without comments, continued lines and code for C++ only; refuse a text that hides its includes."""
+def _code(text: _Text) -> str:
+    """Return a text without comments and continued lines; refuse a text that hides its includes."""
     code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
     _refuse_unreadable(text, code)
-    return in_c(code) if is_c else code
+    return code
 
 
 def _unified(text: str) -> str:
@@ -346,42 +334,3 @@ def _where(text: _Text, offset: int) -> str:
             break
         offset += len(match.group())
     return f"{text.name}, line {text.raw.count(chr(10), 0, offset) + 1},"
-
-
-def is_plain_c(flags: tuple[str, ...]) -> bool:
-    """Tell whether build options leave a program in OpenCL C."""
-    return not any("c++" in flag.lower() or "__cplusplus" in flag or flag[:2] == "-x" for flag in flags)
-
-
-def in_c(code: str) -> str:
-    """Put blanks in the place of code for C++ only; `code` has no comments and no continued lines.
-
-    Headers that serve C++ as well include files that no OpenCL driver has. `__cplusplus` is the one macro whose state
-    is known without preprocessing: a compiler of OpenCL C may not define it.
-    """
-    if "__cplusplus" not in code or _CHANGED.search(code):
-        return code
-    kept, begin = [], 0
-    branches: list[str] = []  # that of each condition that is open
-    for found in _CONDITION.finditer(code):
-        is_skipped = not _SKIPPED.isdisjoint(branches)
-        end = found.end() if is_skipped else found.start()
-        kept.append(_blanks(code[begin:end]) if is_skipped else code[begin:end])
-        begin = end
-        _step(branches, found.group(1), found.group(2))
-    return "".join([*kept, code[begin:] if _SKIPPED.isdisjoint(branches) else _blanks(code[begin:])])
-
-
-def _step(branches: list[str], directive: str, condition: str) -> None:
-    """Take note of a directive."""
-    if directive in ("if", "ifdef", "ifndef"):
-        asked = _ASKS_FOR_CPP.fullmatch((directive + condition).strip())
-        branches.append(_UNKNOWN if asked is None else _LIVE if asked[1] or asked[2] else _DEAD)
-    elif directive == "endif":
-        del branches[-1:]
-    elif branches:
-        branches[-1] = _NEXT[branches[-1]]
-
-
-def _blanks(code: str) -> str:
-    return _NOT_NEWLINE.sub(" ", code)
