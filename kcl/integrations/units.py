@@ -53,7 +53,7 @@ def uninstalled() -> None:
 
 def _is_known_version(row: Any) -> bool:
     from kcl import integrations
-    from kcl.record.callables import distributions
+    from kcl.record import distributions
 
     version = distributions.counted("loopy").partition(" ")[0]
     if not row.knows(version):

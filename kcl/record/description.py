@@ -8,8 +8,7 @@ from typing import Any
 
 from kcl.cache.key import Key
 from kcl.record import unmade
-from kcl.record.declarations import RecipeCall
-from kcl.record.evidence import Evidence, site_of
+from kcl.record.declarations import Evidence, RecipeCall, site_of
 from kcl.record.record import Record
 from kcl.record.table import CONSTRUCTORS
 

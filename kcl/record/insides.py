@@ -22,8 +22,7 @@ from typing import Any
 from kcl.base import process
 from kcl.base.attended import Finder
 from kcl.errors import UnknownInput
-from kcl.record import texts
-from kcl.record.callables import distributions
+from kcl.record import distributions, texts
 from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})

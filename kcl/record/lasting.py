@@ -13,7 +13,7 @@ from typing import Any
 
 from kcl.errors import UnknownInput
 from kcl.record.callables.classes import HEAP, NOT_IN_CLASS, SLOTS, attributes, enum_type
-from kcl.record.callables.plain import SIMPLE
+from kcl.record.plain import SIMPLE
 
 _LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
 _PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})

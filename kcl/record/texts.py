@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
-from kcl.record.callables.plain import SIMPLE
+from kcl.record.plain import SIMPLE
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LARGE = 10_000  # nodes of an expression that is shown in notation, at most

@@ -13,13 +13,38 @@ from typing import Any
 
 from kcl.base import process
 from kcl.base.settings import PACKAGE
-from kcl.record import conditions
-from kcl.record.callables import distributions
+from kcl.record import distributions
 from kcl.record.proofs import WarningFact
 from kcl.record.record import CallSite
 
 _OWN = PACKAGE + os.sep
 _PYTHON, _OF_PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<python>/"
+
+
+class _Category(type):
+    """A category for a process without loopy. It counts as loopy's class of the same name, in filters too."""
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        theirs = getattr(sys.modules.get("loopy.diagnostic"), cls.__name__, None)
+        return super().__subclasscheck__(other) or (isinstance(theirs, type) and issubclass(other, theirs))
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return issubclass(type(value), cls)
+
+
+_BASES = {
+    "LoopyWarningBase": "UserWarning",
+    "LoopyWarning": "LoopyWarningBase",
+    "LoopyAdvisory": "LoopyWarningBase",
+    "ParameterFinderWarning": "LoopyWarning",
+    "WriteRaceConditionWarning": "LoopyWarning",
+    "DirectCallUncachedWarning": "LoopyWarning",
+}
+WARNINGS: dict[str, type[Warning]] = {"UserWarning": UserWarning}
+for _name, _base in _BASES.items():
+    _made: Any = _Category(_name, (WARNINGS[_base],), {"__module__": "loopy.diagnostic"})
+    WARNINGS[_name] = _made
+del WARNINGS["UserWarning"]
 
 
 class State(process.LockedState):
@@ -125,7 +150,7 @@ def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None
 
 def _is_lasting(one: WarningFact) -> bool:
     """Return True if a process that has not imported loopy knows the category, too."""
-    known = one.category in conditions.WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
+    known = one.category in WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
     return known and _category(one) is not None
 
 
@@ -166,7 +191,7 @@ def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str)
     else:
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
         registry = place.names.setdefault("__warningregistry__", {})
-    twin = (one.text, conditions.WARNINGS.get(one.category), line)
+    twin = (one.text, WARNINGS.get(one.category), line)
     if twin in registry:  # given before loopy was imported
         registry[one.text, category, line] = registry[twin]
     warnings.warn_explicit(one.text, category, file, line, module, registry)
@@ -177,5 +202,5 @@ def _category(one: WarningFact) -> type[Warning] | None:
     module = builtins if one.module == "builtins" else sys.modules.get(one.module)
     found = getattr(module, one.category, None)
     if found is None and one.module == "loopy.diagnostic":
-        found = conditions.WARNINGS.get(one.category)
+        found = WARNINGS.get(one.category)
     return found if isinstance(found, type) and issubclass(found, Warning) else None

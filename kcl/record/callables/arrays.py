@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcl.record.callables.classes import content
-from kcl.record.callables.plain import name_of, refuse
+from kcl.record.plain import name_of, refuse
 
 Encode = Callable[[Any], str]  # the text of any value
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, is_remembered, static
-from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
 from kcl.record.callables.pure import GENERATORS
+from kcl.record.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
 
 _REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions
+from kcl.record import distributions
 from kcl.record.callables.facts import TOUCH, UNKNOWN, facts
 from kcl.record.callables.names import absolute
 from kcl.record.callables.walker import Walk, distribution
-from kcl.record.declarations import RecipeCall
-from kcl.record.evidence import PARAMETER, site_of
+from kcl.record.declarations import PARAMETER, RecipeCall, site_of
 
 
 class Reach(NamedTuple):

@@ -11,21 +11,24 @@ does everything in installed packages.
 from __future__ import annotations
 
 import _locale
+import hashlib
+import operator
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 
+from kcl.base.dtypes import structures
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
-from kcl.record import Modes
-from kcl.record.callables import bodies, classes, distributions, names, pure
-from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, USER
+from kcl.record import Modes, distributions
+from kcl.record.callables import bodies, classes, names, pure
 from kcl.record.callables.encoder import Encoder
 from kcl.record.callables.facts import facts
-from kcl.record.callables.plain import is_stand_in, label_of, name_of
-from kcl.record.evidence import site_of
+from kcl.record.declarations import site_of
+from kcl.record.distributions import ABSENT, DISTRIBUTION, USER
+from kcl.record.plain import is_stand_in, label_of, name_of
 
 _LIMIT = 4000  # functions and classes
 # what C code makes of functions: Cython, nanobind, pybind11, numpy
@@ -323,6 +326,20 @@ def walked(value: Any, lenient: bool = False, excuses: bool = False) -> WalkResu
         return _result(*_walked(value, lenient, excuses))
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
+
+
+def content_key(unit: Any) -> str:
+    """Return the SHA-256 over the content that decides the code of a unit, in hex; raise UnknownInput with the reason.
+
+    loopy's own digest names functions instead of reading their code. It leaves out preamble generators, manglers,
+    fields of structures and attributes of targets. It is kept on objects that can change. This one also covers the
+    structures that are registered with pyopencl, if code of the user, or a dtype of the unit, may ask for one. It is
+    the same in every process, and each call reads the unit again.
+    """
+    found = walked((unit,))  # a unit alone is a callable, whose class loopy would run
+    if found.structured or found.parts:
+        found = walked((unit, sorted(structures(), key=operator.itemgetter(0))))
+    return hashlib.sha256(found.digest.encode()).hexdigest()
 
 
 def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None) -> tuple[Walk, str]:
