@@ -69,12 +69,6 @@ class Function(texts.StandIn):
         recorder.loopy(self.__name__)
         return self.real()
 
-    def __copy__(self) -> Function:
-        return self
-
-    def __deepcopy__(self, _memo: Any) -> Function:
-        return self
-
     def __repr__(self) -> str:
         return f"<kcl.loopy.{self.__name__}>"
 
@@ -147,9 +141,7 @@ class Face(ModuleType):
             super().__setattr__(name, value)  # of the import system
             return
         recorder.settle()
-        if type(value) is Function:
-            value = recorder.placed(value.__name__)
-        setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, unmade.Kind) else value)
+        setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, texts.StandIn) else value)
 
     def __delattr__(self, name: str) -> None:
         recorder.settle()

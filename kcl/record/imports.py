@@ -216,9 +216,7 @@ def watch() -> None:
         for name in sorted(table.MAKERS | table.TRANSFORMATIONS):
             function = vars(loopy).get(name)
             if isinstance(function, FunctionType) and recorder.is_own(name, function):
-                watching = _watching(name, function)
-                recorder.place(name, watching)
-                setattr(loopy, name, watching)
+                setattr(loopy, name, _watching(name, function))
         state.watched = loopy
 
 

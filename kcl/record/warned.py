@@ -47,13 +47,10 @@ for _name, _base in _BASES.items():
 del WARNINGS["UserWarning"]
 
 
-class State(process.LockedState):
-    """The changes of kcl to the functions that show warnings, and the warnings that it gave again."""
+class State:
+    """The registries of the warnings that kcl gave again, by the name of loopy's module."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.hearers = 0  # threads that listen now
-        self.before: Any = None  # the function that showed warnings before
         self.registries: dict[str, dict[Any, Any]] = {}
 
 
@@ -76,14 +73,30 @@ _FILTER: Any = ("always", None, Warning, _hearing, 0)
 
 @contextmanager
 def hearing() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect the warnings that this thread gives in the block, under any filters; no other thread sees them."""
-    outer, _hearing.heard = _hearing.heard, []
-    held = _registries_of_loopy()
-    _install()
+    """Collect the warnings that this thread gives in the block, under any filters; no other thread sees them.
+
+    One thread at a time is in such a block, since one at a time calls loopy.
+    """
+    heard: list[warnings.WarningMessage] = []
+    filters: Any = warnings.filters
+    outer, before, held = _hearing.heard, warnings.showwarning, _registries_of_loopy()
+
+    def show(*given: Any) -> None:
+        if _hearing.heard is None:
+            before(*given)
+        else:
+            _hearing.heard.append(warnings.WarningMessage(*given))
+
+    _hearing.heard = heard
+    filters.insert(0, _FILTER)
+    warnings.showwarning = show  # type: ignore[assignment]
     try:
-        yield _hearing.heard
+        yield heard
     finally:
-        _remove()
+        if _FILTER in filters:
+            filters.remove(_FILTER)
+        if warnings.showwarning is show:
+            warnings.showwarning = before
         for names, registry in held:
             names["__warningregistry__"] = registry
         _hearing.heard = outer
@@ -94,36 +107,6 @@ def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("loopy")]
     holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
     return [(names, names.pop("__warningregistry__", {})) for names in holders]
-
-
-def _install() -> None:
-    state = _state()
-    with state.lock:
-        state.hearers += 1
-        filters: Any = warnings.filters
-        if _FILTER not in filters:
-            filters.insert(0, _FILTER)
-        if warnings.showwarning is not _show:
-            state.before, warnings.showwarning = warnings.showwarning, _show
-
-
-def _remove() -> None:
-    state = _state()
-    with state.lock:
-        state.hearers -= 1
-        if not state.hearers:
-            filters: Any = warnings.filters
-            if _FILTER in filters:
-                filters.remove(_FILTER)
-            if warnings.showwarning is _show:
-                warnings.showwarning = state.before
-
-
-def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
-    if _hearing.heard is None:
-        _state().before(message, category, filename, lineno, file, line)
-    else:
-        _hearing.heard.append(warnings.WarningMessage(message, category, filename, lineno, file, line))
 
 
 def give(heard: list[warnings.WarningMessage], place: CallSite) -> None:

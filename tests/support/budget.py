@@ -15,8 +15,8 @@ ROOMS = {
     "launch": 1386,
     "caches": 959,
     "cache": 3189,
-    "record": 5641,
-    "generate": 2498,
+    "record": 5452,
+    "generate": 2497,
     "build": 1846,
     "drivers": 2277,
     "bundle": 558,
@@ -25,12 +25,12 @@ ROOMS = {
     "tuning": 2127,
     "inspect": 3607,
     "workers": 282,
-    "integrations": 1042,
+    "integrations": 1038,
     "cli": 2446,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 72
-WARM_LINES = 13579
+WARM_LINES = 13402
 
 
 def lines():

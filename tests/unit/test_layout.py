@@ -162,7 +162,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
-        *(("integrations.units", of) for of in ("base.events", "record.distributions", "record.recorder")),
+        *(("integrations.units", of) for of in ("base.events", "record.distributions")),
         *(("integrations.runner", of) for of in ("base.events", "caches")),
         *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places", "drivers")),
     },
