@@ -69,6 +69,11 @@ class Function(texts.StandIn):
         recorder.loopy(self.__name__)
         return self.real()
 
+    def __deepcopy__(self, _memo: Any = None) -> Function:
+        return self
+
+    __copy__ = __deepcopy__
+
     def __repr__(self) -> str:
         return f"<kcl.loopy.{self.__name__}>"
 

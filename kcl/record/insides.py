@@ -63,11 +63,9 @@ class _Holder:
         return self.content().get(name, _MISSING)
 
     def is_same(self) -> bool:
-        """Return True if nothing has changed since the last comparison."""
+        """Return True if nothing in a table has changed since the last comparison."""
         if self.is_table and not isinstance(self.thing, dict):
             return len(self.thing) == len(self.last[0]) and all(map(operator.is_, self.thing, self.last[0]))
-        if self.held is not None:
-            return [*self.held] == self.names and all(map(operator.is_, self.held.values(), self.last))
         return [*self.thing] == self.names and all(map(operator.is_, self.thing.values(), self.last))
 
     def compare(self) -> None:
@@ -186,8 +184,8 @@ def _absorb() -> None:
     """Take what an import changed for the import's own."""
     state = _state()
     known = state.changes
-    for holder in state.holders.values():
-        if holder is not state.codes and not holder.is_same():
+    for holder in _different():
+        if holder is not state.codes:
             before, holder.base = holder.base, holder.content()
             for name in {*before, *holder.base}:
                 if (holder.name, name) in known or before.get(name) is _UNKNOWN:

@@ -90,7 +90,7 @@ class ArgumentParts:
 def real(value: Any) -> Any:
     """Exchange a stand-in, or the result of a record, for loopy's own object."""
     kind = class_of(value)
-    own = _REAL.get(kind)
+    own = OWN.get(kind)
     return own(value) if own is not None else value.real() if issubclass(kind, StandIn) else value
 
 
@@ -106,7 +106,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return simple(value), value
-    write = _WRITERS.get(kind)
+    write = WRITERS.get(kind)
     if write is not None:
         return write(value, taken)
     row = _CONTAINERS.get(kind) or _special(value, kind)
@@ -257,15 +257,9 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
     return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
 
 
-_WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
-_REAL: dict[type, Callable[[Any], Any]] = {}
-
-
-def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]], own: Callable[[Any], Any]) -> None:
-    """Have objects of a class count by the results of `write`, a text and a copy; `own` gives loopy's own object."""
-    _WRITERS[kind] = write
-    _REAL[kind] = own
-    PLAIN.add(kind)
+# What `kcl.record.unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.
+WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
+OWN: dict[type, Callable[[Any], Any]] = {}
 
 
 def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
@@ -290,7 +284,7 @@ def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:
     return _kept(value, walked(value), taken) if named is None else (named, value)
 
 
-_WRITERS[type] = _class
+WRITERS[type] = _class
 
 
 def _kept(value: Any, text: str, taken: ArgumentParts) -> tuple[str, Any]:

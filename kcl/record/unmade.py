@@ -429,4 +429,5 @@ def _own(value: Any) -> Any:
 
 
 for _kind in (RecordedUnit, texts.Instance):
-    texts.know(_kind, _write, _own)
+    texts.WRITERS[_kind], texts.OWN[_kind] = _write, _own
+    texts.PLAIN.add(_kind)

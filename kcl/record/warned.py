@@ -1,4 +1,4 @@
-"""Warnings of loopy: collected while a record is carried out, and given again where it waits."""
+"""Warnings of loopy: collected while a record is carried out, given again if it waits, and their categories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Category(type):
         return issubclass(type(value), cls)
 
 
-_BASES = {
+_BASES = {  # the categories, with the name of the class that each extends
     "LoopyWarningBase": "UserWarning",
     "LoopyWarning": "LoopyWarningBase",
     "LoopyAdvisory": "LoopyWarningBase",

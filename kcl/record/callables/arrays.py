@@ -48,7 +48,8 @@ def _dtype(encode: Encode, dtype: Any) -> str:
     """Encode a dtype; one with parts or metadata by the state that numpy pickles: fields, offsets, sizes, alignment."""
     if dtype.fields is None and dtype.subdtype is None and dtype.metadata is None:
         return f"dtype({dtype.str!r}, {dtype.char!r})"
-    return f"dtype({encode(dtype.__reduce__()[1:])})"
+    state = [tuple(one.items()) if hasattr(one, "items") else one for one in dtype.__reduce__()[2]]
+    return f"dtype({encode((dtype.str, dtype.char, *state))})"
 
 
 def _content(encode: Encode, numpy: Any, array: Any) -> str:
