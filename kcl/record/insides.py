@@ -117,7 +117,7 @@ class _Codes(_Holder):
 
     def content(self) -> dict[Any, Any]:
         """Return code and defaults by the name of the function, and their own."""
-        return {f"{name}.{part}": getattr(one, part) for name, one in self.functions.items() for part in _PARTS}
+        return {f"{name}.{part}": getattr(one, part) for part in _PARTS for name, one in self.functions.items()}
 
     def add(self, name: str, function: FunctionType) -> None:
         """Take the code and the defaults of a function for those of its import."""
@@ -126,7 +126,8 @@ class _Codes(_Holder):
             self.base |= {f"{name}.{part}": getattr(function, part) for part in _PARTS}
 
     def is_same(self) -> bool:
-        now = [getattr(one, part) for one in self.functions.values() for part in _PARTS]
+        functions = self.functions.values()
+        now = [*[one.__code__ for one in functions], *[one.__defaults__ for one in functions]]
         return len(now) == len(self.last) and all(map(operator.is_, now, self.last))
 
     def put(self, name: Any, value: Any) -> None:

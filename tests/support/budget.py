@@ -15,7 +15,7 @@ ROOMS = {
     "launch": 1386,
     "caches": 959,
     "cache": 3189,
-    "record": 5451,
+    "record": 5452,
     "generate": 2497,
     "build": 1846,
     "drivers": 2277,
