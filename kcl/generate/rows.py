@@ -26,7 +26,7 @@ from kcl.code import Argument, Code, Invoker, LaunchableCode, Packed, ProgramTex
 from kcl.errors import DamagedEntry
 from kcl.generate.frontends import OpenArguments
 from kcl.record import beside
-from kcl.record.evidence import PARAMETER, Evidence
+from kcl.record.declarations import PARAMETER, Evidence
 
 if TYPE_CHECKING:
     from types import CodeType

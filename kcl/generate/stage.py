@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kcl.cache.layer import Answer, Layer
     from kcl.generate.frontends import OpenArguments
     from kcl.generate.origins import Origin
-    from kcl.record.evidence import Evidence
+    from kcl.record.declarations import Evidence
 
 _VERIFIED = "verified"
 _DUMPED = "generated again for KCL_DUMP"

@@ -10,7 +10,7 @@ from kcl import caches
 from kcl.errors import UnknownInput
 from kcl.generate.origins.recorded import RecordedOrigin
 from kcl.handle import kernel_of, serves
-from kcl.record import beside, conditions, recorder, unmade
+from kcl.record import beside, face, recorder, unmade
 from kcl.record.record import Record
 
 _DIRECT = (
@@ -34,8 +34,8 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 
 def warn_of_direct_call(stacklevel: int) -> None:
     """Warn as loopy does if a unit is called; `stacklevel` counts frames from here to the caller."""
-    category = getattr(sys.modules.get("loopy.diagnostic"), "DirectCallUncachedWarning", None)
-    warnings.warn(_DIRECT, category or conditions.WARNINGS["DirectCallUncachedWarning"], stacklevel=stacklevel)
+    category = face.submodule("loopy.diagnostic").DirectCallUncachedWarning
+    warnings.warn(_DIRECT, category, stacklevel=stacklevel)
 
 
 def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:

@@ -53,7 +53,7 @@ def uninstalled() -> None:
 
 def _is_known_version(row: Any) -> bool:
     from kcl import integrations
-    from kcl.record.callables import distributions
+    from kcl.record import distributions
 
     version = distributions.counted("loopy").partition(" ")[0]
     if not row.knows(version):
@@ -64,13 +64,11 @@ def _is_known_version(row: Any) -> bool:
 def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     """Return the replacements of loopy's functions: (holder, name, value)."""
     from kcl.base import events
-    from kcl.record import recorder
 
     events.listen()
     imports.watch()
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
     direct = _direct(package.TranslationUnit.__call__)
-    recorder.place("TranslationUnit.__call__", direct)
     return [
         (package.TranslationUnit, "__call__", direct),
         (executor, "__call__", _launch(executor, executor.__call__)),
@@ -89,11 +87,9 @@ def _watch_launches() -> None:
     unit = sys.modules["loopy"].TranslationUnit
     if not hasattr(unit.with_entrypoints, _OURS):
         from kcl.base import events
-        from kcl.record import recorder
 
         events.listen()  # a program without recipes gets a report of its layers, too
         unit.with_entrypoints = _taken_along(unit.with_entrypoints)
-        recorder.place("TranslationUnit.with_entrypoints", unit.with_entrypoints)
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
     if not hasattr(executor.__call__, _OURS):  # two threads may wrap it twice, without effect
         executor.__call__ = _launch(executor, executor.__call__, all_units=False)

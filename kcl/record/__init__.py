@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 GENERATING = frozenset({"loopy", "pymbolic", "cgen", "genpy"})  # what no warm start imports of the generators
@@ -21,3 +22,18 @@ class Modes:
             yield
         finally:
             vars(self).update(before)
+
+
+def below_kcl(value: Any) -> Any:
+    """Return what stands below kcl's own functions, which call it."""
+    while is_of_kcl(value):
+        below = value.__dict__.get("__wrapped__")
+        if below is None:
+            break
+        value = below
+    return value
+
+
+def is_of_kcl(value: Any) -> bool:
+    """Return True for a function of kcl's own. No attribute tells: `functools.wraps` would copy it."""
+    return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith("kcl.")

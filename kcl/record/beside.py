@@ -14,8 +14,7 @@ from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Part
-from kcl.record import GENERATING
-from kcl.record.callables import distributions
+from kcl.record import GENERATING, distributions
 
 FORMAT = "3"  # of the generator key; it stands beside the version and the files of kcl
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"

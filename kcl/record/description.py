@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from kcl.cache.key import Key
-from kcl.record import unmade
-from kcl.record.declarations import RecipeCall
-from kcl.record.evidence import Evidence, site_of
-from kcl.record.record import Record
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.record import texts, unmade
+from kcl.record.callables import walker
+from kcl.record.declarations import Evidence, RecipeCall, site_of
+from kcl.record.record import Record, ordered
 from kcl.record.table import CONSTRUCTORS
 
 _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options")  # no path is in a key
 _CONTENT = frozenset({"record", "unit", "source"})
+_LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 
 
 def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key | None) -> Evidence:
     """Describe a record, or a recipe's result beside it, with the text of the recipe and its parameters."""
-    described = record.described(_parameters) if record is not None else _of_value(value)
+    described = listing(record, _parameters) if record is not None else _of_value(value)
     beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
     if task is None:
         site = next((call["place"] for call in described["calls"]), "")
@@ -28,8 +32,87 @@ def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key |
     name = f"code {function.__qualname__}"
     beside += [[f"parameter {parameter}", text] for parameter, text in _shown(task.arguments).items()]
     origins = {name: (function.__module__, function.__code__.co_firstlineno)}
-    texts = {name: _text(function)}
-    return Evidence(texts, origins, record={**described, "beside": beside}, site=site_of(function))
+    return Evidence({name: _text(function)}, origins, record={**described, "beside": beside}, site=site_of(function))
+
+
+def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
+    """Return a record as JSON: calls in their order, each with its place and the texts of its arguments.
+
+    `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
+    for, `shown` the expressions in ordinary notation, by their texts.
+    """
+    numbers: dict[str, int] = {}
+    calls: list[dict[str, Any]] = []
+    reached: dict[str, list[list[str]]] = {}
+    shown: dict[str, str] = {}
+    for one in ordered(record, lambda each: each.inputs):
+        if one.digest not in numbers:
+            calls.append(_call(one, numbers, names))
+            numbers[one.digest] = len(calls)
+            for thing, text in one.kept:
+                reached |= {digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()}
+                shown |= {text: notation} if (notation := _notation(thing)) else {}
+    return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
+
+
+def _call(record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
+    first = 3 + len(record.arguments)
+    positional = record.digested[3:first]
+    named = zip(record.digested[first::2], record.digested[first + 1 :: 2], strict=True)
+    known = names(record.function, len(positional)) if names is not None else []
+    labels = [known[i] if i < len(known) else str(i + 1) for i in range(len(positional))]
+    pairs = [*zip(labels, positional, strict=True), *named]
+    return {
+        "function": record.function,
+        "place": str(record.place),
+        "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
+        "positional": len(positional),
+    }
+
+
+# A string or bytes, which stay as they are, or a reference to a record.
+_REFERENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|<(?P<digest>[0-9a-f]{64})>""")
+
+
+def _numbered(text: str, numbers: dict[str, int]) -> str:
+    """Name the records in a text by the numbers of their calls."""
+
+    def named(found: re.Match[str]) -> str:
+        number = numbers.get(found["digest"] or "")
+        return found[0] if number is None else f"call {number}"
+
+    return _REFERENCE.sub(named, text) if "<" in text else text
+
+
+def _reached(value: Any, text: str) -> dict[str, list[Part]]:
+    """Return the parts, by digest, that a value with this text leads to; empty if the value has another text now.
+
+    This runs on a miss, so that a hit keeps no parts.
+    """
+    try:
+        found = walker.walked(value)
+    except UnknownInput:
+        return {}
+    return {found.lasting: [*found.parts]} if found.parts and text == texts.walked(value) else {}
+
+
+def _notation(value: Any) -> str:
+    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large."""
+    primitives: Any = sys.modules.get("pymbolic.primitives")
+    kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
+    try:
+        return str(value) if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE else ""
+    except Exception:  # an expression may hold any object
+        return ""
+
+
+def _size(value: Any, kind: type, known: dict[int, int]) -> int:
+    """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
+    if id(value) not in known:
+        fields = getattr(value, "__dataclass_fields__", ())
+        parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
+        known[id(value)] = 1 + sum(_size(one, kind, known) for one in parts if isinstance(one, (kind, tuple)))
+    return known[id(value)]
 
 
 def _of_value(value: Any) -> dict[str, Any]:

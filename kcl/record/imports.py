@@ -73,7 +73,7 @@ def named_by(names: dict[str, Any]) -> None:
     A module of the program gives it to all modules of the program, an installed package to itself. kcl's own modules,
     and those of Python's library, which import for others, give it to nobody.
     """
-    from kcl.record.callables import distributions
+    from kcl.record import distributions
 
     install()
     module = str(names.get("__name__"))
@@ -176,7 +176,7 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
 
     An `editable` install is the program's where recipes may stand in it, else a library.
     """
-    from kcl.record.callables import distributions
+    from kcl.record import distributions
 
     module = names.get("__name__")
     if not isinstance(module, str) or module.partition(".")[0] in ("loopy", "kcl"):
@@ -190,7 +190,7 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
 
 def _is_editable(top: str) -> bool:
     """Tell whether a package comes from an editable install: from a finder, or from a path behind site-packages."""
-    from kcl.record.callables import distributions
+    from kcl.record import distributions
 
     place = distributions.locate(top)
     if place is None:
@@ -216,14 +216,12 @@ def watch() -> None:
         for name in sorted(table.MAKERS | table.TRANSFORMATIONS):
             function = vars(loopy).get(name)
             if isinstance(function, FunctionType) and recorder.is_own(name, function):
-                watching = _watching(name, function)
-                recorder.place(name, watching)
-                setattr(loopy, name, watching)
+                setattr(loopy, name, _watching(name, function))
         state.watched = loopy
 
 
 def _watching(name: str, function: FunctionType) -> Any:
-    from kcl.record import calls, recorder, table
+    from kcl.record import face, recorder, table
 
     state, is_versioned = _state(), name in table.VERSIONED
 
@@ -235,9 +233,9 @@ def _watching(name: str, function: FunctionType) -> Any:
         )
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
             if is_versioned:  # loopy looks into its caller's globals, which are those of this module here
-                keywords = calls.with_version(keywords, names)
+                keywords = face.with_version(keywords, names)
             return function(*arguments, **keywords)
-        return calls.call(name, arguments, keywords)
+        return face.call(name, arguments, keywords)
 
     watching.__module__, watching.__qualname__ = "loopy", name  # pickle looks for it there
     return watching

@@ -16,14 +16,13 @@ import operator
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from kcl.base import process
 from kcl.base.attended import Finder
 from kcl.errors import UnknownInput
-from kcl.record import texts
-from kcl.record.callables import distributions
+from kcl.record import below_kcl, distributions, is_of_kcl, texts
 from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
@@ -35,6 +34,7 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
 _DISK = "pytools.persistent_dict"
 _CODES = "code"  # the name of the holder of the functions' code
+_PARTS = ("__code__", "__defaults__")
 
 Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
 NONE: Changes = {}
@@ -63,11 +63,9 @@ class _Holder:
         return self.content().get(name, _MISSING)
 
     def is_same(self) -> bool:
-        """Return True if nothing has changed since the last comparison."""
+        """Return True if nothing in a table has changed since the last comparison."""
         if self.is_table and not isinstance(self.thing, dict):
             return len(self.thing) == len(self.last[0]) and all(map(operator.is_, self.thing, self.last[0]))
-        if self.held is not None:
-            return [*self.held] == self.names and all(map(operator.is_, self.held.values(), self.last))
         return [*self.thing] == self.names and all(map(operator.is_, self.thing.values(), self.last))
 
     def compare(self) -> None:
@@ -94,8 +92,8 @@ class _Holder:
             return False
         if type(now) in _CONSTANTS and type(now) is type(before):
             return bool(now != before)
-        below = _below_kcl(now)
-        return below is not _below_kcl(before) and not _is_kcls(_function(below))
+        below = below_kcl(now)
+        return below is not below_kcl(before) and not is_of_kcl(_function(below))
 
     def put(self, name: Any, value: Any) -> None:
         """Give a name another value; `_MISSING` removes it."""
@@ -115,42 +113,26 @@ class _Codes(_Holder):
 
     def __init__(self) -> None:
         self.functions: dict[str, FunctionType] = {}
-        self.codes: list[Any] = []
         super().__init__(_CODES, self.functions)
+
+    def content(self) -> dict[Any, Any]:
+        """Return code and defaults by the name of the function, and their own."""
+        return {f"{name}.{part}": getattr(one, part) for part in _PARTS for name, one in self.functions.items()}
 
     def add(self, name: str, function: FunctionType) -> None:
         """Take the code and the defaults of a function for those of its import."""
         if name not in self.functions:
-            self.functions[name], self.base[name] = function, _copy(function)
-
-    def current(self, name: Any) -> Any:
-        return _copy(self.functions[name])
-
-    def listed(self) -> list[Any]:
-        """List code and defaults of all functions."""
-        functions = self.functions.values()
-        return [*[one.__code__ for one in functions], *[one.__defaults__ for one in functions]]
+            self.functions[name] = function
+            self.base |= {f"{name}.{part}": getattr(function, part) for part in _PARTS}
 
     def is_same(self) -> bool:
-        listed = self.listed()
-        return len(listed) == len(self.codes) and all(map(operator.is_, listed, self.codes))
-
-    def compare(self) -> None:
-        self.codes = self.listed()
-        self.changes = {
-            name: _copy(function)
-            for name, function in self.functions.items()
-            if function.__code__ is not self.base[name].__code__
-            or function.__defaults__ is not self.base[name].__defaults__
-        }
+        functions = self.functions.values()
+        now = [*[one.__code__ for one in functions], *[one.__defaults__ for one in functions]]
+        return len(now) == len(self.last) and all(map(operator.is_, now, self.last))
 
     def put(self, name: Any, value: Any) -> None:
-        self.functions[name].__code__ = value.__code__
-        self.functions[name].__defaults__ = value.__defaults__
-
-
-def _copy(one: FunctionType) -> FunctionType:
-    return FunctionType(one.__code__, one.__globals__, one.__name__, one.__defaults__, one.__closure__)
+        function, _, part = name.rpartition(".")
+        setattr(self.functions[function], part, value)
 
 
 class State(process.LockedState):
@@ -203,8 +185,8 @@ def _absorb() -> None:
     """Take what an import changed for the import's own."""
     state = _state()
     known = state.changes
-    for holder in state.holders.values():
-        if holder is not state.codes and not holder.is_same():
+    for holder in _different():
+        if holder is not state.codes:
             before, holder.base = holder.base, holder.content()
             for name in {*before, *holder.base}:
                 if (holder.name, name) in known or before.get(name) is _UNKNOWN:
@@ -264,10 +246,10 @@ def _function(value: Any) -> Any:
 
 def _is_own(function: FunctionType) -> bool:
     """Return True if a function has code of the generators, of what they require, or of Python."""
-    function = _below_kcl(function)
+    function = below_kcl(function)
     module = function.__globals__.get("__name__", "")
     top = str(module).partition(".")[0]
-    if _is_kcls(function):
+    if is_of_kcl(function):
         return True
     if not module:  # a generator made it of a text
         return function.__code__.co_filename[:1] == "<"
@@ -321,7 +303,7 @@ def text(changes: Changes) -> str:
     for (holder, name), value in changes.items():
         try:
             named = name if isinstance(name, str) else texts.walked(name)
-            found.append(f"{holder}.{named} = {_value(_below_kcl(value))}")
+            found.append(f"{holder}.{named} = {_value(below_kcl(value))}")
         except (UnknownInput, RecursionError, ValueError) as error:
             words = f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
             raise UnknownInput(words) from None
@@ -331,24 +313,12 @@ def text(changes: Changes) -> str:
 def _value(value: Any) -> str:
     if value is _MISSING:
         return "removed"
+    if isinstance(value, CodeType):
+        return facts(value).digest
     function, code = _function(value), ""
     if isinstance(function, FunctionType):  # code in the place of a library's own sees the library's names
         code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
     return texts.walked(value) + code
-
-
-def _below_kcl(value: Any) -> Any:
-    """Return what stands below kcl's own functions, which call it."""
-    while _is_kcls(value):
-        below = value.__dict__.get("__wrapped__")
-        if below is None:
-            break
-        value = below
-    return value
-
-
-def _is_kcls(value: Any) -> bool:
-    return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith("kcl.")
 
 
 @contextmanager

@@ -71,42 +71,31 @@ class Group:
     def __init__(self, name: str) -> None:
         self._name = name
         self._key = Key((Part("proofs", name), *beside.parts(True)))
-        self._before: dict[str, Any] | None = None
-        self._new: dict[str, Proof] = {}
+        self._is_read = False
+        self.new: dict[str, Proof] = {}  # to be written
         self.has_new = False  # this process carried out calls that no earlier run proved
 
     def read(self, again: bool = False) -> None:
         """Read the proofs of earlier runs, once. Raises nothing."""
-        if self._before is None or again:
-            self._before = self._stored()
-            _state().proven.update(
-                {
-                    digest: Proof(keeps, tuple([WarningFact(*one) for one in said]))
-                    for digest, (keeps, said) in self._before.items()
-                }
-            )
+        if again or not self._is_read:
+            self._is_read = True
+            for digest, (keeps, said) in self._stored().items():
+                _state().proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]))
 
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
         proven = found.metadata.get("proven") if found is not None else None
         return proven if type(proven) is dict else {}  # with proofs as this kcl writes them: it is in the key
 
-    def add(self, digest: str, proof: Proof) -> None:
-        """Note that a record was carried out."""
-        if digest not in (self._before or {}):
-            self._new[digest] = proof
-            self.has_new = True
-
     def write(self) -> None:
         """Publish the new proofs, together with those that other processes have published since."""
         with _state().lock:
-            new, self._new = self._new, {}
+            new, self.new = self.new, {}
         if not new:
             return
         layers.generator().memory.delete(self._key.digest)
         merged = {**self._stored(), **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()}}
-        self._before = dict(list(merged.items())[-LIMIT:])
-        about = {"kernel": self._name, "created": int(time.time()), "proven": self._before}
+        about = {"kernel": self._name, "created": int(time.time()), "proven": dict(list(merged.items())[-LIMIT:])}
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
 
 
@@ -136,8 +125,8 @@ def known(digest: str) -> Proof | None:
 def add(digest: str, proof: Proof, where: Group) -> None:
     """Note that a record was carried out without an error."""
     _unwritten()
-    _state().proven[digest] = proof
-    where.add(digest, proof)
+    _state().proven[digest] = where.new[digest] = proof
+    where.has_new = True
 
 
 def write() -> None:

@@ -7,7 +7,6 @@ record is carried out at most once; its result belongs to it.
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import weakref
@@ -57,30 +56,6 @@ class Record(StandIn):
     In the arguments of another record it stands for its result.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_digested",
-        "_made",
-        "arguments",
-        "dependents",
-        "digest",
-        "exposed",
-        "function",
-        "given",
-        "heard",
-        "held",
-        "inputs",
-        "keeps",
-        "keeps_arguments",
-        "kept",
-        "kernels",
-        "keywords",
-        "lock",
-        "moment",
-        "place",
-        "structured",
-    )
-
     def __init__(
         self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], moment: Moment, place: CallSite
     ) -> None:
@@ -124,7 +99,7 @@ class Record(StandIn):
         for name in sorted(keywords):
             text, self.keywords[name] = texts.take(keywords[name], taken)
             digested += name, text
-        self._digested = digested
+        self.digested = digested  # the texts behind the digest
         held = any(map(_fields, (*arguments, *keywords.values()))) or any(_fields(one) != () for one, _ in taken.kept)
         self.structured = held or any(record.structured for record in taken.inputs)  # a structure may be in it
         if self.moment.structures and (self.structured or self._names(self.moment.structures)):
@@ -187,11 +162,11 @@ class Record(StandIn):
 
     def _held_before(self) -> list[Any]:
         """List what loopy keeps of the arguments of the calls that led here."""
-        return [held for record in _ordered(self, _keeping) for held in record.held] if self.keeps else []
+        return [held for record in ordered(self, _keeping) for held in record.held] if self.keeps else []
 
     def chain(self) -> Iterator[Record]:
         """Yield the records that this one needs and that were not carried out, then itself."""
-        yield from _ordered(self, lambda record: [one for one in record.inputs if not one.is_made])
+        yield from ordered(self, lambda record: [one for one in record.inputs if not one.is_made])
 
     def changed(self) -> bool:
         """Tell whether the digest may no longer describe the unit.
@@ -201,7 +176,7 @@ class Record(StandIn):
         """
         if self.exposed or not self.keeps:
             return self.exposed
-        records = _ordered(self, _keeping)[::-1]
+        records = ordered(self, _keeping)[::-1]
         return any(held.is_changed() for held in self._held_before()) or any(
             texts.without_memos(texts.take(thing, ArgumentParts())[0]) != texts.without_memos(text)
             for record in records
@@ -214,11 +189,11 @@ class Record(StandIn):
 
     def counts(self, structures: tuple[tuple[str, str], ...]) -> bool:
         """Return True if structures, registered with these names by now, may decide the code of the result."""
-        ordered = _ordered(self, lambda record: record.inputs) if structures else []
-        return bool(ordered) and (self.structured or any(record._names(structures) for record in ordered))
+        found = ordered(self, lambda record: record.inputs) if structures else []
+        return bool(found) and (self.structured or any(record._names(structures) for record in found))
 
     def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
-        return any(name in text for name, _dtype in structures for text in self._digested)
+        return any(name in text for name, _dtype in structures for text in self.digested)
 
     def is_like(self, other: Record) -> bool:
         """Tell whether two records surely have equal results."""
@@ -242,39 +217,6 @@ class Record(StandIn):
             waiting += [*record.inputs, *filter(None, [link() for link in list(record.dependents)])]
         return found
 
-    def described(self, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
-        """Return the record as JSON: calls in their order, each with its place and the texts of its arguments.
-
-        `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
-        for, `shown` the expressions in ordinary notation, by their texts.
-        """
-        numbers: dict[str, int] = {}
-        calls: list[dict[str, Any]] = []
-        reached: dict[str, list[list[str]]] = {}
-        shown: dict[str, str] = {}
-        for record in _ordered(self, lambda record: record.inputs):
-            if record.digest not in numbers:
-                calls.append(record._call(numbers, names))
-                numbers[record.digest] = len(calls)
-                for thing, text in record.kept:
-                    reached |= {digest: [*map(list, parts)] for digest, parts in texts.reached(thing, text).items()}
-                    shown |= {text: notation} if (notation := texts.notation(thing)) else {}
-        return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
-
-    def _call(self, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
-        first = 3 + len(self.arguments)
-        positional = self._digested[3:first]
-        named = zip(self._digested[first::2], self._digested[first + 1 :: 2], strict=True)
-        known = names(self.function, len(positional)) if names is not None else []
-        labels = [known[i] if i < len(known) else str(i + 1) for i in range(len(positional))]
-        pairs = [*zip(labels, positional, strict=True), *named]
-        return {
-            "function": self.function,
-            "place": str(self.place),
-            "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
-            "positional": len(positional),
-        }
-
 
 def _keeping(record: Record) -> list[Record]:
     return [one for one in record.inputs if one.keeps]
@@ -288,31 +230,17 @@ def _fields(value: Any) -> Any:
     return None if dtype is None else dtype.names or dtype.subdtype or ()
 
 
-def _ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:
+def ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:
     """List a record and the records that it comes from, as `inputs` gives those of each: inputs first, itself last."""
-    ordered: dict[int, Record] = {}
+    found: dict[int, Record] = {}
     waiting = [(record, False)]
     while waiting:
         one, ready = waiting.pop()
-        if id(one) in ordered:
+        if id(one) in found:
             continue
         if ready:
-            ordered[id(one)] = one
+            found[id(one)] = one
             continue
         waiting.append((one, True))
         waiting += [(other, False) for other in reversed(inputs(one))]
-    return list(ordered.values())
-
-
-# A string or bytes, which stay as they are, or a reference to a record.
-_REFERENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|<(?P<digest>[0-9a-f]{64})>""")
-
-
-def _numbered(text: str, numbers: dict[str, int]) -> str:
-    """Name the records in a text by the numbers of their calls."""
-
-    def named(found: re.Match[str]) -> str:
-        number = numbers.get(found["digest"] or "")
-        return found[0] if number is None else f"call {number}"
-
-    return _REFERENCE.sub(named, text) if "<" in text else text
+    return list(found.values())

@@ -20,7 +20,7 @@ from typing import Any
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
-from kcl.record import Modes, beside, proofs, table
+from kcl.record import Modes, below_kcl, beside, proofs, table
 from kcl.record.proofs import Group
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
@@ -271,16 +271,12 @@ def loopy(question: str = "") -> Any:
 
 
 class _Originals(process.LockedState):
-    """loopy's own objects by their names in the table, as of kcl's first look at this loopy, and kcl's in their place.
-
-    A program tells neither by an attribute: `functools.wraps` would copy it.
-    """
+    """loopy's own objects by their names in the table, as of kcl's first look at this loopy."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loopy: Any = None
         self.own: dict[str, Any] = {}
-        self.placed: dict[str, Any] = {}
 
     def look(self, loopy: Any) -> None:
         """Keep the objects that loopy itself defines."""
@@ -290,7 +286,7 @@ class _Originals(process.LockedState):
             names = {name: vars(loopy).get(name) for name in table.DEFERRED | table.AT_ONCE | table.TYPES}
             for name in table.METHODS:
                 names[f"TranslationUnit.{name}"] = vars(loopy.TranslationUnit).get(name)
-            self.own, self.placed = {name: value for name, value in names.items() if _is_of_loopy(value)}, {}
+            self.own = {name: value for name, value in names.items() if _is_of_loopy(value)}
             self.loopy = loopy
 
 
@@ -335,8 +331,7 @@ def own(name: str) -> Any:
 
 def is_own(name: str, value: Any) -> bool:
     """Return True if a value is loopy's own object of a name of the table, or kcl's function in its place."""
-    originals = _originals()
-    return value is not None and (value is originals.own.get(name) or value is originals.placed.get(name))
+    return value is not None and below_kcl(value) is _originals().own.get(name)
 
 
 def is_known(name: str) -> bool:
@@ -348,14 +343,3 @@ def is_replaced(method: str) -> bool:
     """Return True if the program put something else in the place of a method of loopy's unit."""
     unit = _originals().own.get("TranslationUnit") if loaded() is not None else None
     return unit is not None and not is_own(f"TranslationUnit.{method}", vars(unit).get(method))
-
-
-def place(name: str, function: Any) -> None:
-    """Note kcl's function in the place of loopy's."""
-    _originals().placed[name] = function
-
-
-def placed(name: str) -> Any:
-    """Return what stands in loopy under a name while the program puts nothing else there."""
-    found = own(name)
-    return _originals().placed.get(name, found)

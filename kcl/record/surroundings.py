@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 
 from kcl.cache.key import Key, Part
-from kcl.record import beside
-from kcl.record.callables import distributions
+from kcl.record import beside, distributions
 
 
 def compared(key: Key) -> tuple[Key, Key]:

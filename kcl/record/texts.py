@@ -19,12 +19,10 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kcl.cache.key import Part
 from kcl.errors import UnknownInput
-from kcl.record.callables.plain import SIMPLE
+from kcl.record.plain import SIMPLE
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
-_LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
 _MEMOS = re.compile(r"(?<= with [0-9a-f]{64}) and memos [0-9a-f]{64}\Z")
@@ -92,7 +90,7 @@ class ArgumentParts:
 def real(value: Any) -> Any:
     """Exchange a stand-in, or the result of a record, for loopy's own object."""
     kind = class_of(value)
-    own = _REAL.get(kind)
+    own = OWN.get(kind)
     return own(value) if own is not None else value.real() if issubclass(kind, StandIn) else value
 
 
@@ -108,7 +106,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     simple = _SIMPLE.get(kind)
     if simple is not None:
         return simple(value), value
-    write = _WRITERS.get(kind)
+    write = WRITERS.get(kind)
     if write is not None:
         return write(value, taken)
     row = _CONTAINERS.get(kind) or _special(value, kind)
@@ -259,15 +257,9 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
     return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
 
 
-_WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
-_REAL: dict[type, Callable[[Any], Any]] = {}
-
-
-def know(kind: type, write: Callable[[Any, ArgumentParts], tuple[str, Any]], own: Callable[[Any], Any]) -> None:
-    """Have objects of a class count by the results of `write`, a text and a copy; `own` gives loopy's own object."""
-    _WRITERS[kind] = write
-    _REAL[kind] = own
-    PLAIN.add(kind)
+# What `kcl.record.unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.
+WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
+OWN: dict[type, Callable[[Any], Any]] = {}
 
 
 def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
@@ -281,9 +273,9 @@ def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
     if name is not None:
         return name, value
     if not calls_user(value):  # else loopy calls it while it generates code
-        from kcl.record import lasting
+        from kcl.record.callables.classes import require_lasting
 
-        lasting.require(value)
+        require_lasting(value)
     return _kept(value, walked(value), taken)
 
 
@@ -292,7 +284,7 @@ def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:
     return _kept(value, walked(value), taken) if named is None else (named, value)
 
 
-_WRITERS[type] = _class
+WRITERS[type] = _class
 
 
 def _kept(value: Any, text: str, taken: ArgumentParts) -> tuple[str, Any]:
@@ -333,36 +325,3 @@ def walked(value: Any) -> str:
 def without_memos(text: str) -> str:
     """Return the part of a text from `walked` that no call of loopy changes: objects may remember more results."""
     return _MEMOS.sub("", text)
-
-
-def reached(value: Any, text: str) -> dict[str, list[Part]]:
-    """Return the parts, by digest, that a value with this text leads to; empty if the value has another text now.
-
-    This runs on a miss, so that a hit keeps no parts.
-    """
-    from kcl.record.callables import walker
-
-    try:
-        found = walker.walked(value)
-    except UnknownInput:
-        return {}
-    return {found.lasting: [*found.parts]} if found.parts and text == walked(value) else {}
-
-
-def notation(value: Any) -> str:
-    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large."""
-    primitives: Any = sys.modules.get("pymbolic.primitives")
-    kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
-    try:
-        return str(value) if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE else ""
-    except Exception:  # an expression may hold any object
-        return ""
-
-
-def _size(value: Any, kind: type, known: dict[int, int]) -> int:
-    """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
-    if id(value) not in known:
-        fields = getattr(value, "__dataclass_fields__", ())
-        parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
-        known[id(value)] = 1 + sum(_size(one, kind, known) for one in parts if isinstance(one, (kind, tuple)))
-    return known[id(value)]

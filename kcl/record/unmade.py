@@ -8,6 +8,7 @@ another memory layout than the classes of kcl; one that gets a question passes a
 from __future__ import annotations
 
 import abc
+import builtins
 import copyreg
 import functools
 import importlib
@@ -248,27 +249,10 @@ def _of_real(operation: Callable[..., Any]) -> Any:
 
 
 # The operations by which a program looks into classes, writes members into the text of a kernel, and compares them.
-_BOTH: dict[str, Callable[..., Any]] = {
-    "__repr__": repr,
-    "__len__": len,
-    "__iter__": iter,
-    "__getitem__": operator.getitem,
-}
-_OF_CLASSES: dict[str, Callable[..., Any]] = {"__dir__": dir, "__contains__": operator.contains}
-_OF_MEMBERS: dict[str, Callable[..., Any]] = {
-    "__bool__": bool,
-    "__str__": str,
-    "__format__": format,
-    "__int__": int,
-    "__index__": operator.index,
-    "__lt__": operator.lt,
-    "__le__": operator.le,
-    "__gt__": operator.gt,
-    "__ge__": operator.ge,
-}
-for _holder, _operations in ((Kind, _BOTH | _OF_CLASSES), (Member, _BOTH | _OF_MEMBERS)):
-    for _name, _operation in _operations.items():
-        setattr(_holder, _name, _of_real(_operation))
+_OPERATIONS = {**vars(builtins), **vars(operator)}
+for _holder, _names in ((Kind, "dir contains"), (Member, "bool str format int index lt le gt ge")):
+    for _name in ("repr", "len", "iter", "getitem", *_names.split()):
+        setattr(_holder, f"__{_name}__", _of_real(_OPERATIONS[_name]))
 
 
 @functools.cache
@@ -445,4 +429,5 @@ def _own(value: Any) -> Any:
 
 
 for _kind in (RecordedUnit, texts.Instance):
-    texts.know(_kind, _write, _own)
+    texts.WRITERS[_kind], texts.OWN[_kind] = _write, _own
+    texts.PLAIN.add(_kind)

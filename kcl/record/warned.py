@@ -1,4 +1,4 @@
-"""Warnings of loopy: collected while a record is carried out, and given again where it waits."""
+"""Warnings of loopy: collected while a record is carried out, given again if it waits, and their categories."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 
 from kcl.base import process
 from kcl.base.settings import PACKAGE
-from kcl.record import conditions
-from kcl.record.callables import distributions
+from kcl.record import distributions
 from kcl.record.proofs import WarningFact
 from kcl.record.record import CallSite
 
@@ -22,13 +21,36 @@ _OWN = PACKAGE + os.sep
 _PYTHON, _OF_PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<python>/"
 
 
-class State(process.LockedState):
-    """The changes of kcl to the functions that show warnings, and the warnings that it gave again."""
+class _Category(type):
+    """A category for a process without loopy. It counts as loopy's class of the same name, in filters too."""
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        theirs = getattr(sys.modules.get("loopy.diagnostic"), cls.__name__, None)
+        return super().__subclasscheck__(other) or (isinstance(theirs, type) and issubclass(other, theirs))
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return issubclass(type(value), cls)
+
+
+_BASES = {  # the categories, with the name of the class that each extends
+    "LoopyWarningBase": "UserWarning",
+    "LoopyWarning": "LoopyWarningBase",
+    "LoopyAdvisory": "LoopyWarningBase",
+    "ParameterFinderWarning": "LoopyWarning",
+    "WriteRaceConditionWarning": "LoopyWarning",
+    "DirectCallUncachedWarning": "LoopyWarning",
+}
+WARNINGS: dict[str, type[Warning]] = {"UserWarning": UserWarning}
+for _name, _base in _BASES.items():
+    _made: Any = _Category(_name, (WARNINGS[_base],), {"__module__": "loopy.diagnostic"})
+    WARNINGS[_name] = _made
+del WARNINGS["UserWarning"]
+
+
+class State:
+    """The registries of the warnings that kcl gave again, by the name of loopy's module."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.hearers = 0  # threads that listen now
-        self.before: Any = None  # the function that showed warnings before
         self.registries: dict[str, dict[Any, Any]] = {}
 
 
@@ -51,14 +73,30 @@ _FILTER: Any = ("always", None, Warning, _hearing, 0)
 
 @contextmanager
 def hearing() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect the warnings that this thread gives in the block, under any filters; no other thread sees them."""
-    outer, _hearing.heard = _hearing.heard, []
-    held = _registries_of_loopy()
-    _install()
+    """Collect the warnings that this thread gives in the block, under any filters; no other thread sees them.
+
+    One thread at a time is in such a block, since one at a time calls loopy.
+    """
+    heard: list[warnings.WarningMessage] = []
+    filters: Any = warnings.filters
+    outer, before, held = _hearing.heard, warnings.showwarning, _registries_of_loopy()
+
+    def show(*given: Any) -> None:
+        if _hearing.heard is None:
+            before(*given)
+        else:
+            _hearing.heard.append(warnings.WarningMessage(*given))
+
+    _hearing.heard = heard
+    filters.insert(0, _FILTER)
+    warnings.showwarning = show  # type: ignore[assignment]
     try:
-        yield _hearing.heard
+        yield heard
     finally:
-        _remove()
+        if _FILTER in filters:
+            filters.remove(_FILTER)
+        if warnings.showwarning is show:
+            warnings.showwarning = before
         for names, registry in held:
             names["__warningregistry__"] = registry
         _hearing.heard = outer
@@ -69,36 +107,6 @@ def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("loopy")]
     holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
     return [(names, names.pop("__warningregistry__", {})) for names in holders]
-
-
-def _install() -> None:
-    state = _state()
-    with state.lock:
-        state.hearers += 1
-        filters: Any = warnings.filters
-        if _FILTER not in filters:
-            filters.insert(0, _FILTER)
-        if warnings.showwarning is not _show:
-            state.before, warnings.showwarning = warnings.showwarning, _show
-
-
-def _remove() -> None:
-    state = _state()
-    with state.lock:
-        state.hearers -= 1
-        if not state.hearers:
-            filters: Any = warnings.filters
-            if _FILTER in filters:
-                filters.remove(_FILTER)
-            if warnings.showwarning is _show:
-                warnings.showwarning = state.before
-
-
-def _show(message: Any, category: Any, filename: Any, lineno: Any, file: Any = None, line: Any = None) -> None:
-    if _hearing.heard is None:
-        _state().before(message, category, filename, lineno, file, line)
-    else:
-        _hearing.heard.append(warnings.WarningMessage(message, category, filename, lineno, file, line))
 
 
 def give(heard: list[warnings.WarningMessage], place: CallSite) -> None:
@@ -125,7 +133,7 @@ def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None
 
 def _is_lasting(one: WarningFact) -> bool:
     """Return True if a process that has not imported loopy knows the category, too."""
-    known = one.category in conditions.WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
+    known = one.category in WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
     return known and _category(one) is not None
 
 
@@ -166,7 +174,7 @@ def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str)
     else:
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
         registry = place.names.setdefault("__warningregistry__", {})
-    twin = (one.text, conditions.WARNINGS.get(one.category), line)
+    twin = (one.text, WARNINGS.get(one.category), line)
     if twin in registry:  # given before loopy was imported
         registry[one.text, category, line] = registry[twin]
     warnings.warn_explicit(one.text, category, file, line, module, registry)
@@ -177,5 +185,5 @@ def _category(one: WarningFact) -> type[Warning] | None:
     module = builtins if one.module == "builtins" else sys.modules.get(one.module)
     found = getattr(module, one.category, None)
     if found is None and one.module == "loopy.diagnostic":
-        found = conditions.WARNINGS.get(one.category)
+        found = WARNINGS.get(one.category)
     return found if isinstance(found, type) and issubclass(found, Warning) else None

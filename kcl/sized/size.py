@@ -12,7 +12,7 @@ from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
-from kcl.record import calls
+from kcl.record import face
 
 MULTIPLES = (64, 16, 4)
 LARGEST = 4096  # no larger value is fixed
@@ -65,7 +65,7 @@ class Size:
         """
         if self.multiple == 1:
             return knl
-        return calls.call("assume", (knl, f"{self._name} mod {self.multiple} = 0"), {})
+        return face.call("assume", (knl, f"{self._name} mod {self.multiple} = 0"), {})
 
     def _refuse(self, *_given: Any) -> Any:
         raise TypeError(f"{_HAS}: {self._name} is not the number itself, so that one variant serves many sizes")

@@ -18,7 +18,7 @@ from kcl.base import process
 from kcl.cache import layers
 from kcl.cache.layer import CacheWarning
 from kcl.errors import CacheFault
-from kcl.record import calls, proofs, recorder, unmade
+from kcl.record import face, proofs, recorder, unmade
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
 X = np.arange(16, dtype=np.float32)
@@ -527,7 +527,7 @@ class TestFaults:
 
     def test_a_fault_is_said_once(self, launch, monkeypatch):
         """The recipe goes on with loopy's units; one warning."""
-        monkeypatch.setattr(calls, "Record", _broken)
+        monkeypatch.setattr(face, "Record", _broken)
 
         @kcl.kernel
         def recipe():
@@ -541,7 +541,7 @@ class TestFaults:
     def test_strict(self, monkeypatch):
         """`KCL_STRICT=fault` raises."""
         monkeypatch.setenv("KCL_STRICT", "fault")
-        monkeypatch.setattr(calls, "Record", _broken)
+        monkeypatch.setattr(face, "Record", _broken)
         layers.reset()
         with pytest.raises(CacheFault, match="broken"):
             unit()

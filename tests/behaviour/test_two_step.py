@@ -12,7 +12,7 @@ import kcl
 from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.generate.frontends.opencl import SourceResult
-from kcl.record.content import content_key
+from kcl.record.callables.walker import content_key
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -14,9 +14,9 @@ ROOMS = {
     "base": 2239,
     "launch": 1386,
     "caches": 959,
-    "cache": 3189,
-    "record": 5671,
-    "generate": 2498,
+    "cache": 3183,
+    "record": 5452,
+    "generate": 2497,
     "build": 1795,
     "drivers": 2277,
     "bundle": 557,
@@ -25,12 +25,12 @@ ROOMS = {
     "tuning": 2127,
     "inspect": 3607,
     "workers": 282,
-    "integrations": 1042,
-    "cli": 2446,
+    "integrations": 1038,
+    "cli": 2445,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
-WARM_MODULES = 75
-WARM_LINES = 13528
+WARM_MODULES = 72
+WARM_LINES = 13345
 
 
 def lines():

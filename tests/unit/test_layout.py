@@ -152,9 +152,9 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a kernel, a recipe or the face of loopy": {
         *(("recipe", "handle"), ("recipe", "record.face"), ("recipe", "cache.layer")),
         *(("handle", "generate.origins.recorded"), ("generate.origins.recorded", "record.face")),
-        *(("record.imports", of) for of in ("record.calls", "record.face", "record.recorder", "record.table")),
+        *(("record.imports", of) for of in ("record.face", "record.recorder", "record.table")),
         *(
-            ("record.imports", "record.callables.distributions"),
+            ("record.imports", "record.distributions"),
             ("record.recorder", "caches"),
             ("line", "record.recorder"),
         ),
@@ -162,7 +162,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
-        *(("integrations.units", of) for of in ("base.events", "record.callables.distributions", "record.recorder")),
+        *(("integrations.units", of) for of in ("base.events", "record.distributions")),
         *(("integrations.runner", of) for of in ("base.events", "caches")),
         *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places", "drivers")),
     },
@@ -339,12 +339,23 @@ def test_named_tests_exist():
 
 
 # The line of a launch, and the value classes that are handed along it: at most twenty.
-LINE = ("base.events", "build", "cache.", "code", "generate", "handle", "launch", "line", "recipe", "record.evidence")
+LINE = (
+    "base.events",
+    "build",
+    "cache.",
+    "code",
+    "generate",
+    "handle",
+    "launch",
+    "line",
+    "recipe",
+    "record.declarations",
+)
 VALUES = {
     *("base.events.Event", "cache.key.Part", "cache.layer.Answer", "cache.lookup.Look", "cache.lookup.Product"),
     *("code.Argument", "code.Code", "code.Invoker", "code.LaunchableCode", "code.ProgramText"),
     "generate.frontends.OpenArguments",
-    *("generate.stage.CallValues", "generate.stage.RowSlot", "record.evidence.Evidence"),
+    *("generate.stage.CallValues", "generate.stage.RowSlot", "record.declarations.Evidence"),
     *(
         "build.driver.Promise",
         "build.options.BuildOptions",
@@ -361,6 +372,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
     "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
     "stores": {"cache.stores.base.Stat"},
+    "the user's declarations of a recipe": {"record.declarations.Declarations", "record.declarations.RecipeCall"},
     "the user's declarations of a kcl.Source": {
         f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")
     },
@@ -416,10 +428,10 @@ class TestMirror:
         assert missing == set()
 
     def test_every_unit_test_has_its_module(self):
-        """A unit test lies where its module does, but for two files about several."""
+        """A unit test lies where its module does, but for three files about several."""
         files = set((ROOT / "tests" / "unit").rglob("test_*.py"))
         strays = files - {mirrored(path) for path, _name in modules()}
-        assert {path.name for path in strays} == {"test_entries.py", "test_layout.py"}
+        assert {path.name for path in strays} == {"test_content.py", "test_entries.py", "test_layout.py"}
 
 
 @functools.cache

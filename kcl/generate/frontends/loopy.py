@@ -113,7 +113,7 @@ class LoopyResult(Result):
 
     def identity(self) -> str:
         """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
-        from kcl.record.content import content_key
+        from kcl.record.callables.walker import content_key
 
         return content_key(self._executor.t_unit)
 

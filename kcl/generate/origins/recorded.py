@@ -14,8 +14,7 @@ from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.generate import frontends
 from kcl.record import beside, imports, recorder, unmade
-from kcl.record.declarations import RecipeCall
-from kcl.record.evidence import Evidence
+from kcl.record.declarations import Evidence, RecipeCall
 from kcl.record.record import Record
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kcl.cache.key import Key
 from kcl.generate import frontends
 from kcl.record import beside, recorder
 from kcl.record.callables import recipes
-from kcl.record.evidence import Evidence, site_of
+from kcl.record.declarations import Evidence, site_of
 
 if TYPE_CHECKING:
     import numpy as np

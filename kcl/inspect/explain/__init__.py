@@ -17,7 +17,7 @@ from kcl.cache.key import Difference, Key
 from kcl.cache.phrases import About, Origin, sentence, telling
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
-from kcl.record.evidence import PARAMETER
+from kcl.record.declarations import PARAMETER
 
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
 _CODE = ("code ", "class ")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcl.record.callables.classes import content
-from kcl.record.callables.plain import name_of, refuse
+from kcl.record.plain import name_of, refuse
 
 Encode = Callable[[Any], str]  # the text of any value
 
@@ -45,24 +45,11 @@ def _laid(array: Any) -> str:
 
 
 def _dtype(encode: Encode, dtype: Any) -> str:
-    """Encode a dtype with names, offsets, sizes and alignment of its fields."""
-    if dtype.metadata is not None:
-        return f"{_layout(encode, dtype)} with {encode(dict(dtype.metadata))}"
-    return _layout(encode, dtype)
-
-
-def _layout(encode: Encode, dtype: Any) -> str:
-    if dtype.subdtype is not None:
-        base, shape = dtype.subdtype
-        return f"dtype({_dtype(encode, base)}, {shape!r})"
-    if dtype.fields is None:
+    """Encode a dtype; one with parts or metadata by the state that numpy pickles: fields, offsets, sizes, alignment."""
+    if dtype.fields is None and dtype.subdtype is None and dtype.metadata is None:
         return f"dtype({dtype.str!r}, {dtype.char!r})"
-    fields = []
-    for name in dtype.names:
-        field = dtype.fields[name]
-        title = f" {encode(field[2])}" if len(field) > 2 else ""
-        fields.append(f"{name!r} at {field[1]}{title}: {_dtype(encode, field[0])}")
-    return f"dtype({{{', '.join(fields)}}}, {dtype.itemsize}, {'aligned' if dtype.isalignedstruct else 'packed'})"
+    state = [tuple(one.items()) if hasattr(one, "items") else one for one in dtype.__reduce__()[2]]
+    return f"dtype({encode((dtype.str, dtype.char, *state))})"
 
 
 def _content(encode: Encode, numpy: Any, array: Any) -> str:

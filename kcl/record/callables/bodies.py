@@ -7,9 +7,10 @@ from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.record.callables import classes, distributions, pure
+from kcl.record import distributions
+from kcl.record.callables import classes, pure
 from kcl.record.callables.facts import facts
-from kcl.record.callables.plain import SIMPLE, name_of
+from kcl.record.plain import SIMPLE, name_of
 
 ANY = frozenset({"getattr", "attrgetter", "methodcaller", "__dict__", "__getattribute__"})  # take any attribute
 _MAKERS = ("dataclasses", "reprlib")

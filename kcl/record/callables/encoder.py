@@ -15,9 +15,9 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, is_remembered, static
-from kcl.record.callables.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
+from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, static
 from kcl.record.callables.pure import GENERATORS
+from kcl.record.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
 
 _REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
@@ -27,6 +27,13 @@ _DESCRIPTORS = (
     types.MethodWrapperType,
 )
 _MUTABLE = frozenset({list, dict, set, bytearray, object})
+# what C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
+_FUNCTION_LIKE = frozenset(
+    (
+        *("cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"),
+        *("_ArrayFunctionDispatcher", "ufunc", "_lru_cache_wrapper"),
+    )
+)
 _OF_PARTS = {
     "partial": ("func", "args", "keywords", "__dict__"),
     "partialmethod": ("func", "args", "keywords"),
@@ -56,10 +63,6 @@ class Encoder:
     def reference(self, value: Any) -> str:
         """Return the name of a function, class or module."""
         raise NotImplementedError
-
-    def own(self, value: Any) -> str | None:  # noqa: ARG002
-        """Return the text of an object that the subclass writes, None for any other."""
-        return None
 
     def is_library(self, kind: type) -> bool:
         """Return True if a class counts by its name; raise UnknownInput if its instances may not be used."""
@@ -151,10 +154,7 @@ class Encoder:
             return writer(self, value)
         if (kind, self.in_code) in self.open:
             return self._open(value, kind)
-        own = self.own(value)
-        if own is not None:
-            return own
-        for special in (_of_numpy, _enum, _callable):
+        for special in (_reference, _of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
                 return text
@@ -176,7 +176,7 @@ class Encoder:
             self.open[kind, self.in_code] = named
             return self._open(value, kind)
         for name, attribute in content(value):
-            if is_remembered(kind, name) if theirs else is_memo(kind, name):
+            if is_memo(kind, name, theirs):
                 continue
             text = f"{name_of(name)}={self.encode(attribute)}"
             if type(static(kind, name)).__name__ == "cached_property":
@@ -196,7 +196,7 @@ class Encoder:
         plan = self.plans.get(key)
         if plan is None:
             names = [name for name in sorted(held) if name not in _COMPUTED and not str(name).startswith("_kcl_")]
-            counted = [name for name in names if not is_remembered(kind, name)]
+            counted = [name for name in names if not is_memo(kind, name, theirs=True)]
             plan = self.plans[key] = [(name, f"{name_of(name)}=") for name in counted]
         encode = self.encode
         texts = [
@@ -264,22 +264,26 @@ def _is_pickled_its_way(kind: type) -> bool:
     )
 
 
-# the content of an instance as the builtin type that its class extends; overriding methods are not called
-_BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
+# containers, and instances of classes that extend them; overriding methods are not called
+_CONTAINERS: dict[type, Callable[[Encoder, Any], str]] = {
     dict: lambda encoder, value: f"{{{encoder.pairs(dict.items(value))}}}",
     list: lambda encoder, value: f"[{encoder.each(list.__iter__(value))}]",
-    tuple: lambda encoder, value: f"[{encoder.each(tuple.__iter__(value))}]",
+    tuple: lambda encoder, value: f"({encoder.each(tuple.__iter__(value))},)",
+    set: lambda encoder, value: f"set({encoder.members(set.__iter__(value))})",
+    frozenset: lambda encoder, value: f"frozenset({encoder.members(frozenset.__iter__(value))})",
+    bytearray: lambda _, value: f"bytearray({in_bytes(bytes(bytearray.__getitem__(value, slice(None))))})",
+}
+# the content of an instance as the builtin type that its class extends
+_BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
+    **_CONTAINERS,
     str: lambda encoder, value: encoder.encode(str.__str__(value)),
     int: lambda encoder, value: encoder.encode(int.__int__(value)),
     float: lambda encoder, value: encoder.encode(float.__float__(value)),
     bytes: lambda encoder, value: encoder.encode(bytes.__getitem__(value, slice(None))),
-    set: lambda encoder, value: f"{{{encoder.members(set.__iter__(value))}}}",
-    frozenset: lambda encoder, value: f"{{{encoder.members(frozenset.__iter__(value))}}}",
     complex: lambda encoder, value: encoder.encode(complex(complex.real.__get__(value), complex.imag.__get__(value))),
-    bytearray: lambda encoder, value: encoder.encode(bytearray.__getitem__(value, slice(None))),
     BaseException: lambda encoder, value: encoder.encode(BaseException.args.__get__(value)),  # type: ignore[attr-defined]
 }
-# Attributes of loopy's kernels and units in which it keeps results computed from the others, beside `is_remembered`.
+# Attributes of loopy's kernels and units in which it keeps results computed from the others, beside those of `is_memo`.
 _COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
 # Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
 # the hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
@@ -329,13 +333,8 @@ def _cell(encoder: Encoder, value: types.CellType) -> str:
 
 
 _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
-    tuple: lambda encoder, value: f"({encoder.each(value)},)",
-    list: lambda encoder, value: f"[{encoder.each(value)}]",
-    dict: lambda encoder, value: f"{{{encoder.pairs(value.items())}}}",
-    set: lambda encoder, value: f"set({encoder.members(value)})",
-    frozenset: lambda encoder, value: f"frozenset({encoder.members(value)})",
+    **_CONTAINERS,
     slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
-    bytearray: lambda _, value: f"bytearray({in_bytes(bytes(value))})",
     memoryview: lambda _, value: f"memoryview({value.format!r}, {value.shape!r}, {in_bytes(value.tobytes())})",
     types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
     types.SimpleNamespace: lambda encoder, value: f"namespace({encoder.pairs(sorted(vars(value).items()))})",
@@ -347,18 +346,25 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 }
 
 
+def _reference(encoder: Encoder, value: Any) -> str | None:
+    """Encode one of kcl's objects, or a function that C code made."""
+    kind = type(value)
+    if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
+        return f"recipe {encoder.reference(value.function)}"
+    is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(getattr(value, "__name__", None), str)
+    return encoder.reference(value) if is_function or is_stand_in(kind) else None
+
+
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
     """Encode a value of numpy or pyopencl."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is None or not hasattr(numpy, "ndarray"):
         return None
-    own = isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic, numpy.ufunc))
+    own = isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic))
     if not own and not (type(value).__module__.startswith("pyopencl") and "pyopencl" in sys.modules):
         return None
     from kcl.record.callables import arrays
 
-    if own and isinstance(value, numpy.ufunc):
-        return encoder.reference(value)
     return arrays.numpy_object(encoder, numpy, value) if own else arrays.opencl_object(encoder.encode, value)
 
 
@@ -380,11 +386,7 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
         return "slot"
     if kind.__module__ == "_struct" and kind.__name__ == "Struct":
         return f"Struct({value.format!r})"
-    if kind.__module__ != "functools":
-        return None
-    if kind.__name__ == "_lru_cache_wrapper":
-        return encoder.reference(value)
-    parts = _OF_PARTS.get(kind.__name__)
+    parts = _OF_PARTS.get(kind.__name__) if kind.__module__ == "functools" else None
     if parts is None:
         return None
     return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in parts])})"

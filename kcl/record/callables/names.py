@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-from kcl.record.callables import distributions, pure
+from kcl.record import distributions
+from kcl.record.callables import pure
 from kcl.record.callables.facts import CELL, IMPORT, TOUCH, UNKNOWN, Reference
 
 CURE = "compute it before the call, or give the callable's class a method __kcl_key__() that returns what counts"

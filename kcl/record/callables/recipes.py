@@ -6,20 +6,18 @@ of the user covers it. A module of the user that the body imports counts by its 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
-from kcl.record.callables import distributions
+from kcl.record import distributions
 from kcl.record.callables.facts import TOUCH, UNKNOWN, facts
 from kcl.record.callables.names import absolute
 from kcl.record.callables.walker import Walk, distribution
-from kcl.record.declarations import RecipeCall
-from kcl.record.evidence import PARAMETER, site_of
+from kcl.record.declarations import PARAMETER, RecipeCall, site_of
 
 
 class Reach(NamedTuple):
@@ -82,7 +80,7 @@ class _Static:
         owner = distributions.owner(module)
         if owner.kind == distributions.DISTRIBUTION:
             self.reached.add(owner.name)
-        spec = _found(module) if owner.kind in (distributions.USER, distributions.ABSENT) else None
+        spec = distributions.find(module) if owner.kind in (distributions.USER, distributions.ABSENT) else None
         code = None if spec is None else _code(spec, module)
         if spec is None or code is None:
             if spec is not None and spec.has_location and spec.origin is not None:
@@ -97,21 +95,6 @@ class _Static:
                 name = absolute(read, {"__name__": module, "__package__": package})
                 for inner in (name, *(f"{name}.{one}" for one in read.attributes)):
                     self._count(inner)
-
-
-def _found(module: str) -> ModuleSpec | None:
-    """Find a module as an import would, without importing its packages."""
-    path: Any = None
-    spec: ModuleSpec | None = None
-    names = module.split(".")
-    for end in range(1, len(names) + 1):
-        name = ".".join(names[:end])
-        finders: tuple[Any, ...] = (PathFinder,) if path is not None else (PathFinder, *sys.meta_path)
-        spec = next(filter(None, (finder.find_spec(name, path) for finder in finders)), None)
-        if spec is None:
-            return None
-        path = spec.submodule_search_locations or []
-    return spec
 
 
 def _code(spec: ModuleSpec, module: str) -> CodeType | None:

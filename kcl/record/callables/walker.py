@@ -11,30 +11,26 @@ does everything in installed packages.
 from __future__ import annotations
 
 import _locale
+import hashlib
+import operator
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 
+from kcl.base.dtypes import structures
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
-from kcl.record import Modes
-from kcl.record.callables import bodies, classes, distributions, names, pure
-from kcl.record.callables.distributions import ABSENT, DISTRIBUTION, USER
+from kcl.record import Modes, distributions
+from kcl.record.callables import bodies, classes, names, pure
 from kcl.record.callables.encoder import Encoder
 from kcl.record.callables.facts import facts
-from kcl.record.callables.plain import is_stand_in, label_of, name_of
-from kcl.record.evidence import site_of
+from kcl.record.declarations import site_of
+from kcl.record.distributions import ABSENT, DISTRIBUTION, USER
+from kcl.record.plain import is_stand_in, label_of, name_of
 
 _LIMIT = 4000  # functions and classes
-# what C code makes of functions: Cython, nanobind, pybind11, numpy
-_FUNCTION_LIKE = frozenset(
-    (
-        *("cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"),
-        *("_ArrayFunctionDispatcher", "ufunc"),
-    )
-)
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 _MEMO = "_memoize_dic"
 
@@ -133,17 +129,6 @@ class Walk(Encoder, Modes):
 
     # What the encoder asks for
 
-    def own(self, value: Any) -> str | None:
-        """Return the text of kcl's objects, and of functions that C code made."""
-        kind = type(value)
-        if is_stand_in(kind):
-            return self.reference(value)
-        if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
-            return f"recipe {self.reference(value.function)}"
-        if kind.__name__ in _FUNCTION_LIKE and isinstance(getattr(value, "__name__", None), str):
-            return self.reference(value)
-        return None
-
     def is_library(self, kind: type) -> bool:
         """Return True if a class counts by its name; raise UnknownInput if code may not use its instances."""
         if bodies.is_own(self, kind):
@@ -219,21 +204,18 @@ class Walk(Encoder, Modes):
         return text
 
     def recipe(self, function: FunctionType) -> None:
-        """Note a recipe: its code counts, and its parameters in the place of its defaults."""
+        """Note a recipe: its code counts, wherever it is installed."""
         label = self._unique(function.__qualname__)
         self._remember(function, f"function {label}")
-        self._wait(Walk._read_recipe, function, label)
+        self._wait(Walk._read_function, function, label)
 
-    def _read_recipe(self, function: FunctionType, label: str) -> None:
-        self._read_function(function, label, defaults=False)
-
-    def _read_function(self, function: FunctionType, label: str, defaults: bool = True) -> None:
+    def _read_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         found = facts(code)
         self.sources.append((f"code {label}", function))
         self.add(f"code {label}", found.digest)
         self.where = f"{label} ({site_of(function)})"
-        for name, value in _defaults(function) if defaults else ():
+        for name, value in _defaults(function):
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
         self._add_version(function.__globals__, label)
@@ -323,6 +305,20 @@ def walked(value: Any, lenient: bool = False, excuses: bool = False) -> WalkResu
         return _result(*_walked(value, lenient, excuses))
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
+
+
+def content_key(unit: Any) -> str:
+    """Return the SHA-256 over the content that decides the code of a unit, in hex; raise UnknownInput with the reason.
+
+    loopy's own digest names functions instead of reading their code. It leaves out preamble generators, manglers,
+    fields of structures and attributes of targets. It is kept on objects that can change. This one also covers the
+    structures that are registered with pyopencl, if code of the user, or a dtype of the unit, may ask for one. It is
+    the same in every process, and each call reads the unit again.
+    """
+    found = walked((unit,))  # a unit alone is a callable, whose class loopy would run
+    if found.structured or found.parts:
+        found = walked((unit, sorted(structures(), key=operator.itemgetter(0))))
+    return hashlib.sha256(found.digest.encode()).hexdigest()
 
 
 def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None) -> tuple[Walk, str]:

@@ -16,7 +16,7 @@ from kcl.errors import DamagedEntry
 from kcl.generate import rows, run
 from kcl.generate.frontends.loopy import LoopyResult
 from kcl.generate.stage import _REUSED
-from kcl.record.evidence import Evidence
+from kcl.record.declarations import Evidence
 
 pytestmark = pytest.mark.slow_platforms
 

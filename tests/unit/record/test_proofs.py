@@ -94,7 +94,7 @@ class TestWriting:
         proofs.find("x", group)
         proofs.add("b", QUIET, group)
         stored_by_another = proofs.Group("driver.py")
-        stored_by_another.add("c", QUIET)
+        stored_by_another.new["c"] = QUIET
         stored_by_another.write()
         group.write()
         new_process()
@@ -107,7 +107,6 @@ class TestWriting:
         monkeypatch.setattr(Layer, "publish", None)
         group = proofs.group("driver.py")
         proofs.find("a", group)
-        proofs.add("a", QUIET, group)
         group.write()
         proofs.write()
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kcl.errors import UnknownInput
-from kcl.record import unmade
+from kcl.record import description, unmade
 from kcl.record.beside import Moment
 from kcl.record.record import CallSite, Record
 
@@ -128,7 +128,7 @@ class TestChains:
         last = chain(LONG)
         assert not last.changed()
         assert len([*last.chain()]) == LONG + 1
-        described = last.described()
+        described = description.listing(last)
         assert described["result"] == LONG + 1
         assert described["calls"][-1]["arguments"][0][1] == f"call {LONG}"
         last.made(listing)
@@ -140,7 +140,7 @@ class TestChains:
         root = call("make_kernel", "a")
         left, right = call("rename_iname", unit(root), "i", "j"), call("rename_iname", unit(root), "i", "k")
         both = call("fuse_kernels", [unit(left), unit(right), unit(left)], suffixes=["_l", "_r", "_m"])
-        described = both.described()
+        described = description.listing(both)
         assert [one["function"] for one in described["calls"]] == [
             *("make_kernel", "rename_iname", "rename_iname", "fuse_kernels")
         ]
@@ -153,13 +153,13 @@ class TestChains:
         last = call("make_kernel", "a")
         for _ in range(300):
             last = call("fuse_kernels", [unit(last), unit(last)])
-        assert len([*last.chain()]) == last.described()["result"] == 301
+        assert len([*last.chain()]) == description.listing(last)["result"] == 301
         assert not last.changed()
 
     def test_equal_calls_are_described_once(self):
         """Two records of one digest are one call in the description."""
         both = call("fuse_kernels", [unit(call("make_kernel", "a")), unit(call("make_kernel", "a"))])
-        assert [one["function"] for one in both.described()["calls"]] == ["make_kernel", "fuse_kernels"]
+        assert [one["function"] for one in description.listing(both)["calls"]] == ["make_kernel", "fuse_kernels"]
 
     def test_an_error_is_raised_again(self):
         """A record that could not be carried out is carried out again when it is asked for again."""
@@ -178,7 +178,7 @@ class TestDescription:
     def test_calls_and_arguments_have_names(self):
         """A call is described with its place, the texts of its arguments, and their names, as far as they are known."""
         one = call("f", 1, "x", 3, option=[2])
-        assert one.described(lambda _function, count: ["first", "second"][:count]) == {
+        assert description.listing(one, lambda _function, count: ["first", "second"][:count]) == {
             "calls": [
                 {
                     "function": "f",
@@ -197,18 +197,18 @@ class TestDescription:
         """What an object of the user leads to is described by its digest, unless it changed since the call."""
         one = call("f", [Limiter().code])
         (text,) = {text for _thing, text in one.kept}
-        (digest, parts), *_ = one.described()["reached"].items()
+        (digest, parts), *_ = description.listing(one)["reached"].items()
         assert text.endswith(f" with {digest}")
         assert ["global LIMIT in Limiter.code", "0.75"] in parts
         monkeypatch.setitem(globals(), "LIMIT", 0.5)
-        assert one.described()["reached"] == {}
+        assert description.listing(one)["reached"] == {}
 
     def test_strings_stay_as_they_are(self):
         """What looks like a reference in a string of the user is not replaced."""
         one = call("make_kernel", "a")
         words = [f"<{one.digest}>", f"it's <{one.digest}>", f"\"<{one.digest}>'\\", f"\\'<{one.digest}>"]
         last = call("f", [unit(one), words], words[1].encode(), {words[2]: unit(one)})
-        texts = [text for _label, text in last.described()["calls"][-1]["arguments"]]
+        texts = [text for _label, text in description.listing(last)["calls"][-1]["arguments"]]
         assert texts[0] == f"[call 1, {words!r}]"
         assert texts[1] == repr(words[1].encode())
         assert texts[2] == f"{{{words[2]!r}: call 1}}"

@@ -1,14 +1,21 @@
-"""kcl.record.callables.classes: what a class gives its instances, and what an instance holds."""
+"""kcl.record.callables.classes: what a class gives its instances, what an instance holds, and which instances last."""
 
 from __future__ import annotations
 
 import abc
+import collections
 import dataclasses
+import enum
 import functools
+import typing
 
+import pytest
 from pymbolic import primitives
+from pytools.tag import Tag
 
-from kcl.record.callables.classes import class_attributes, content, is_memo, is_plain, is_remembered, registered
+from kcl.errors import UnknownInput
+from kcl.record import texts
+from kcl.record.callables.classes import class_attributes, content, is_memo, is_plain, registered
 
 
 class Tile:
@@ -56,9 +63,9 @@ def test_attributes():
 
 def test_remembered():
     """Of an object of a library, a cached property and a stored hash are computed from the others."""
-    assert is_remembered(Tile, "area")
-    assert is_remembered(Tile, "_hash_value")
-    assert not is_remembered(Tile, "width")
+    assert is_memo(Tile, "area", theirs=True)
+    assert is_memo(Tile, "_hash_value", theirs=True)
+    assert not is_memo(Tile, "width", theirs=True)
 
 
 def test_memo():
@@ -82,7 +89,76 @@ def test_registered():
     class Shape(abc.ABC):  # noqa: B024
         pass
 
+    assert registered(Shape) == []
     Shape.register(Tile)
     Shape.register(Point)
     assert registered(Shape) == [Point, Tile]
-    assert registered(abc.ABC) == []
+
+
+def text(value):
+    """Return the text of a value."""
+    return texts.take(value, texts.ArgumentParts())[0]
+
+
+class Size(enum.IntEnum):
+    FOUR = 4
+
+    def half(self):
+        return self // 2
+
+
+class Pair(typing.NamedTuple):
+    one: object = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocked(Tag):
+    number: object = 1
+
+    def cost(self):
+        return 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown(Tag):
+    def __repr__(self):
+        return "shown"
+
+
+@dataclasses.dataclass
+class Open:
+    number: int = 1
+
+
+class Growing(Tag):
+    pass
+
+
+def grown():
+    """Return a tag with an attribute that no field declares."""
+    tag = Growing()
+    object.__setattr__(tag, "more", 1)
+    return tag
+
+
+class TestLasting:
+    def test_that_last(self):
+        """Values and names count."""
+        lasting = [Size.FOUR, Pair(), Pair(2), Blocked(1), Blocked(2), Blocked(Blocked(1)), Growing()]
+        assert len({text(one) for one in lasting}) == len(lasting)
+
+    def test_methods_that_loopy_never_calls(self, monkeypatch):
+        """The body of a method that redefines nothing does not count."""
+        before = text(Blocked(1))
+        monkeypatch.setattr(Blocked, "cost", lambda _self: 3)
+        assert text(Blocked(1)) == before
+
+    @pytest.mark.parametrize(
+        "value",
+        [Shown(), Open(), object(), grown(), Blocked([1]), Pair([1]), collections.deque()],
+        ids=["shown", "open", "object", "grown", "a list in a tag", "a list in a tuple", "deque"],
+    )
+    def test_that_may_change(self, value):
+        """An object that Python lets change, or whose class runs code of the user in loopy, has no text."""
+        with pytest.raises(UnknownInput, match="may change"):
+            text(value)

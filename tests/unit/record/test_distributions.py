@@ -1,4 +1,4 @@
-"""kcl.record.callables.distributions: whose a module is, and what of a distribution counts."""
+"""kcl.record.distributions: whose a module is, and what of a distribution counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from reaching import ROOT, Project
 
-from kcl.record.callables import distributions
+from kcl.record import distributions
 
 RECIPE = "import thing\ndef build(n):\n    return thing.make(n)"
 MODULE = "def make(n):\n    return n + 1\n"
@@ -60,7 +60,7 @@ class TestOwn:
     """kcl itself counts by its Python files, and equally where it is installed and where it is a checkout."""
 
     def own(self, root: pathlib.Path, *paths: str) -> str:
-        code = "from kcl.record.callables import distributions; print(distributions.own())"
+        code = "from kcl.record import distributions; print(distributions.own())"
         packages = [path for path in sys.path if path.endswith("site-packages")]  # of what kcl needs
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *paths, *packages])}
         done = subprocess.run(
@@ -326,7 +326,7 @@ class TestGenerators:
     def test_light(self) -> None:
         """Neither importlib.metadata nor a generator is imported."""
         program = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.record.callables import distributions as d\n"
+            "import sys; sys.path.insert(0, sys.argv[1]); from kcl.record import distributions as d\n"
             "[d.generator(name) for name in d.GENERATORS]; print(*sys.modules)"
         )
         child = subprocess.run([sys.executable, "-c", program, str(ROOT)], capture_output=True, text=True, check=True)
@@ -338,7 +338,7 @@ class TestGenerators:
         package.mkdir()
         program = (
             "import sys; sys.path[:0] = sys.argv[1:]\n"
-            "from kcl.record.callables.distributions import generator as g; print(g('loopy'))"
+            "from kcl.record.distributions import generator as g; print(g('loopy'))"
         )
         seen = []
         for text in "A = 1", "A = 2", "A = 2":

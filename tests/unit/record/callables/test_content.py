@@ -23,8 +23,7 @@ from pytools import ImmutableRecord
 from pytools.tag import Tag
 
 from kcl.errors import UnknownInput
-from kcl.record.callables.walker import walked
-from kcl.record.content import content_key
+from kcl.record.callables.walker import content_key, walked
 
 MEMOS = {"_cache_manager", "_cached_written_variables", "_cached_hash", "_hash_value"}
 THEIRS = ("loopy", "pymbolic", "pytools", "content_units")
@@ -331,7 +330,7 @@ class TestSameUnit:
         sys.path.insert(0, sys.argv[1])
         import json, random
         import content_units
-        from kcl.record.content import content_key
+        from kcl.record.callables.walker import content_key
         builders = random.Random(sys.argv[2]).sample(content_units.UNITS, len(content_units.UNITS))
         keys = {builder.__name__: content_key(content_units.built(builder)) for builder in builders}
         assert keys == {builder.__name__: content_key(content_units.built(builder)) for builder in builders}

@@ -16,7 +16,7 @@ import sys
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -58,7 +58,6 @@ class PackagePlace(NamedTuple):
 
     directory: str
     path: str
-    namespace: bool = False
 
 
 class _Site:
@@ -141,40 +140,53 @@ def _path() -> list[str]:
     return [os.path.abspath(entry) for entry in sys.path]
 
 
-def locate(top: str) -> PackagePlace | None:
-    """Find a top-level module at the place where an import finds it, without importing it; memoised."""
+def find(name: str) -> ModuleSpec | None:
+    """Find a module as an import would, without importing it or its packages; editable installs have own finders."""
+    path: Any = None
+    spec: ModuleSpec | None = None
+    names = name.split(".")
+    for end in range(1, len(names) + 1):
+        finders: tuple[Any, ...] = (PathFinder,) if path is not None else (PathFinder, *sys.meta_path)
+        spec = next(filter(None, (_spec(finder, ".".join(names[:end]), path) for finder in finders)), None)
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations or []
+    return spec
+
+
+def _spec(finder: Any, name: str, path: Any) -> ModuleSpec | None:
+    try:
+        found: ModuleSpec | None = finder.find_spec(name, path)
+    except Exception:  # a finder of the program may raise anything
+        return None
+    return found
+
+
+def locate(name: str) -> PackagePlace | None:
+    """Return the place of the top-level module of `name`, where an import finds it; memoised."""
     state = _state()
     if state.path != sys.path:
         state.path = [*sys.path]
         state.places.clear()
-    place = state.places.get(top) or _search(top)
-    if place is not None:
-        state.places[top] = place
-    return place
+    if name not in state.places:
+        spec = find(name)
+        folders = [*(spec.submodule_search_locations or ())] if spec is not None else []
+        file = spec.origin if spec is not None and spec.has_location else next(iter(folders), None)
+        if file is None:
+            return None
+        state.places[name] = _place(name, file)
+    return state.places[name]
 
 
-def _search(top: str) -> PackagePlace | None:
-    """Ask Python's finder of files, then the finders of ``sys.meta_path``: editable installs have their own."""
-    spec = next(filter(None, (_spec(finder, top) for finder in (PathFinder, *sys.meta_path))), None)
-    if spec is None:
-        return None
-    folders = spec.submodule_search_locations
-    if spec.has_location and spec.origin is not None:
-        path = os.path.abspath(spec.origin)
-        path = path if folders is None else os.path.dirname(path)
-    elif folders:
-        path = os.path.abspath(next(iter(folders)))
-    else:
-        return None
-    return PackagePlace(os.path.dirname(path), path, not spec.has_location)
-
-
-def _spec(finder: Any, top: str) -> ModuleSpec | None:
-    try:
-        found: ModuleSpec | None = finder.find_spec(top, None)
-    except Exception:  # a finder of the program may raise anything
-        return None
-    return found
+def _place(name: str, file: str) -> PackagePlace:
+    """Return the place of the top-level module, for a file of a module; parts of a namespace differ by their files."""
+    file = os.path.abspath(file)
+    directory = os.path.dirname(file)
+    is_inside = os.path.basename(file).startswith("__init__.")
+    for _ in range(name.count(".") + is_inside):
+        directory = os.path.dirname(directory)
+    package = os.path.join(directory, name.partition(".")[0])
+    return PackagePlace(directory, package if os.path.isfile(os.path.join(package, "__init__.py")) else file)
 
 
 def owner(name: str) -> Owner:
@@ -203,7 +215,7 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
         if getattr(module, "__spec__", None) is None and parent is not None and parent is not module:
             return owner(top)  # its package made it at run time, as pybind11 does
         return Owner(USER)
-    place = _place_of(top, name, module, file)
+    place = _place(name, file) if module is not None and file is not None else locate(name) or locate(top)
     if place is None:
         return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
     if os.path.basename(place.directory) not in _PACKAGES and _in_library(place.path):
@@ -223,37 +235,10 @@ def _installer(top: str, place: PackagePlace) -> str | None:
     return distribution
 
 
-def _part_of_namespace(name: str) -> PackagePlace | None:
-    """Find a module of a package that may lie in several directories."""
-    for directory in _path():
-        path = os.path.join(directory, *name.split("."))
-        for candidate in (path, f"{path}.py", *[path + suffix for suffix in EXTENSION_SUFFIXES]):
-            if os.path.exists(candidate):
-                return PackagePlace(directory, candidate, True)
-    return None
-
-
 def _in_library(path: str) -> bool:
     """Tell whether a file belongs to the standard library."""
     path = os.path.realpath(path)
     return path.startswith(_LIBRARY) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES)
-
-
-def _place_of(top: str, name: str, module: ModuleType | None, file: str | None) -> PackagePlace | None:
-    """Find the directory that holds a module's top-level package; parts of a namespace differ by their files."""
-    if module is None or file is None:
-        place = locate(top)
-        return _part_of_namespace(name) if place is not None and place.namespace and name != top else place
-    file = os.path.abspath(file)
-    base = os.path.basename(file)
-    directory = os.path.dirname(file)
-    depth = name.count(".") + (base.startswith("__init__."))
-    for _ in range(depth):
-        directory = os.path.dirname(directory)
-    package = os.path.join(directory, top)
-    if depth and os.path.isfile(os.path.join(package, "__init__.py")):
-        return PackagePlace(directory, package)
-    return PackagePlace(directory, file)
 
 
 def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:

@@ -1,8 +1,8 @@
-"""kcl.record.callables.plain: texts of values that hold nothing else."""
+"""kcl.record.plain: texts of values that hold nothing else."""
 
 from __future__ import annotations
 
-from kcl.record.callables.plain import LONG, in_bytes, label_of, name_of
+from kcl.record.plain import LONG, in_bytes, label_of, name_of
 
 
 def test_long_bytes():
