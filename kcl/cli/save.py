@@ -63,7 +63,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
 def _chosen(rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool) -> list[ListedEntry]:
     """Return the entries of kernels, or of the last run, with their partners and the rows that lead to them."""
     run = find_last_run() if last_run else None
-    ran = {stored.summary.digest for row in (run.rows if run else ()) for stored in row.stored}
+    ran = {stored.digest for row in (run.rows if run else ()) for stored in row.stored}
     shown = [one for one in rows if one.kind not in inventory.HIDDEN]
     named = {
         one.digest: inventory.launched(one)[0]

@@ -10,7 +10,6 @@ import functools
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kcl.base import settings
@@ -183,15 +182,12 @@ def entries(
                     yield found
 
 
-def read(layer: str, address: str) -> Entry:
-    """Return the verified entry at an address; raises KeyError where it is missing, CacheFault, or OSError."""
-    faults: list[Fault] = []
-    for store in [*stores(layer, faults), *layers.sites(layer)]:
-        with suppress(sqlite3.Error):  # it may lie in the file of another Python
-            blob = store.get(address)
-            if blob is not None:
-                return entry_at(address, blob)
-    raise UnusableDirectory(faults[0].reason) if faults else KeyError(address)
+def parts(one: ListedEntry) -> Mapping[str, bytes]:
+    """Return the parts of an entry; empty if it is gone or cannot be read."""
+    try:
+        return one.read().parts
+    except (KeyError, *_FAULTS):
+        return {}
 
 
 def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
