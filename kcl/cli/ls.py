@@ -17,7 +17,7 @@ from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
-from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory import Refusal
 
 HEAD = (
     Column("kernel", 0, "end", 20),
@@ -72,10 +72,10 @@ def ls(
 
     Exits with 0; with 1 where something in a layer cannot be read.
     """
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     found = catalogue.chosen(layer_names, kernel, device, sort)
-    faults = [fault for fault in faults if not layer_names or fault.layer in layer_names]
+    faults = [fault for fault in faults if not layer_names or fault.cache in layer_names]
 
     def show() -> None:
         counts = Counter([] if everything or device else [one.platform for one in found])
@@ -125,13 +125,13 @@ def dtypes(texts: Mapping[str, str]) -> str:
     return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])
 
 
-def complain(faults: Iterable[Fault]) -> None:
+def complain(faults: Iterable[Refusal]) -> None:
     """Report faults on stderr."""
     for fault in faults:
         output.complain(in_words(fault))
 
 
-def in_words(fault: Fault) -> str:
+def in_words(fault: Refusal) -> str:
     """Say where a fault lies, and describe it."""
     where = "" if fault.place in fault.reason else f"{fault.place}: "
-    return f"{fault.layer}: {where}{fault.reason}"
+    return f"{fault.cache}: {where}{fault.reason}"

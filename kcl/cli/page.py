@@ -89,7 +89,8 @@ def _entry(one: ListedEntry) -> str:
 def _texts(stored: Sequence[ListedEntry], assembled: set[str]) -> Iterator[Html]:
     """Yield the OpenCL C of a kernel and its assembly, folded; `assembled` are the programs that were on the page."""
     for number, one in enumerate(stored):
-        parts = inventory.parts(one)
+        entry = inventory.read(one, [])
+        parts = entry.parts if entry is not None else {}
         if "source.cl" in parts and not number:
             yield _folded("OpenCL C", parts["source.cl"].decode("utf-8", "replace"), one)
         if "binary" in parts and one.digest not in assembled and len(assembled) < _ASSEMBLED:

@@ -11,7 +11,8 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.inspect import purge as removing
-from kcl.inspect.purge import Refusal, Removal, RemovalItem
+from kcl.inspect.inventory import Refusal
+from kcl.inspect.purge import Removal, RemovalItem
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 

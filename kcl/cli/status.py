@@ -22,7 +22,7 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge, tally
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory import Refusal
 from kcl.remote import state
 from kcl.tuning import views
 
@@ -104,7 +104,7 @@ def _layer(name: str) -> dict[str, Any]:
 
 def _site(root: str) -> dict[str, Any]:
     """Describe a site directory: the entries of both layers, or why it is not used."""
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     below = os.path.join(os.path.abspath(root), "")
     stores = [(layer, store) for layer in settings.LAYERS for store in layers.sites(layer)]
     mine = [(layer, store) for layer, store in stores if store.location.startswith(below)]

@@ -157,7 +157,7 @@ def packages() -> Iterator[Finding]:
 def versions() -> Iterator[Finding]:
     """Name versions that are known to fail together."""
     loopy, islpy = _version("loopy"), _version("islpy")
-    if loopy and islpy and _numbers(loopy) < (2026,) <= _numbers(islpy):
+    if loopy and islpy and int(loopy.split(".")[0]) < 2026 <= int(islpy.split(".")[0]):
         words = "prefetches and tight bounds fail: 'Aff' object has no attribute 'is_equal'"
         yield Finding(PROBLEM, f"loopy {loopy} with islpy {islpy}: {words}", 'pip install "islpy>=2025.2,<2026"')
 
@@ -174,8 +174,9 @@ def disk() -> Iterator[Finding]:
         if device in seen:
             continue
         seen.add(device)
-        free = f"{usage.free / 1e6:.0f} MB"
-        if usage.free < _NEEDED or _inodes(there) < _INODES:
+        free, files = f"{usage.free / 1e6:.0f} MB", os.statvfs(there) if hasattr(os, "statvfs") else None
+        is_full = files is not None and files.f_files and files.f_favail < _INODES  # some file systems number no inodes
+        if usage.free < _NEEDED or is_full:
             yield Finding(PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
         elif usage.free < _WANTED:
             yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
@@ -242,11 +243,11 @@ def unknown_settings() -> Iterator[Finding]:
 
 def damaged() -> Iterator[Finding]:
     """Find damaged files: entries of kcl by their headers, databases, PoCL's files."""
-    faults: list[inventory.Fault] = []
-    inventory.rows(faults)
+    faults: list[inventory.Refusal] = []
+    list(inventory.entries(faults=faults))
     for fault in faults:
         if not os.path.isdir(fault.place):  # `directories` reports that
-            words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
+            words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
             yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte")
     for name in ("loopy", "pyopencl"):
         for path in contents.files(name):
@@ -305,18 +306,6 @@ def _version(name: str) -> str:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version(name)
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
-
-
-def _inodes(path: str) -> float:
-    with suppress(OSError, AttributeError):
-        status = os.statvfs(path)
-        if status.f_files:  # some file systems do not number their inodes
-            return status.f_favail
-    return float("inf")
 
 
 def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:

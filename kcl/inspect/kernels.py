@@ -146,7 +146,7 @@ def _counted(run: Iterable[RunRecord], layer: str) -> dict[str, Any]:
 
 def listed() -> Entries:
     """Return the entries of all layers by the first digits of their digests."""
-    return {one.digest[:DIGITS]: one for one in inventory.rows([])}
+    return {one.digest[:DIGITS]: one for one in inventory.entries(all_rows=True)}
 
 
 def of_this_process() -> list[KernelRow]:

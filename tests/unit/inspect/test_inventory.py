@@ -14,7 +14,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Rows
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory import Refusal
 
 
 def entry(kernel: str, number: int = 0, **metadata) -> Entry:
@@ -99,7 +99,8 @@ class TestSummaries:
         row = code("elsewhere")[-1]
         Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(row.key.digest, row.pack())
         assert {found.kernel for found in inventory.entries("generator")} == {"axpy", "elsewhere"}
-        assert inventory.read("generator", row.key.digest) == row
+        (found,) = [one for one in inventory.entries("generator") if one.kernel == "elsewhere"]
+        assert found.read() == row
 
     def test_other_python(self, stores):
         """The rows of another Python version are listed too."""
@@ -156,7 +157,7 @@ class TestFaults:
             stream.truncate(len(blob) if blob is not None else victim.size - 1)
             stream.write(blob or b"")
         for _ in range(2):
-            faults: list[Fault] = []
+            faults: list[Refusal] = []
             assert [found.kernel for found in inventory.entries("binary", faults=faults)] == ["axpy"]
             (fault,) = faults
             assert fault.place == path_of(victim)
@@ -166,7 +167,7 @@ class TestFaults:
         """So is a row."""
         fill(stores, "axpy")
         stores[1].put("ab" * 32, b"garbage")
-        faults: list[Fault] = []
+        faults: list[Refusal] = []
         assert len(list(inventory.entries("generator", faults=faults))) == 1
         assert len(faults) == 1
         assert "ab" * 32 in faults[0].place
@@ -176,7 +177,7 @@ class TestFaults:
         fill(stores, "axpy")
         with open(stores[1].location, "wb") as stream:
             stream.write(b"no database at all" * 100)
-        faults: list[Fault] = []
+        faults: list[Refusal] = []
         assert [found.layer for found in inventory.entries(faults=faults)] == ["binary"]
         assert [fault.place for fault in faults] == [stores[1].location]
         assert os.path.exists(stores[1].location)
@@ -193,28 +194,34 @@ class TestFaults:
         """A directory that others can write is a fault."""
         fill(stores, "axpy")
         os.chmod(option.folder("pyopencl"), 0o777)
-        faults: list[Fault] = []
+        faults: list[Refusal] = []
         assert list(inventory.entries("binary", faults=faults)) == []
         assert "chmod" in faults[0].reason
 
     def test_read(self, stores):
-        """An entry is read whole and verified; one that is not there is a KeyError."""
+        """An entry is read whole and verified; one that is gone is no fault, a damaged one is."""
         fill(stores, "axpy")
         generated, program = inventory.entries()
-        assert inventory.read("binary", program.address) == entry("axpy")
-        assert inventory.read("generator", generated.address) == code("axpy")[-1]
-        with pytest.raises(KeyError):
-            inventory.read("binary", "ab" * 32)
+        assert program.read() == inventory.read(program, []) == entry("axpy")
+        assert generated.read() == code("axpy")[-1]
+        faults: list[Refusal] = []
         with open(path_of(program), "r+b") as stream:
             stream.seek(-1, os.SEEK_END)
             stream.write(b"X")
         with pytest.raises(DamagedEntry):
-            inventory.read("binary", program.address)
+            program.read()
+        assert inventory.read(program, faults) is None
+        assert [fault.place for fault in faults] == [program.place]
+        os.unlink(path_of(program))
+        with pytest.raises(KeyError):
+            program.read()
+        assert inventory.read(program, faults) is None
+        assert len(faults) == 1
 
 
 def found(text):
     """Return the addresses of the entries that a text names."""
-    return [one.address for one in inventory.named(text, inventory.rows([]))]
+    return [one.address for one in inventory.named(text, [*inventory.entries(all_rows=True)])]
 
 
 class TestFind:
