@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import click
 
@@ -95,7 +95,7 @@ def ls(
             programs = counted(count, "program", "programs")
             output.say(f"left out: {programs} of {platform}, which is not on this machine; --all shows all")
 
-    complain(faults)
+    output.complain(*faults)
     return Reply(lambda: [one._asdict() for one in catalogue.described(found[: limit or None])], show, bool(faults))
 
 
@@ -123,15 +123,3 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
 def dtypes(texts: Mapping[str, str]) -> str:
     """Write the dtypes of arguments for the user: without the byte order, which is that of this machine."""
     return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])
-
-
-def complain(faults: Iterable[Refusal]) -> None:
-    """Report faults on stderr."""
-    for fault in faults:
-        output.complain(in_words(fault))
-
-
-def in_words(fault: Refusal) -> str:
-    """Say where a fault lies, and describe it."""
-    where = "" if fault.place in fault.reason else f"{fault.place}: "
-    return f"{fault.cache}: {where}{fault.reason}"

@@ -13,7 +13,6 @@ from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache import places, run_memo
 from kcl.cli import output
-from kcl.cli.ls import complain
 from kcl.errors import meant
 from kcl.inspect import inventory, report
 from kcl.inspect.inventory import ListedEntry, Refusal
@@ -55,7 +54,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
         output.say(f"{file}:\n{info}")
     else:
         click.echo("no entries" + "".join([meant(name, {one.kernel for one in rows}) for name in kernel]))
-    complain(faults)
+    output.complain(*faults)
     raise SystemExit(output.FINE if found and complete and not faults else output.FOUND)
 
 

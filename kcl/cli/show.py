@@ -109,7 +109,7 @@ def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
     found = catalogue.named(key)
     if not found:
-        listing.complain(faults)
+        output.complain(*faults)
         near = meant(key, catalogue.kernels())
         output.fail(f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all")
     layers = {_ONLY[name] for name in wanted if name in _ONLY}

@@ -10,7 +10,6 @@ import click
 from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cli import output
-from kcl.cli.ls import complain
 from kcl.inspect import dump, inventory
 from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
@@ -58,7 +57,7 @@ def unpack(directory: str, kernel: str | None) -> None:
         except OSError as error:
             faults.append(Refusal("tuning", folder, f"cannot be written: {error}"))
     output.say(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
-    complain(faults)
+    output.complain(*faults)
     raise SystemExit(output.FOUND if faults else output.FINE)
 
 

@@ -10,7 +10,6 @@ from kcl.base.text.layout import counted
 from kcl.cache.stores.base import digest_of
 from kcl.caches import contents
 from kcl.cli import output
-from kcl.cli.ls import in_words
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.inspect import inventory
@@ -68,7 +67,7 @@ def _check(layer: str, headers: bool, faults: list[Refusal], differing: set[str]
 
 def _show(checked: dict[str, int], faults: list[Refusal], differing: int) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
-    lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(in_words, faults)]
+    lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(str, faults)]
     if any(fault.cache != "pocl" for fault in faults):
         lines.append(_CURE)
     if any(fault.cache == "pocl" for fault in faults):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from importlib import metadata, util
 from typing import NamedTuple
 
@@ -35,7 +34,6 @@ _NEWER_POCL = (
     "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
     "python tools/with_pocl.py of a checkout of kcl"
 )
-_LARGEST = 256 << 20  # bytes of a database that is checked
 _LOCK_AGE = 60.0  # pyopencl waits no longer
 _OLD = 3600.0
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
@@ -250,10 +248,10 @@ def damaged() -> Iterator[Finding]:
             words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
             yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte")
     for name in ("loopy", "pyopencl"):
-        for path in contents.files(name):
-            if fault_of := _fault_of_database(path):
-                words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
-                yield Finding(PROBLEM, words, f"kcl purge {name}")
+        fault_of = contents.measure(name).fault
+        if fault_of and "locked" not in fault_of:
+            words = f"{fault_of}; import {name} fails on it, or gives wrong values"
+            yield Finding(PROBLEM, words, f"kcl purge {name}")
     found = [one for driver in drivers.every() for one in driver.damaged(contents.files("pocl"))]
     if found:
         files = counted(len(found), "damaged file", "damaged files")
@@ -321,17 +319,3 @@ def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:
         return None
     cure = f"export {switch.variable}={int(means_off == is_negative)}"
     return Finding(WARNING, f"{switch.variable}={value}: {title} is {'off' if is_off else 'on'} all the same", cure)
-
-
-def _fault_of_database(path: str) -> str:
-    if not path.endswith(places.DATABASE):
-        return ""
-    try:
-        special = trust.special_file(path)
-        if special or os.path.getsize(path) > _LARGEST:
-            return special
-        with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=1.0)) as database:
-            (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
-            return "" if answer == "ok" else str(answer)
-    except (OSError, sqlite3.Error) as error:
-        return "" if "locked" in str(error) else str(error)

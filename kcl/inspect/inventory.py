@@ -10,6 +10,7 @@ import functools
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kcl.base import settings
@@ -19,11 +20,16 @@ from kcl.cache.entry import Entry, entry_at, header_end, key_from, peek
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import Stat
 from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.sqlite import Database
+from kcl.caches import contents
+from kcl.caches.contents import Contents
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 _HEAD = 4096  # holds most headers; a longer header is read again
 _PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
+# A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
+_HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
 CODE, BASE, POINTER, PROOFS = "code", "base", "pointer", "proofs"  # the kinds of rows of the generator layer
 LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
@@ -144,6 +150,13 @@ class Refusal(NamedTuple):
     place: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.cache}: {self.reason}" if self.place in self.reason else self.words("")
+
+    def words(self, verdict: str) -> str:
+        """Say what happened at the place, and why."""
+        return f"{self.cache}: {self.place} {verdict}".rstrip() + f": {self.reason}"
+
 
 def partners(shown: Iterable[ListedEntry], every: Iterable[ListedEntry]) -> Partners:
     """Return, by layer and program, the entries of other layers with the same OpenCL C: code and its programs."""
@@ -247,3 +260,32 @@ def _file(store: layers.Files, address: str) -> str:
 
 def _where(file: str, address: str) -> str:
     return file if file.endswith(address) else f"{file}: {address}"
+
+
+def measure(name: str) -> Contents:
+    """Count a layer's entries, as a listing does, and the bytes of its files, those of all Python versions."""
+    return contents.total([measure_store(name, store) for store in stores(name, [])])
+
+
+def measure_store(layer: str, store: layers.Files) -> Contents:
+    """Count the entries of a store: of the generator layer the rows that hold code. Raises nothing."""
+    found = measure_files(store)
+    try:
+        if isinstance(store, Database):
+            return found._replace(entries=store.count(_HAS_CODE, _HEADER))
+    except (OSError, sqlite3.Error, CacheFault) as error:
+        return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
+    if layer == settings.GENERATOR:
+        return found._replace(entries=sum(one.kind == CODE for one in of_store(layer, store, [])))
+    return found
+
+
+def measure_files(store: layers.Files) -> Contents:
+    """Count the files of a store and their bytes, as far as its folders can be listed; opens none."""
+    if isinstance(store, Database):
+        return contents.of([store.location], "")
+    paths = []
+    with suppress(OSError):
+        for _address, item in store.items():
+            paths.append(item.path)
+    return contents.of(paths, ".*")

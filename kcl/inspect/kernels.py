@@ -17,7 +17,7 @@ from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
 from kcl.base.text.tables import Column
 from kcl.caches.contents import Contents
-from kcl.inspect import inventory, tally
+from kcl.inspect import inventory
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
@@ -132,7 +132,7 @@ def last_run(driver: str | None = None) -> Run | None:
         list(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
         misses.told(missed[-EXPLAINED:], history),
         max(0, len(missed) - EXPLAINED),
-        {layer: tally.of_layer(layer) for layer in settings.LAYERS},
+        {layer: inventory.measure(layer) for layer in settings.LAYERS},
         run[0].ended,
     )
 

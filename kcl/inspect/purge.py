@@ -35,6 +35,7 @@ OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _AT_ONCE = 100  # rows or pages of a database
+_INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
 _HOUR, _WEEK = 3600.0, 7 * 86400.0
 _VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
 _CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
@@ -283,6 +284,9 @@ def _remove_rows(item: RemovalItem) -> None:
         some = item.addresses[start : start + _AT_ONCE]
         database.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", *some)
     with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
+        if database.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:  # a file of an earlier kcl
+            database.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+            database.ask("VACUUM")
         while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 

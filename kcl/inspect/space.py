@@ -20,7 +20,7 @@ from typing import NamedTuple
 from kcl.base import events, settings
 from kcl.cache import growth
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge, tally
+from kcl.inspect import inventory, pins, purge
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import ListedEntry, Refusal
 
@@ -41,7 +41,9 @@ class Choice(NamedTuple):
 
 def used() -> int:
     """Return the bytes that the entries of all layers take on disk; reads no entry."""
-    return sum(tally.files(store).bytes for layer in settings.LAYERS for store in inventory.stores(layer, []))
+    return sum(
+        inventory.measure_files(store).bytes for layer in settings.LAYERS for store in inventory.stores(layer, [])
+    )
 
 
 def chosen(bound: int) -> Choice:
