@@ -23,14 +23,14 @@ ROOMS = {
     "remote": 1065,
     "sized": 432,
     "tuning": 2127,
-    "inspect": 3607,
+    "inspect": 3384,
     "workers": 282,
     "integrations": 1042,
-    "cli": 2446,
+    "cli": 2377,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 75
-WARM_LINES = 13579
+WARM_LINES = 13565
 
 
 def lines():
