@@ -162,7 +162,7 @@ def _write_record() -> bool:
     from kcl.inspect.history import records
 
     tuned = sys.modules.get("kcl.tuning.tuned")  # a process without a recipe with a space imports nothing for that
-    return records.write([*about_loopy(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ())
+    return records.write([*_about_loopy(), *(tuned.remarks() if tuned else ())], _late() if _is_on() else ())
 
 
 def _is_on() -> bool:
@@ -181,7 +181,7 @@ def _print(write: Callable[[Any], str]) -> None:
         pass  # a closed stream at exit is no fault
 
 
-def late() -> list[LateSwitch]:
+def _late() -> list[LateSwitch]:
     """Return the switches that came too late in this process."""
     if not caches.changed():
         return []
@@ -190,7 +190,7 @@ def late() -> list[LateSwitch]:
     return late_switches.find()
 
 
-def about_loopy() -> list[str]:
+def _about_loopy() -> list[str]:
     """Say why loopy was imported; a process without loopy imports nothing for that."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []

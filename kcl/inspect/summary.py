@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,8 +15,8 @@ from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
 from kcl.cache import layers
 from kcl.cache.run_memo import driver_name
-from kcl.inspect import kernels
-from kcl.inspect import report as at_exit
+from kcl.caches import late_switches
+from kcl.inspect import about_loopy, kernels
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
@@ -116,8 +117,8 @@ def explained() -> str:
 
 
 def _remarks() -> list[str]:
-    late, pocl, waiting = at_exit.late(), caches.state("pocl"), misses.pending()
-    remarks = at_exit.about_loopy()
+    late, pocl, waiting = late_switches.find() if caches.changed() else [], caches.state("pocl"), misses.pending()
+    remarks = about_loopy.remarks() if "loopy" in sys.modules or events.total()["made"] else []
     if not pocl.on and "pocl" not in [found.cache for found in late]:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
     return [*remarks, *(found.words for found in late), *(() if waiting.helper else waiting.described())]

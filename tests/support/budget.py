@@ -23,7 +23,7 @@ ROOMS = {
     "remote": 1065,
     "sized": 432,
     "tuning": 2127,
-    "inspect": 3384,
+    "inspect": 3385,
     "workers": 282,
     "integrations": 1042,
     "cli": 2377,
