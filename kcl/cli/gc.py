@@ -29,17 +29,16 @@ def gc(max_size: int | None, dry_run: bool) -> Reply:
     old = purge.Removal(purge.leftovers(), gone.refusals, [])
     limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
     lines = [f"entries take {output.size(before)} {limit}"]
-    for count, one, many, size in (
-        (entries, "entry", "entries", gone.bytes),
-        (len(old.items), "store of an earlier kcl", "stores of an earlier kcl", old.bytes),
+    for count, words, size in (
+        (entries, counted(entries, "entry", "entries"), gone.bytes),
+        (len(old.items), counted(len(old.items), "store of an earlier kcl", "stores of an earlier kcl"), old.bytes),
     ):
         verb = "would be removed: this is a dry run" if dry_run else f"{'is' if count == 1 else 'are'} removed"
-        lines += [f"{counted(count, one, many)} with {output.size(size)} {verb}"] * bool(count)
+        lines += [f"{words} with {output.size(size)} {verb}"] * bool(count)
     if not dry_run:
         purge.remove(gone, "kcl gc")
         purge.remove(old, "kcl gc")
-    for refusal in gone.refusals:
-        output.complain(f"{refusal.cache}: {refusal.place} is left alone: {refusal.reason}")
+    output.complain(*(refusal.words("is left alone") for refusal in gone.refusals))
     value = {
         "before": before,
         "max_size": bound,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import click
 
@@ -17,7 +17,7 @@ from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
-from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory import Refusal
 
 HEAD = (
     Column("kernel", 0, "end", 20),
@@ -72,10 +72,10 @@ def ls(
 
     Exits with 0; with 1 where something in a layer cannot be read.
     """
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     found = catalogue.chosen(layer_names, kernel, device, sort)
-    faults = [fault for fault in faults if not layer_names or fault.layer in layer_names]
+    faults = [fault for fault in faults if not layer_names or fault.cache in layer_names]
 
     def show() -> None:
         counts = Counter([] if everything or device else [one.platform for one in found])
@@ -95,7 +95,7 @@ def ls(
             programs = counted(count, "program", "programs")
             output.say(f"left out: {programs} of {platform}, which is not on this machine; --all shows all")
 
-    complain(faults)
+    output.complain(*faults)
     return Reply(lambda: [one._asdict() for one in catalogue.described(found[: limit or None])], show, bool(faults))
 
 
@@ -123,15 +123,3 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
 def dtypes(texts: Mapping[str, str]) -> str:
     """Write the dtypes of arguments for the user: without the byte order, which is that of this machine."""
     return ", ".join([f"{name}:{dtype.lstrip('<|')}" for name, dtype in texts.items()])
-
-
-def complain(faults: Iterable[Fault]) -> None:
-    """Report faults on stderr."""
-    for fault in faults:
-        output.complain(in_words(fault))
-
-
-def in_words(fault: Fault) -> str:
-    """Say where a fault lies, and describe it."""
-    where = "" if fault.place in fault.reason else f"{fault.place}: "
-    return f"{fault.layer}: {where}{fault.reason}"

@@ -112,9 +112,10 @@ def dump(value: Any) -> None:
         click.echo(json.dumps(value, indent=2))
 
 
-def complain(message: str) -> None:
-    """Print a line on stderr."""
-    say(message, err=True)
+def complain(*messages: object) -> None:
+    """Print lines on stderr."""
+    for message in messages:
+        say(str(message), err=True)
 
 
 def complain_of_off() -> None:

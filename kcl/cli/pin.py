@@ -55,7 +55,5 @@ def _pinned(text: str) -> str:
     """Return the pin for a text: the whole digest where the text is the start of one, else the text itself."""
     if len(text) < 6 or not frozenset(text) <= frozenset("0123456789abcdef"):
         return text
-    digests = {
-        one.digest for one in inventory.rows([]) if one.digest.startswith(text) and one.kind not in inventory.HIDDEN
-    }
+    digests = {one.digest for one in inventory.entries() if one.digest.startswith(text)}
     return digests.pop() if len(digests) == 1 else text

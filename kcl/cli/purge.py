@@ -11,7 +11,7 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.inspect import purge as removing
-from kcl.inspect.purge import Refusal, Removal, RemovalItem
+from kcl.inspect.purge import Removal, RemovalItem
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 
@@ -45,16 +45,14 @@ def purge(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     _show(found)
-    _complain(found.refusals, "is left alone")
+    output.complain(*(refusal.words("is left alone") for refusal in found.refusals))
     if found.items and dry_run:
         click.echo("nothing is removed: this is a dry run")
     elif found.items and (yes or click.confirm("Remove this?", abort=True)):
         shown = set(found.refusals)
         found = removing.purge(*layer, everything=everything, older=older, kernel=kernel)
-        for remark in found.remarks:
-            output.complain(remark)
         left = [refusal for refusal in found.refusals if refusal not in shown]
-        _complain(left, "could not be removed")
+        output.complain(*found.remarks, *(refusal.words("could not be removed") for refusal in left))
         click.echo("the rest is removed" if left else f"{output.size(found.bytes)} are removed")
     raise SystemExit(output.FOUND if found.refusals else output.FINE)
 
@@ -75,8 +73,3 @@ def _show(found: Removal) -> None:
         click.echo("there is nothing to remove")
         return
     output.table(_HEAD, [*cells, ("all", str(found.files), output.size(found.bytes), "")])
-
-
-def _complain(refusals: list[Refusal], words: str) -> None:
-    for refusal in refusals:
-        output.complain(f"{refusal.cache}: {refusal.place} {words}: {refusal.reason}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
+from kcl.base.text import tables
 from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.inspect import kernels
-from kcl.inspect import summary as tables
+from kcl.inspect import kernels, summary
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.kernels import Run, last_run
@@ -36,29 +38,31 @@ def report(driver: str | None, html: str | None) -> Reply:
         fault = journal.fault()
         of = f" of {driver!r}" if driver else ""
         output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
+    shared = facts(run)
     if html:
         from kcl.cli.page import page
 
         with click.open_file(html, "w", encoding="utf-8") as stream:
-            stream.write(page(run, in_the_cache(run)))
-    said = "\n".join(lines(run)) if not html else f"written: {html}" if html != "-" else ""
-    return Reply(run.described, lambda: output.say(said) if said else None)
+            stream.write(page(run, shared))
+        return Reply(run.described, lambda: output.say(f"written: {html}") if html != "-" else None)
+    return Reply(run.described, lambda: output.say("\n".join(_lines(run, shared))))
 
 
-def lines(run: Run) -> list[str]:
+def facts(run: Run) -> dict[str, str]:
+    """Write what the terminal and the page have in common."""
+    left = [f"{run.untold} earlier ones are left out: kcl explain --limit 0"] if run.untold else []
+    sizes = {name: (counted(of.entries, "entry", "entries"), output.size(of.bytes)) for name, of in run.held.items()}
+    return {
+        "processes": f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}",
+        "misses": "\n".join([*misses.lines(run.told), *left]),
+        "cache": "; ".join(f"{name} {', '.join(words)}" for name, words in sizes.items()),
+    }
+
+
+def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     """Write a run for a terminal."""
-    many = f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}"
-    said = [f"{run.driver or 'python'}, {many}, {output.ago(run.over)}", *tables.layer_lines(run.layers)]
-    said += ["", *kernels.lines(run.rows)]
-    if run.told:
-        said += ["", *misses.lines(run.told)]
-    if run.untold:
-        said.append(f"{run.untold} earlier ones are left out: kcl explain --limit 0")
-    remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in tables.wrapped(each)]
-    return [*said, "", *remarks, f"in the cache: {in_the_cache(run)}"]
-
-
-def in_the_cache(run: Run) -> str:
-    """Write what lies in the layers now."""
-    held = [f"{one.layer} {counted(one.entries, 'entry', 'entries')}, {output.size(one.size)}" for one in run.held]
-    return "; ".join(held)
+    title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.over)}"
+    missed = ["", shared["misses"]] if shared["misses"] else []
+    remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in summary.wrapped(each)]
+    layers = tables.lines(summary.HEAD, summary.cells(run.layers))
+    return [title, *layers, "", *kernels.lines(run.rows), *missed, "", *remarks, f"in the cache: {shared['cache']}"]

@@ -13,10 +13,9 @@ from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache import places, run_memo
 from kcl.cli import output
-from kcl.cli.ls import complain
-from kcl.errors import CacheFault, meant
+from kcl.errors import meant
 from kcl.inspect import inventory, report
-from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.inspect.kernels import last_run as find_last_run
 
 
@@ -36,15 +35,14 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
     """
     complete = report.flush()
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
     found, info = contents.Contents(), CacheInfo()
     for one in _chosen(rows, kernel, last_run) if kernel or last_run else rows:
         if one.layer in (layer_names or settings.LAYERS):
-            try:
-                contents.add(found, one.layer, one.address, one.read(), info)
-            except (KeyError, CacheFault, OSError, ValueError) as error:
-                faults.append(Fault(one.layer, one.place, str(error)))
+            entry = inventory.read(one, faults)
+            if entry is not None:
+                contents.add(found, one.layer, one.address, entry, info)
     if not layer_names and not last_run:
         found |= {
             (places.TUNING, at): entry
@@ -56,14 +54,14 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
         output.say(f"{file}:\n{info}")
     else:
         click.echo("no entries" + "".join([meant(name, {one.kernel for one in rows}) for name in kernel]))
-    complain(faults)
+    output.complain(*faults)
     raise SystemExit(output.FINE if found and complete and not faults else output.FOUND)
 
 
 def _chosen(rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool) -> list[ListedEntry]:
     """Return the entries of kernels, or of the last run, with their partners and the rows that lead to them."""
     run = find_last_run() if last_run else None
-    ran = {stored.summary.digest for row in (run.rows if run else ()) for stored in row.stored}
+    ran = {stored.digest for row in (run.rows if run else ()) for stored in row.stored}
     shown = [one for one in rows if one.kind not in inventory.HIDDEN]
     named = {
         one.digest: inventory.launched(one)[0]

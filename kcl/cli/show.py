@@ -21,7 +21,7 @@ from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
 from kcl.inspect.catalogue import CacheEntry, Catalogue
-from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
 
 # The options, and the part of an entry that each of them prints.
@@ -75,7 +75,7 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
     if asked["tuned"]:
         return _tuned(key)
     wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm", "ir") if asked[name]]
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
     described = zip(summaries, catalogue.described(summaries), strict=True)
@@ -105,11 +105,11 @@ def _tuned(kernel: str) -> Reply:
     return Reply(lambda: [views.described(one) for one in found], lambda: click.echo(text))
 
 
-def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Fault]) -> list[ListedEntry]:
+def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
     found = catalogue.named(key)
     if not found:
-        listing.complain(faults)
+        output.complain(*faults)
         near = meant(key, catalogue.kernels())
         output.fail(f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all")
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
@@ -131,8 +131,9 @@ def _about(shown: ShownEntry) -> str:
     """Describe an entry in lines of a name and a value."""
     line, metadata = shown.line, shown.entry.metadata
     sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items())
-    numbered = len(line.partners) > 1
-    room = output.width()
+    numbered, room = len(line.partners) > 1, output.width()
+    tables = views.tables(line.kernel) if line.layer == settings.GENERATOR else ()
+    measured = sum(len(table.rows) for table in tables)
     facts = {
         "kernel": line.kernel,
         "layer": line.layer,
@@ -153,16 +154,10 @@ def _about(shown: ShownEntry) -> str:
         "complete": _completeness(metadata),
         "size": f"{output.size(line.bytes)} on disk; {sizes}",
         "file": shortened(shown.summary.file, room - _INDENT) if room else shown.summary.file,
-        "tuning": _measured(line.kernel) if line.layer == settings.GENERATOR else "",
+        "tuning": f"{counted(measured, 'size', 'sizes')} measured: kcl show {line.kernel} --tuning" if measured else "",
         **{f"partner {number}" if numbered else "partner": key for number, key in enumerate(line.partners, 1)},
     }
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
-
-
-def _measured(kernel: str) -> str:
-    """Say for how many sizes choices of a kernel were measured."""
-    rows = sum(len(one.rows) for one in views.tables(kernel))
-    return f"{counted(rows, 'size', 'sizes')} measured: kcl show {kernel} --tuning" if rows else ""
 
 
 def _in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
@@ -248,7 +243,9 @@ def assembly(binary: bytes) -> str:
     native = [(path, content) for path, content in sorted(files.items()) if content.startswith(_ELF)]
     if not native:
         raise NoAssembly("the binary holds no native code, only what the driver compiles from it")
-    return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
+    return "\n".join(
+        f"{path}\n{_printed(content, ('objdump', '-d', '--no-show-raw-insn'), 'binutils')}" for path, content in native
+    )
 
 
 def intermediate(binary: bytes) -> str:
@@ -261,10 +258,6 @@ def intermediate(binary: bytes) -> str:
     if not bitcode:
         raise NoAssembly("the binary holds no LLVM bitcode: PoCL's do; --asm shows native code and PTX")
     return _printed(bitcode[0], ("llvm-dis", "-o", "-"), "llvm, no older than PoCL's LLVM")
-
-
-def _disassembled(content: bytes) -> str:
-    return _printed(content, ("objdump", "-d", "--no-show-raw-insn"), "binutils")
 
 
 def _printed(content: bytes, command: tuple[str, ...], package: str) -> str:

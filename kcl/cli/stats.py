@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 import click
 
@@ -15,7 +14,6 @@ from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import DayRow
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
 BY = ("layer", "kernel", "day")
@@ -71,9 +69,10 @@ def stats(by: str, reset: bool) -> Reply:
     return Reply(lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()], show)
 
 
-def added(rows: Iterable[DayRow], names: list[str]) -> dict[tuple[str, ...], Counters]:
+def added(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
-    found = merged({tuple(str(getattr(row, name)) for name in names): row.counters} for row in rows)
+    places = [(dict(zip(("day", "layer", "kernel"), place, strict=True)), row) for place, row in rows.items()]
+    found = merged({tuple(of[name] for name in names): row} for of, row in places)
     return dict(sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
 
 

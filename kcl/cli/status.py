@@ -19,10 +19,10 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge, tally
+from kcl.inspect import inventory, pins, purge
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory import Refusal
 from kcl.remote import state
 from kcl.tuning import views
 
@@ -58,7 +58,7 @@ def status(everything: bool, directory: str | None) -> Reply:
         if directory is not None:
             stack.enter_context(option.cache_dir(os.path.abspath(directory)))
         own = [row if directory is None else {**row, "why": "--dir"} for row in map(_layer, settings.LAYERS)]
-        rows = [*own, *map(_adapter, ROWS)]
+        rows, waiting = [*own, *map(_adapter, ROWS)], misses.pending()
         found = {
             "layers": rows,
             "max_size": settings.read().max_size,
@@ -67,7 +67,13 @@ def status(everything: bool, directory: str | None) -> Reply:
             "sites": [_site(root) for root in settings.read().site],
             "tuning": views.facts(),
             "remote": state.facts(),
-            "pending": _pending(),
+            "pending": {
+                "programs": len(waiting.here),
+                "since": waiting.since,
+                "helper": waiting.helper,
+                "elsewhere": waiting.devices(),
+                "words": waiting.described(),
+            },
             "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],
             "notes": list(settings.read().rejected),
         }
@@ -83,28 +89,34 @@ def _layer(name: str) -> dict[str, Any]:
     except (OSError, CacheFault) as error:
         fault = str(error)
     is_remote = name == settings.GENERATOR and trust.is_network(layer.place)
-    held = tally.of_layer(name) if on and not fault else contents.total([])  # a layer that is off opens no file
+    held = inventory.measure(name) if on and not fault else contents.total([])  # a layer that is off opens no file
     return {
-        "layer": name,
-        "kind": KCL,
-        "title": f"kcl's {name} layer",
-        "on": on,
-        "reason": layer.off(),
-        "directory": layer.place,
-        "why": option.reason(),
-        "version": "",
+        **_row(name, KCL, f"kcl's {name} layer", on, layer.off(), layer.place, option.reason()),
         "hit_rate": stats.hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
         "remark": "a file for each entry: SQLite is not safe on a network file system" if is_remote else "",
-        "here": True,
         **held._asdict(),
         "fault": fault or held.fault,
     }
 
 
+def _row(name: str, kind: str, title: str, on: bool, reason: str, directory: str, why: str) -> dict[str, Any]:
+    """Return what a row of the table says of any cache."""
+    known = {
+        "layer": name,
+        "kind": kind,
+        "title": title,
+        "on": on,
+        "reason": reason,
+        "directory": directory,
+        "why": why,
+    }
+    return {**known, "version": "", "hit_rate": None, "saved": None, "remark": "", "here": True}
+
+
 def _site(root: str) -> dict[str, Any]:
     """Describe a site directory: the entries of both layers, or why it is not used."""
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     below = os.path.join(os.path.abspath(root), "")
     stores = [(layer, store) for layer in settings.LAYERS for store in layers.sites(layer)]
     mine = [(layer, store) for layer, store in stores if store.location.startswith(below)]
@@ -116,41 +128,27 @@ def _site(root: str) -> dict[str, Any]:
 
 def _adapter(name: str) -> dict[str, Any]:
     facts, state, place = ROWS[name], caches.state(name), caches.place(name)
+    kind = NEIGHBOUR if facts.neighbour else BELOW
     return {
-        "layer": name,
-        "kind": NEIGHBOUR if facts.neighbour else BELOW,
-        "title": facts.title,
-        "on": state.on,
-        "reason": state.reason,
-        "directory": place.path,
-        "why": place.why,
+        **_row(name, kind, facts.title, state.on, state.reason, place.path, place.why),
         "version": contents.version(name),
-        "hit_rate": None,
-        "saved": None,
-        "remark": "",
         "here": presence.is_here(name),
         **contents.measure(name)._asdict(),
     }
 
 
-def _pending() -> dict[str, Any]:
-    """Count the programs that wait for a helper to complete their entry, since when, and say whether a helper runs."""
-    found = misses.pending()
-    about = {"programs": len(found.here), "since": found.since, "helper": found.helper, "elsewhere": found.devices()}
-    return {**about, "words": found.described()}
-
-
 def _show(found: dict[str, Any], everything: bool) -> None:
     rows, pending = found["layers"], found["pending"]
-    output.table(_HEAD, [_cells(row) for row in rows if row["directory"] and (everything or _is_shown(row))])
-    lines = list(found["notes"])
+    placed = [row for row in rows if row["directory"]]
+    # by default a row that is here, or holds entries, or that the user switched off
+    usual = [row for row in placed if row["bytes"] or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))]
+    output.table(_HEAD, [_cells(row) for row in (placed if everything else usual)])
+    lines, pins_held = list(found["notes"]), counted(len(found["pins"]), "pin", "pins")
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
     if used and found["max_size"]:
         lines.append(f"kcl's entries take {output.size(used)} of at most {output.size(found['max_size'])}")
-    if pinned := len(found["pins"]):
-        lines.append(
-            f"kernels held by {counted(pinned, 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
-        )
+    if found["pins"]:
+        lines.append(f"kernels held by {pins_held} stay whatever the bound is: `kcl pin` lists them")
     for site in found["sites"]:
         held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or held}")
@@ -165,11 +163,6 @@ def _show(found: dict[str, Any], everything: bool) -> None:
     lines += [f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]]
     for line in lines:
         output.say(line)
-
-
-def _is_shown(row: dict[str, Any]) -> bool:
-    """Return True for a row that is shown by default: it is here, or holds entries, or the user switched it off."""
-    return bool(row["bytes"]) or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

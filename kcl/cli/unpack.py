@@ -10,10 +10,8 @@ import click
 from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cli import output
-from kcl.cli.ls import complain
-from kcl.errors import CacheFault
 from kcl.inspect import dump, inventory
-from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
 
 
@@ -31,14 +29,12 @@ def unpack(directory: str, kernel: str | None) -> None:
     Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
     """
     os.makedirs(directory, exist_ok=True)
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     found: list[tuple[ListedEntry, Entry]] = []
     for one in inventory.entries(faults=faults):
         if kernel in (None, one.kernel):
-            try:
-                found.append((one, one.read()))
-            except (KeyError, CacheFault, OSError, ValueError) as error:
-                faults.append(Fault(one.layer, one.address, str(error)))
+            entry = inventory.read(one, faults)
+            found += [(one, entry)] if entry is not None else []
     invokers = {inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
     programs = {inventory.launched(entry) for one, entry in found if one.layer == settings.BINARY}
     written = there = 0
@@ -53,15 +49,15 @@ def unpack(directory: str, kernel: str | None) -> None:
             is_new = dump.write(folder, dump.files(one.address, entry, launcher))
             written, there = written + is_new, there + (not is_new)
         except OSError as error:
-            faults.append(Fault(one.layer, one.address, f"cannot be written: {error}"))
+            faults.append(Refusal(one.layer, one.address, f"cannot be written: {error}"))
     for folder, files, numbered in views.folders(directory, kernel):
         try:
             _recipe(directory, folder, files, numbered)
             written += 1
         except OSError as error:
-            faults.append(Fault("tuning", folder, f"cannot be written: {error}"))
+            faults.append(Refusal("tuning", folder, f"cannot be written: {error}"))
     output.say(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
-    complain(faults)
+    output.complain(*faults)
     raise SystemExit(output.FOUND if faults else output.FINE)
 
 

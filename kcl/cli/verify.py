@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import click
 
 from kcl import drivers
@@ -12,11 +10,10 @@ from kcl.base.text.layout import counted
 from kcl.cache.stores.base import digest_of
 from kcl.caches import contents
 from kcl.cli import output
-from kcl.cli.ls import in_words
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory import Refusal
 
 _CURE = "kcl sets a damaged entry aside when it is next asked for, and makes it anew"
 _CURE_OF_POCL = (
@@ -26,9 +23,8 @@ _CURE_OF_POCL = (
 
 @click.command()
 @click.option("--headers", is_flag=True, help="Read the headers alone: a quick look.")
-@click.option("--all", "_all", is_flag=True, hidden=True)
 @output.replies("what was checked, and what is damaged")
-def verify(headers: bool, _all: bool) -> Reply:
+def verify(headers: bool) -> Reply:
     """Check the entries of both layers.
 
     Every byte is read against the digest over the whole, as each hit does. With --headers only the digest of every
@@ -40,16 +36,18 @@ def verify(headers: bool, _all: bool) -> Reply:
 
     Exits with 0; with 1 where an entry is damaged.
     """
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     differing: set[str] = set()
     checked = {layer: _check(layer, headers, faults, differing) for layer in settings.LAYERS}
-    faults += [Fault("pocl", *found) for driver in drivers.every() for found in driver.damaged(contents.files("pocl"))]
-    value = {"checked": checked, "whole": not headers, "damaged": [fault._asdict() for fault in faults]}
-    value["differing"] = sorted(differing)
+    faults += [
+        Refusal("pocl", *found) for driver in drivers.every() for found in driver.damaged(contents.files("pocl"))
+    ]
+    damaged = [dict(zip(("layer", "place", "reason"), fault, strict=True)) for fault in faults]
+    value = {"checked": checked, "whole": not headers, "damaged": damaged, "differing": sorted(differing)}
     return Reply(lambda: value, lambda: _show(checked, faults, len(differing)), bool(faults))
 
 
-def _check(layer: str, headers: bool, faults: list[Fault], differing: set[str]) -> int:
+def _check(layer: str, headers: bool, faults: list[Refusal], differing: set[str]) -> int:
     """Check the entries of a layer, and compare PoCL's files with them; returns the number of entries."""
     sound, before = 0, len(faults)
     for one in inventory.entries(layer, faults=faults, all_rows=True):
@@ -58,23 +56,21 @@ def _check(layer: str, headers: bool, faults: list[Fault], differing: set[str]) 
                 raise DamagedEntry(f"the entry is that of another key: {one.key.digest}")
             entry = None if headers else one.read()
             sound += 1
+            if entry is not None and "binary" in entry.parts:
+                differing.update(path for driver in drivers.every() for path in driver.differing(entry))
         except KeyError:
             continue  # removed in between
         except (OSError, CacheFault, ValueError) as error:
-            faults.append(Fault(layer, one.place, str(error)))
-            continue
-        if entry is not None and "binary" in entry.parts:
-            with suppress(DamagedEntry, ValueError):
-                differing.update(path for driver in drivers.every() for path in driver.differing(entry))
+            faults.append(Refusal(layer, one.place, str(error)))
     return sound + len(faults) - before
 
 
-def _show(checked: dict[str, int], faults: list[Fault], differing: int) -> None:
+def _show(checked: dict[str, int], faults: list[Refusal], differing: int) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
-    lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(in_words, faults)]
-    if any(fault.layer != "pocl" for fault in faults):
+    lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(str, faults)]
+    if any(fault.cache != "pocl" for fault in faults):
         lines.append(_CURE)
-    if any(fault.layer == "pocl" for fault in faults):
+    if any(fault.cache == "pocl" for fault in faults):
         lines.append(_CURE_OF_POCL)
     if differing:
         files = counted(differing, "file is as PoCL wrote it", "files are as PoCL wrote them")

@@ -22,22 +22,13 @@ def remarks() -> list[str]:
         shown = [f"{question}: {count:.0f}" for question, count in frequent]
         more = [f"and {len(made) - _MOST} more"] if len(made) > _MOST else []
         return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
-    if _is_for_nothing() and not _is_unchanged():
+    stats, integrations = events.total()[settings.GENERATOR], sys.modules.get("kcl.integrations")
+    is_for_nothing = stats["hits"] and not stats["misses"] + stats["errors"] + stats["bypassed"]
+    is_verified = any(layer.chosen.verify for layer in layers.opened().values())
+    # The imports of a program that was not written for kcl are not judged.
+    if is_for_nothing and not is_verified and not (integrations and integrations.is_installed()):
         return [f"loopy was imported though nothing was generated: {_why()}"]
     return []
-
-
-def _is_for_nothing() -> bool:
-    """Return True if the generator layer held all code, and nothing was verified."""
-    stats = events.total()[settings.GENERATOR]
-    generated = stats["misses"] + stats["errors"] + stats["bypassed"]
-    return bool(stats["hits"]) and not generated and not any(layer.chosen.verify for layer in layers.opened().values())
-
-
-def _is_unchanged() -> bool:
-    """Return True if kcl runs in a program that was not written for it: the imports of that program are not judged."""
-    integrations = sys.modules.get("kcl.integrations")
-    return integrations is not None and bool(integrations.is_installed())
 
 
 def _why() -> str:

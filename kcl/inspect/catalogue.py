@@ -17,7 +17,7 @@ from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import EntryUse
-from kcl.inspect.inventory import Fault, ListedEntry
+from kcl.inspect.inventory import ListedEntry, Refusal
 
 T = TypeVar("T")
 
@@ -91,8 +91,8 @@ def _cell(of: object) -> str:
 class Catalogue:
     """The entries of both layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
 
-    def __init__(self, faults: list[Fault]) -> None:
-        self._rows = inventory.rows(faults)
+    def __init__(self, faults: list[Refusal]) -> None:
+        self._rows = list(inventory.entries(faults=faults, all_rows=True))
         self._used = functools.partial(journal.use, journal.uses())
 
     def chosen(
@@ -153,10 +153,10 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     for name in layers:
         if name not in settings.LAYERS:
             raise ValueError(f"{name!r} is no layer: take {' or '.join(settings.LAYERS)}")
-    faults: list[Fault] = []
+    faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     for fault in faults:
-        if not layers or fault.layer in layers:
+        if not layers or fault.cache in layers:
             warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
     found = catalogue.described(catalogue.chosen(layers, kernel, device))
     return NotebookTable(found, "entries", "kernel", "layer", "device", "parameters", "bytes", "uses", "key")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from importlib import metadata, util
 from typing import NamedTuple
 
@@ -35,7 +34,6 @@ _NEWER_POCL = (
     "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
     "python tools/with_pocl.py of a checkout of kcl"
 )
-_LARGEST = 256 << 20  # bytes of a database that is checked
 _LOCK_AGE = 60.0  # pyopencl waits no longer
 _OLD = 3600.0
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
@@ -157,7 +155,7 @@ def packages() -> Iterator[Finding]:
 def versions() -> Iterator[Finding]:
     """Name versions that are known to fail together."""
     loopy, islpy = _version("loopy"), _version("islpy")
-    if loopy and islpy and _numbers(loopy) < (2026,) <= _numbers(islpy):
+    if loopy and islpy and int(loopy.split(".")[0]) < 2026 <= int(islpy.split(".")[0]):
         words = "prefetches and tight bounds fail: 'Aff' object has no attribute 'is_equal'"
         yield Finding(PROBLEM, f"loopy {loopy} with islpy {islpy}: {words}", 'pip install "islpy>=2025.2,<2026"')
 
@@ -174,8 +172,9 @@ def disk() -> Iterator[Finding]:
         if device in seen:
             continue
         seen.add(device)
-        free = f"{usage.free / 1e6:.0f} MB"
-        if usage.free < _NEEDED or _inodes(there) < _INODES:
+        free, files = f"{usage.free / 1e6:.0f} MB", os.statvfs(there) if hasattr(os, "statvfs") else None
+        is_full = files is not None and files.f_files and files.f_favail < _INODES  # some file systems number no inodes
+        if usage.free < _NEEDED or is_full:
             yield Finding(PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
         elif usage.free < _WANTED:
             yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
@@ -242,17 +241,17 @@ def unknown_settings() -> Iterator[Finding]:
 
 def damaged() -> Iterator[Finding]:
     """Find damaged files: entries of kcl by their headers, databases, PoCL's files."""
-    faults: list[inventory.Fault] = []
-    inventory.rows(faults)
+    faults: list[inventory.Refusal] = []
+    list(inventory.entries(faults=faults))
     for fault in faults:
         if not os.path.isdir(fault.place):  # `directories` reports that
-            words = f"{fault.layer} layer: {fault.place}: {fault.reason}"
+            words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
             yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte")
     for name in ("loopy", "pyopencl"):
-        for path in contents.files(name):
-            if fault_of := _fault_of_database(path):
-                words = f"{path}: {fault_of}; import {name} fails on it, or gives wrong values"
-                yield Finding(PROBLEM, words, f"kcl purge {name}")
+        fault_of = contents.measure(name).fault
+        if fault_of and "locked" not in fault_of:
+            words = f"{fault_of}; import {name} fails on it, or gives wrong values"
+            yield Finding(PROBLEM, words, f"kcl purge {name}")
     found = [one for driver in drivers.every() for one in driver.damaged(contents.files("pocl"))]
     if found:
         files = counted(len(found), "damaged file", "damaged files")
@@ -307,18 +306,6 @@ def _version(name: str) -> str:
     return ""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
-
-
-def _inodes(path: str) -> float:
-    with suppress(OSError, AttributeError):
-        status = os.statvfs(path)
-        if status.f_files:  # some file systems do not number their inodes
-            return status.f_favail
-    return float("inf")
-
-
 def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:
     """Return the finding on a value that its owner reads in another way than it seems; None if it is read so."""
     verdict, word = switch.parse(value), value.strip().lower()
@@ -332,17 +319,3 @@ def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:
         return None
     cure = f"export {switch.variable}={int(means_off == is_negative)}"
     return Finding(WARNING, f"{switch.variable}={value}: {title} is {'off' if is_off else 'on'} all the same", cure)
-
-
-def _fault_of_database(path: str) -> str:
-    if not path.endswith(places.DATABASE):
-        return ""
-    try:
-        special = trust.special_file(path)
-        if special or os.path.getsize(path) > _LARGEST:
-            return special
-        with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=1.0)) as database:
-            (answer,) = database.execute("PRAGMA quick_check(1)").fetchone()
-            return "" if answer == "ok" else str(answer)
-    except (OSError, sqlite3.Error) as error:
-        return "" if "locked" in str(error) else str(error)

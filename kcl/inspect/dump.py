@@ -97,18 +97,14 @@ def note_code(code: Code) -> None:
 
 def program(source_digest: str, address: str, entry: Entry) -> None:
     """Write the folder of a program that was loaded or built; a fault is one warning."""
-    directory = settings.read().dump
+    directory, state = settings.read().dump, _state()
+    with state.lock:
+        texts = dict(state.texts.get(source_digest, {}))
     try:
-        beside = {name: text.encode("utf-8", "surrogateescape") for name, text in _texts(source_digest).items()}
+        beside = {name: text.encode("utf-8", "surrogateescape") for name, text in texts.items()}
         write(folder_of(directory or "", address, entry), files(address, entry, beside))
     except Exception as error:
         warn_once("dump", f"kcl goes on without KCL_DUMP={directory}: {error}")
-
-
-def _texts(source_digest: str) -> dict[str, str]:
-    state = _state()
-    with state.lock:
-        return dict(state.texts.get(source_digest, {}))
 
 
 def folder_of(directory: str, address: str, entry: Entry, kernel: str = "") -> str:

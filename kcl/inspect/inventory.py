@@ -20,11 +20,16 @@ from kcl.cache.entry import Entry, entry_at, header_end, key_from, peek
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import Stat
 from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.sqlite import Database
+from kcl.caches import contents
+from kcl.caches.contents import Contents
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 _HEAD = 4096  # holds most headers; a longer header is read again
 _PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
+# A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
+_HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
 CODE, BASE, POINTER, PROOFS = "code", "base", "pointer", "proofs"  # the kinds of rows of the generator layer
 LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
@@ -64,12 +69,14 @@ class ListedEntry:
     ) -> None:
         self._key, self.metadata, self.sizes = key, metadata, sizes
         self.layer, self.address, self.size, self._store = layer, address, stat.size, store
-        created, seconds = (_number(self.metadata.get(name)) for name in ("created", "seconds"))
+        numbers = (metadata.get(name) for name in ("created", "seconds"))
+        created, seconds = (float(one) if isinstance(one, (int, float)) else 0.0 for one in numbers)
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
         self.kernel = str(self.metadata.get("kernel", ""))
         self.kind = layer if layer != settings.GENERATOR else _kind(self.metadata)
-        self.device, self.platform = (_name(self.metadata.get(of)) for of in ("device", "platform"))
+        facts = (metadata.get(of) for of in ("device", "platform"))
+        self.device, self.platform = (str(one.get("name", "")) if isinstance(one, dict) else "" for one in facts)
         self.program = str(self.metadata.get("program", ""))[:_PROGRAM]
 
     @functools.cached_property
@@ -136,17 +143,19 @@ def launched(one: ListedEntry | Entry) -> tuple[str, str]:
     return one.metadata.get("program", ""), repr(one.metadata.get("kernels"))
 
 
-class Fault(NamedTuple):
-    """An unreadable place in a layer, and the reason."""
+class Refusal(NamedTuple):
+    """A place that is left alone or cannot be read, and why."""
 
-    layer: str
+    cache: str
     place: str
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.cache}: {self.reason}" if self.place in self.reason else self.words("")
 
-def rows(faults: list[Fault], layer_names: Iterable[str] = ()) -> list[ListedEntry]:
-    """Return the entries of layers, including rows without code; add unreadable ones to `faults`."""
-    return list(entries(*layer_names, faults=faults, all_rows=True))
+    def words(self, verdict: str) -> str:
+        """Say what happened at the place, and why."""
+        return f"{self.cache}: {self.place} {verdict}".rstrip() + f": {self.reason}"
 
 
 def partners(shown: Iterable[ListedEntry], every: Iterable[ListedEntry]) -> Partners:
@@ -168,14 +177,14 @@ def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
 
 
 def entries(
-    *layer_names: str, faults: list[Fault] | None = None, all_rows: bool = False, own: bool = False
+    *layer_names: str, faults: list[Refusal] | None = None, all_rows: bool = False, own: bool = False
 ) -> Iterator[ListedEntry]:
     """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
     The generator layer yields only the rows that hold code, unless `all_rows` asks for those that lead there. Entries
     of site directories come last, and not at all if only one's `own` are wanted.
     """
-    told: list[Fault] = [] if faults is None else faults
+    told: list[Refusal] = [] if faults is None else faults
     for layer in layer_names or settings.LAYERS:
         for store in [*stores(layer, told), *([] if own else layers.sites(layer))]:
             for found in of_store(layer, store, told):
@@ -183,18 +192,18 @@ def entries(
                     yield found
 
 
-def read(layer: str, address: str) -> Entry:
-    """Return the verified entry at an address; raises KeyError where it is missing, CacheFault, or OSError."""
-    faults: list[Fault] = []
-    for store in [*stores(layer, faults), *layers.sites(layer)]:
-        with suppress(sqlite3.Error):  # it may lie in the file of another Python
-            blob = store.get(address)
-            if blob is not None:
-                return entry_at(address, blob)
-    raise UnusableDirectory(faults[0].reason) if faults else KeyError(address)
+def read(one: ListedEntry, faults: list[Refusal]) -> Entry | None:
+    """Return the verified entry; None if it is gone, or cannot be read, which is added to `faults`."""
+    try:
+        return one.read()
+    except KeyError:  # removed since it was listed
+        return None
+    except _FAULTS as error:
+        faults.append(Refusal(one.layer, one.place, str(error)))
+        return None
 
 
-def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
+def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
     """Return the existing stores of a layer; empty where its directory cannot be used."""
     row = layers.TABLE[layer]
     folder = row.folder()
@@ -203,7 +212,7 @@ def stores(layer: str, faults: list[Fault]) -> list[layers.Files]:
             return []
         names = sorted(os.listdir(folder))
     except (OSError, CacheFault) as error:
-        faults.append(Fault(layer, folder, str(error)))
+        faults.append(Refusal(layer, folder, str(error)))
         return []
     return row.on_disk(folder, names)
 
@@ -228,15 +237,7 @@ def _kind(metadata: Mapping[str, Any]) -> str:
     return CODE if "function" in metadata else POINTER if "row" in metadata else BASE
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def _name(described: object) -> str:
-    return str(described.get("name", "")) if isinstance(described, dict) else ""
-
-
-def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> Iterator[ListedEntry]:
+def of_store(layer: str, store: layers.Files, faults: list[Refusal]) -> Iterator[ListedEntry]:
     """Yield the entries of a store by their headers; add unreadable ones to `faults`."""
     try:
         for address in store.scan():
@@ -247,10 +248,10 @@ def of_store(layer: str, store: layers.Files, faults: list[Fault]) -> Iterator[L
                 if found is not None:  # not removed in between
                     yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size), store)
             except (OSError, DamagedEntry) as error:
-                faults.append(Fault(layer, _where(_file(store, address), address), str(error)))
+                faults.append(Refusal(layer, _where(_file(store, address), address), str(error)))
     except _FAULTS as error:
         if "no such table" not in str(error):  # a database that another process makes at this moment
-            faults.append(Fault(layer, store.location, str(error)))
+            faults.append(Refusal(layer, store.location, str(error)))
 
 
 def _file(store: layers.Files, address: str) -> str:
@@ -259,3 +260,32 @@ def _file(store: layers.Files, address: str) -> str:
 
 def _where(file: str, address: str) -> str:
     return file if file.endswith(address) else f"{file}: {address}"
+
+
+def measure(name: str) -> Contents:
+    """Count a layer's entries, as a listing does, and the bytes of its files, those of all Python versions."""
+    return contents.total([measure_store(name, store) for store in stores(name, [])])
+
+
+def measure_store(layer: str, store: layers.Files) -> Contents:
+    """Count the entries of a store: of the generator layer the rows that hold code. Raises nothing."""
+    found = measure_files(store)
+    try:
+        if isinstance(store, Database):
+            return found._replace(entries=store.count(_HAS_CODE, _HEADER))
+    except (OSError, sqlite3.Error, CacheFault) as error:
+        return Contents(0, 0, 0.0, 0.0, f"{store.location}: {error}")
+    if layer == settings.GENERATOR:
+        return found._replace(entries=sum(one.kind == CODE for one in of_store(layer, store, [])))
+    return found
+
+
+def measure_files(store: layers.Files) -> Contents:
+    """Count the files of a store and their bytes, as far as its folders can be listed; opens none."""
+    if isinstance(store, Database):
+        return contents.of([store.location], "")
+    paths = []
+    with suppress(OSError):
+        for _address, item in store.items():
+            paths.append(item.path)
+    return contents.of(paths, ".*")

@@ -13,7 +13,7 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry
+from kcl.inspect.inventory import ListedEntry, Refusal
 
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 KEPT = "kept"  # the files that kcl keeps beside its entries
@@ -58,14 +58,6 @@ class RemovalItem(NamedTuple):
     def is_database(self) -> bool:
         """True if rows are removed, and not the file."""
         return bool(self.addresses) and self.path.endswith(places.DATABASE)
-
-
-class Refusal(NamedTuple):
-    """A place that is left alone, and why."""
-
-    cache: str
-    place: str
-    reason: str
 
 
 class Removal(NamedTuple):
@@ -191,26 +183,31 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
             yield RemovalItem(name, path, held.entries, held.bytes)
 
 
-def of_entries(listed: Iterable[ListedEntry]) -> list[RemovalItem]:
-    """Return the items to remove for entries: files for entries that are files, rows for the others."""
-    held: dict[tuple[str, str], list[ListedEntry]] = {}
-    for one in listed:
-        held.setdefault((one.layer, one.file), []).append(one)
-    return [
-        RemovalItem(layer, file, file.endswith(places.DATABASE) < 1, sum(one.size for one in some), addresses)
-        for (layer, file), some in held.items()
-        for addresses in [tuple(one.address for one in some)]
-    ]
+def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> list[RemovalItem]:
+    """Return the items to remove for entries: files for entries that are files, rows for the others.
 
-
-def with_rows(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> list[ListedEntry]:
-    """Return entries that go, with the rows that lead to no other code, and those that have led nowhere for an hour."""
+    With them go the rows that lead to no other code, and those that have led nowhere for an hour.
+    """
     going, now = set(map(id, gone)), time.time()
     code = [one for one in listed if gone and one.kind == inventory.CODE]
     living = {digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)}
     dead = {digest for one in code if id(one) in going for digest in inventory.led_by(one.key)} - living
     rows = [one for one in listed if gone and one.kind in inventory.LEADING and one.leads_to not in living]
-    return [*gone, *(one for one in rows if one.leads_to in dead or now - one.modified > _HOUR)]
+    held: dict[tuple[str, str], list[ListedEntry]] = {}
+    for one in (*gone, *(one for one in rows if one.leads_to in dead or now - one.modified > _HOUR)):
+        held.setdefault((one.layer, one.file), []).append(one)
+    return [
+        RemovalItem(
+            *(layer, file, file.endswith(places.DATABASE) < 1, sum(one.size for one in some)),
+            tuple(one.address for one in some),
+        )
+        for (layer, file), some in held.items()
+    ]
+
+
+def last_use(one: ListedEntry, uses: Mapping[str, journal.EntryUse]) -> float:
+    """Return when an entry was made or was a hit for the last time."""
+    return max(one.modified, journal.use(uses, one.digest).last)
 
 
 def leftovers(older: float = _WEEK) -> list[RemovalItem]:
@@ -251,31 +248,27 @@ def _entries(names: list[str], kernel: str | None, before: float | None, refusal
 
     Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
     """
-    faults: list[inventory.Fault] = []
-    listed, uses = list(inventory.entries(*names, all_rows=True, faults=faults, own=True)), journal.uses()
-    refusals += [Refusal(*fault) for fault in faults]
+    listed, uses = list(inventory.entries(*names, all_rows=True, faults=refusals, own=True)), journal.uses()
     gone = [
         one
         for one in listed
         if one.kind not in inventory.LEADING
-        and (before is None or max(one.modified, journal.use(uses, one.digest).last) < before)
+        and (before is None or last_use(one, uses) < before)
         and (kernel is None or fnmatch.fnmatchcase(one.kernel, kernel))
     ]
-    return of_entries(with_rows(gone, listed))
+    return of_entries(gone, listed)
 
 
 def remove_path(path: str) -> None:
     """Remove a file, or a directory with its contents, in which others may write meanwhile; raises OSError."""
-    for attempt in range(3):
-        try:
-            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+    with suppress(FileNotFoundError):
+        if os.path.islink(path) or not os.path.isdir(path):
+            os.unlink(path)
             return
-        except FileNotFoundError:
-            if not os.path.lexists(path):
-                return
-        except OSError:
-            if attempt == 2:
-                raise
+        for _ in range(2):
+            shutil.rmtree(path, ignore_errors=True)
+        if os.path.lexists(path):
+            shutil.rmtree(path)
 
 
 def _remove_rows(item: RemovalItem) -> None:

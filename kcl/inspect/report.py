@@ -44,33 +44,27 @@ class Table:
 
 
 class Journal:
-    """The journal is written at exit, and soon after each look-up in a process that may end by a signal."""
+    """The journal is written at exit, and soon after each look-up in a process that may end by a signal.
+
+    The misses are explained before, as the journal takes them away.
+    """
 
     def __init__(self) -> None:
         self.finalized = False
         self.written = 0.0
 
     def at_exit(self) -> None:
+        if "explain" in _asked().report:
+            _print(lambda summary: summary.explained())
         _write_journal()
 
-    before_change = at_exit
-
-
-class ExitExplanation:
-    """The misses are explained at exit, and before the journal moves them to the place of the files."""
-
-    def at_exit(self) -> None:
-        _print(lambda summary: summary.explained())
-
     def before_change(self) -> None:
-        if events.noted():
-            _print(lambda summary: summary.explained())
+        self.at_exit() if events.noted() else _write_journal()
 
 
 _asked = process.own(ReportRequest)
 _table = process.own(Table)
 _journal = process.own(Journal)
-_explanation = process.own(ExitExplanation)
 
 
 def print_table() -> None:
@@ -85,13 +79,10 @@ def print_table() -> None:
 def keep_journal() -> None:
     """Register the writers, so that the collected statistics are written when this process ends.
 
-    States with `at_exit` end in the opposite order. The misses are explained before the journal is written, which takes
-    them away. The table is printed last.
+    States with `at_exit` end in the opposite order: the table is printed last.
     """
     print_table()  # in a forked child, too
     journal = _journal()
-    if "explain" in _asked().report:
-        _explanation()
     if not journal.finalized and "multiprocessing.util" in sys.modules:
         # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
@@ -117,7 +108,7 @@ def _end_of_worker() -> None:
 
 
 def _is_worker() -> bool:
-    """Tell whether this process was forked or belongs to multiprocessing: a pool ends its workers by a signal."""
+    """Return True if this process was forked or belongs to multiprocessing: a pool ends its workers by a signal."""
     from_multiprocessing = getattr(sys.modules.get("multiprocessing.process"), "parent_process", lambda: None)
     return os.getpid() != _PROCESS or from_multiprocessing() is not None
 
@@ -167,14 +158,15 @@ def _write_journal() -> None:
 
 
 def _write_record() -> bool:
-    """Write the record of this process to the journal; tell whether there are many records."""
+    """Write the record of this process to the journal; return True if there are many records."""
     from kcl.inspect.history import records
 
-    return records.write([*_about_loopy(), *_about_tuning()], _late() if _is_on() else ())
+    tuned = sys.modules.get("kcl.tuning.tuned")  # a process without a recipe with a space imports nothing for that
+    return records.write([*_about_loopy(), *(tuned.remarks() if tuned else ())], _late() if _is_on() else ())
 
 
 def _is_on() -> bool:
-    """Tell whether a layer that was used is on."""
+    """Return True if a layer that was used is on."""
     return any(not layer.state.startswith("off: ") for layer in layers.opened().values())
 
 
@@ -205,12 +197,6 @@ def _about_loopy() -> list[str]:
     from kcl.inspect import about_loopy
 
     return about_loopy.remarks()
-
-
-def _about_tuning() -> list[str]:
-    """Say what was decided for recipes with a space; a process without one imports nothing for that."""
-    tuned = sys.modules.get("kcl.tuning.tuned")
-    return [] if tuned is None else list(tuned.remarks())
 
 
 def _add_to_file() -> None:

@@ -20,20 +20,12 @@ from typing import NamedTuple
 from kcl.base import events, settings
 from kcl.cache import growth
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge, tally
+from kcl.inspect import inventory, pins, purge
 from kcl.inspect.history import journal
-from kcl.inspect.inventory import ListedEntry
+from kcl.inspect.inventory import ListedEntry, Refusal
 
 _WEEK = 7 * 86400.0
 _ROOM = 0.9  # the share of the bound that stays in use: the next entry must not exceed it
-
-
-class StoredKernel(NamedTuple):
-    """The code of a kernel and the programs of that code, with the time of the last use."""
-
-    parts: list[ListedEntry]
-    last: float
-    pinned: bool
 
 
 class Choice(NamedTuple):
@@ -49,46 +41,42 @@ class Choice(NamedTuple):
 
 def used() -> int:
     """Return the bytes that the entries of all layers take on disk; reads no entry."""
-    return sum(tally.files(store).bytes for layer in settings.LAYERS for store in inventory.stores(layer, []))
+    return sum(
+        inventory.measure_files(store).bytes for layer in settings.LAYERS for store in inventory.stores(layer, [])
+    )
 
 
 def chosen(bound: int) -> Choice:
     """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0."""
-    faults: list[inventory.Fault] = []
-    listed = list(inventory.entries(all_rows=True, faults=faults, own=True))
+    refusals: list[Refusal] = []
+    listed = list(inventory.entries(all_rows=True, faults=refusals, own=True))
     before = size = used()
-    parts: list[ListedEntry] = []
-    for one in sorted(wholes(listed), key=lambda one: one.last) if 0 < bound < size else ():
-        if size > bound * _ROOM and not one.pinned:
-            parts += one.parts
-            size -= sum(part.size for part in one.parts)
-    items = purge.of_entries(purge.with_rows(parts, listed))
-    return Choice(purge.Removal(items, [purge.Refusal(*fault) for fault in faults], []), len(parts), before)
+    gone: list[ListedEntry] = []
+    if 0 < bound < size:
+        uses, pinned = journal.uses(), pins.read()
+        for kernel in sorted(_kernels(listed), key=lambda one: max(purge.last_use(part, uses) for part in one)):
+            if size > bound * _ROOM and not any(pins.hold(pinned, part.kernel, part.digest) for part in kernel):
+                gone += kernel
+                size -= sum(part.size for part in kernel)
+    return Choice(purge.Removal(purge.of_entries(gone, listed), refusals, []), len(gone), before)
 
 
-def wholes(listed: Iterable[ListedEntry]) -> list[StoredKernel]:
+def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
     """Put the code of each kernel together with the programs that were built of it."""
-    uses, pinned = journal.uses(), pins.read()
     parts: dict[tuple[str, object], list[ListedEntry]] = {}
     for one in listed:
         if one.kind not in inventory.HIDDEN:
             parts.setdefault((one.kernel, one.metadata.get("program")), []).append(one)
-    return [
-        StoredKernel(
-            held,
-            max(max(one.modified, journal.use(uses, one.digest).last) for one in held),
-            any(pins.hold(pinned, one.kernel, one.digest) for one in held),
-        )
-        for held in parts.values()
-    ]
+    return parts.values()
 
 
 def keep_bound() -> None:
     """Remove the entries above the bound, if it may have been passed; raises nothing for a store that refuses."""
     growth.write()
     with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
-        bound, now = settings.read().max_size, time.time()
-        if not bound or not _is_due(bound, now):
+        bound, now, found = settings.read().max_size, time.time(), growth.estimate()
+        is_within = found is not None and 0.0 <= now - found.measured < _WEEK and found.size <= bound
+        if not bound or is_within:
             return
         choice = chosen(bound)
         purge.remove(choice.gone, "the bound on space (KCL_MAX_SIZE)")
@@ -101,8 +89,3 @@ def keep_bound() -> None:
 def keep_soon() -> None:
     """Keep the bound in a separate thread; the caller does not wait for it."""
     threading.Thread(target=keep_bound, name="kcl-space", daemon=True).start()
-
-
-def _is_due(bound: int, now: float) -> bool:
-    found = growth.estimate()
-    return found is None or not 0.0 <= now - found.measured < _WEEK or found.size > bound

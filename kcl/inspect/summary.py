@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,11 +14,14 @@ from kcl.base import events, settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
 from kcl.cache import layers
+from kcl.cache.run_memo import driver_name
 from kcl.caches import late_switches
-from kcl.inspect import about_loopy
+from kcl.inspect import about_loopy, kernels
 from kcl.inspect.explain import misses
+from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
 
+HEAD = [tables.Column(title) for title in ("layer", *COUNTERS)]
 NOTHING = "kcl: no kernel was asked for"
 
 
@@ -49,7 +54,7 @@ def report() -> Report:
     binary 0 1 ...
     """
     found = _layers()
-    lines = layer_lines(found)
+    lines = tables.lines(HEAD, cells(found))
     for row in found:
         lines += wrapped(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}")
     notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
@@ -63,14 +68,15 @@ def _layers() -> list[dict[str, Any]]:
     return [{"layer": name, **stats[name], "files": states[name]} for name in settings.LAYERS]
 
 
-def layer_lines(found: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Write the counters of layers as a table."""
-    rows = []
-    for row in found:
-        counts = [str(int(row[column])) for column in OUTCOMES]
-        saved = max(0.0, row["saved"])
-        rows.append((row["layer"], *counts, f"{row['seconds']:.3f}", f"{saved:.3f}", str(int(row["bytes"]))))
-    return tables.lines([tables.Column(title) for title in ("layer", *COUNTERS)], rows)
+def cells(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Write the counters of layers as cells below `HEAD`."""
+    return [
+        (
+            *(row["layer"], *(str(int(row[column])) for column in OUTCOMES)),
+            *(f"{row['seconds']:.3f}", f"{max(0.0, row['saved']):.3f}", str(int(row["bytes"]))),
+        )
+        for row in found
+    ]
 
 
 def wrapped(text: str) -> list[str]:
@@ -90,33 +96,29 @@ def of_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
     if not layers.opened() and not events.asked():
         return "\n".join([NOTHING, *(line for remark in _remarks() for line in wrapped(remark))])
-    if not by_kernel:
-        return report()
-    from kcl.inspect import kernels
-
-    return "\n".join([report(), "", *kernels.lines(kernels.of_this_process())])
+    return "\n".join([report(), "", *kernels.lines(kernels.of_this_process())]) if by_kernel else report()
 
 
 def add_to(path: str) -> None:
     """Add the run of this process to a file, as one line of JSON; raises OSError."""
-    from kcl.inspect import kernels
-
-    kernels.add_to(path, _layers(), _remarks())
+    rows, now = kernels.of_this_process(), time.time()
+    began = min((look.time - look.seconds for row in rows for look in row.looks), default=now)
+    run = kernels.Run(driver_name(), (os.getpid(),), began, now, _layers(), rows, _remarks())
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+    with os.fdopen(descriptor, "ab", buffering=0) as stream:
+        # in one piece: other processes add lines, too
+        stream.write(json.dumps(run.described(), allow_nan=False).encode() + b"\n")
 
 
 def explained() -> str:
     """Say which look-ups missed in this process, and why."""
-    from kcl.inspect.history import journal
-
     found = misses.told(journal.of_this_run(), journal.last_misses())
     return "\n".join(misses.lines(found)) or "nothing missed"
 
 
 def _remarks() -> list[str]:
+    late, pocl, waiting = late_switches.find() if caches.changed() else [], caches.state("pocl"), misses.pending()
     remarks = about_loopy.remarks() if "loopy" in sys.modules or events.total()["made"] else []
-    late, pocl = late_switches.find() if caches.changed() else [], caches.state("pocl")
     if not pocl.on and "pocl" not in [found.cache for found in late]:
         remarks.append(f"PoCL's own cache is off: {pocl.reason}")
-    remarks += [found.words for found in late]
-    waiting = misses.pending()
-    return [*remarks, *(() if waiting.helper else waiting.described())]
+    return [*remarks, *(found.words for found in late), *(() if waiting.helper else waiting.described())]

@@ -11,6 +11,7 @@ from printed import differs
 
 from kcl import option
 from kcl.cli.page import page
+from kcl.cli.report import facts
 from kcl.inspect.kernels import last_run
 
 pytestmark = pytest.mark.one_platform
@@ -175,7 +176,7 @@ def shown(warm):
     warm.edit("driver.py", "parameter(9)", "parameter(10)")
     warm.run("inputs")
     option.cache_dir(warm.child.cache)
-    return page(last_run(), "")
+    return page(last_run(), facts(last_run()))
 
 
 @pytest.mark.browser

@@ -23,14 +23,14 @@ ROOMS = {
     "remote": 952,
     "sized": 432,
     "tuning": 2127,
-    "inspect": 3607,
+    "inspect": 3385,
     "workers": 282,
     "integrations": 1038,
-    "cli": 2445,
+    "cli": 2376,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 72
-WARM_LINES = 13345
+WARM_LINES = 13331
 
 
 def lines():

@@ -236,7 +236,7 @@ class TestFences:
     def test_writers(self):
         """The folders of layers are named by the table of layers, and a directory of entries is made for a purpose."""
         folders = using(*(f"kcl.cache.places.{name}" for name in ("binaries", "dictionaries", "generated")))
-        assert folders == {"cache.layers", "inspect.tally"}  # which counts what lies beside a database
+        assert folders == {"cache.layers"}
         assert using("kcl.cache.stores.directory.Directory") == DIRECTORIES.keys()
 
     def test_platforms(self):

@@ -127,7 +127,9 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     formats = [one for one in differences if one.name in _FORMATS]
     if formats:
         # Another kcl may name other parts, and may compute another digest of the same thing.
-        differences = [one for one in differences if one not in formats and _is_sure(one, diffs)]
+        texts_differ = [one for one in differences if telling(one.before) and telling(one.after)]
+        sure = [one for one in texts_differ if not one.name.startswith(_CODE)]  # a digest says nothing
+        differences = [one for one in differences if one not in formats and (one.name in diffs or one in sure)]
     about = About(
         recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
         origins={**before.origins, **texts.origins},
@@ -192,11 +194,6 @@ def _line(name: str, before: Texts, texts: Texts) -> int:
     if origin is None or not origin.line or one is None or other is None or one == other:
         return 0
     return origin.line + alike(one.splitlines(), other.splitlines())
-
-
-def _is_sure(one: Difference, diffs: Container[str]) -> bool:
-    """Return True if the text of a part differs, or its value: a digest says nothing."""
-    return one.name in diffs or (not one.name.startswith(_CODE) and telling(one.before) and telling(one.after))
 
 
 def _without_echoes(differences: list[Difference], diffs: Container[str]) -> list[Difference]:

@@ -107,7 +107,7 @@ def of(record: Mapping[str, Any]) -> Listing:
         texts = [text if place < by_position else f"{label}={text}" for place, (label, text) in enumerate(arguments)]
         calls.append(Call(number, name, str(call.get("place", "")), arguments, f"{name}({', '.join(texts)})"))
         names.append(name)
-        contents.update((name, line) for _label, text in arguments for line in _pieces(text))
+        contents.update((name, line) for _label, text in arguments for line in re.split(r"\\n|\n|, ", text))
     reached = {digest: Key([*map(tuple, parts)]) for digest, parts in record.get("reached", {}).items()}
     return Listing(tuple(calls), beside, reached, dict(record.get("shown", {})), contents)
 
@@ -120,10 +120,6 @@ def _referring(text: str, names: Sequence[str], before: int) -> str:
         return match[0] if index >= len(names) else "it" if index == before else names[index]
 
     return _CALL.sub(named, text) if "call " in text else text
-
-
-def _pieces(text: str) -> list[str]:
-    return re.split(r"\\n|\n|, ", text)
 
 
 def is_elsewhere(before: Listing, after: Listing) -> bool:
@@ -197,7 +193,7 @@ def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change 
             said, lines = _argument(before, after, old, new)
             words += [f"{label}{text}" for text in said]
             diff += lines
-    if not words and not _of_other_python(before, after):
+    if not words and not _differs(before.beside, after.beside, "python"):
         words = ["arguments passed in another way"]
     return _of_call(other, f": {', '.join(words)}", diff) if words else None
 
@@ -209,18 +205,13 @@ def _labels(call: Call, other: Call) -> list[str]:
     return [known[i] or name if name.isdigit() and i < len(known) else name for i, name in enumerate(names)]
 
 
-def _of_other_python(before: Listing, after: Listing) -> bool:
-    """Return True if another Python digests the same code to something else."""
-    return _differs(before.beside, after.beside, "python")
-
-
 def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list[str], list[str]]:
     """Say how an argument differs: the words behind its name, and the lines of a diff."""
     led = [f": {said}" for said in _led(before, after, old, new)]
     shown = _in_notation(before, old), _in_notation(after, new)
     one, other = (_REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new)))
     if one == other:
-        return led if led or _of_other_python(before, after) else [" changed"], []
+        return led if led or _differs(before.beside, after.beside, "python") else [" changed"], []
     ours, theirs = (_elements(one), _elements(other)) if len(one) + len(other) > _SHORT else (None, None)
     if ours is not None and theirs is not None:
         lines = _changed_lines(ours, theirs, 0)
@@ -294,15 +285,10 @@ def _parted(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list
 
 
 def _exchanged(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:
-    """Yield the places that differ between two lists; in very long lists the rest is one place."""
+    """Yield the places that differ between two lists; in very long lists frequent lines are no landmarks."""
     import difflib
 
-    start = alike(before, after)
-    end = min(alike(before[::-1], after[::-1]), len(before) - start, len(after) - start)
-    one, other = before[start : len(before) - end], after[start : len(after) - end]
-    if max(len(one), len(other)) > _COMPARED:
-        yield slice(start, start + len(one)), slice(start, start + len(other))
-        return
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+    is_long = max(len(before), len(after)) > _COMPARED
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=is_long).get_opcodes():
         if tag != "equal":
-            yield slice(start + i, start + j), slice(start + k, start + m)
+            yield slice(i, j), slice(k, m)

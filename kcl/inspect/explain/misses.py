@@ -137,10 +137,8 @@ class Shelf:
         if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((self._by_digest[led] for led in inventory.led_by(one.key)[1:] if led in self._by_digest), one)
         if one.address not in self._read:
-            try:
-                self._read[one.address] = texts_in(inventory.read(one.layer, one.address).parts)
-            except (KeyError, OSError, CacheFault, ValueError):
-                self._read[one.address] = Texts()
+            entry = inventory.read(one, [])
+            self._read[one.address] = Texts() if entry is None else texts_in(entry.parts)
         return self._read[one.address]
 
 

@@ -31,9 +31,7 @@ from kcl.errors import DamagedEntry
 from kcl.inspect.history import records
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, merged, numbers
 
-if sys.platform == "win32":
-    import msvcrt
-else:
+if sys.platform != "win32":  # no flock on Windows: there the records stay as they are
     import fcntl
 
 EARLIER = "earlier"
@@ -44,15 +42,6 @@ AGE = 7 * 86400.0  # seconds: a late switch is reported for this time
 Record = dict[str, Any]
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
 Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
-
-
-class DayRow(NamedTuple):
-    """The counters of a kernel in a layer on a day: "2026-03-31", for older rows only the month or "earlier"."""
-
-    day: str
-    layer: str
-    kernel: str
-    counters: Counters
 
 
 class JournalMiss(NamedTuple):
@@ -126,15 +115,12 @@ def fold() -> None:
 
 def totals() -> dict[str, Counters]:
     """Return the counters of each layer over all runs."""
-    return merged({row.layer: row.counters} for row in rows())
+    return merged({layer: row} for (_day, layer, _kernel), row in rows().items())
 
 
-def rows() -> list[DayRow]:
-    """Return the counters by day, layer and kernel, oldest first."""
-    found = merged(map(_rows, _read()))
-    return [
-        DayRow._make([*place, found[place]]) for place in sorted(found, key=lambda place: (place[0] != EARLIER, place))
-    ]
+def rows() -> Rows:
+    """Return the counters by day ("2026-03-31", of older rows only the month or "earlier"), layer and kernel."""
+    return merged(map(_rows, _read()))
 
 
 def uses() -> dict[str, EntryUse]:
@@ -340,9 +326,8 @@ def _fold(store: Directory) -> None:
 @contextmanager
 def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
     """Hold the lock for removing records; yield False if another process holds it. A dead process holds no lock."""
-    descriptor = os.open(os.path.join(folder, "lock"), trust.LOCK, 0o600)
+    descriptor, end = os.open(os.path.join(folder, "lock"), trust.LOCK, 0o600), time.monotonic() + patience
     try:
-        end = time.monotonic() + patience
         while not (mine := _locked(descriptor)) and time.monotonic() < end:
             time.sleep(0.01)
         yield mine
@@ -351,11 +336,10 @@ def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
 
 
 def _locked(descriptor: int) -> bool:
+    if sys.platform == "win32":
+        return False
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -62,7 +62,7 @@ def test_no_command_imports_loopy(copy, tmp_path):
         wishes = {
             "show": ["control"],
             "explain": ["control"],
-            "verify": ["--all"],
+            "verify": [],
             "unpack": ["tree"],
             "env": ["--off", "loopy"],
             "run": ["--help"],

@@ -11,11 +11,14 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
+from kcl.cache.stores.memory import Memory
+from kcl.caches.contents import Contents
 from kcl.cli.page import page
+from kcl.cli.report import facts
 from kcl.inspect.explain.listing import Change
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.inventory import ListedEntry
-from kcl.inspect.kernels import KernelEntry, KernelRow, LayerContents, LookSummary, Run, last_run
+from kcl.inspect.kernels import KernelRow, LookSummary, Run, labels, last_run
 
 EVIL = "</code></pre><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>\"' &amp;"
 VOID = {"meta", "br"}
@@ -69,17 +72,30 @@ def check(text: str) -> Reader:
     return reader
 
 
+def stored(entry: Entry) -> ListedEntry:
+    """Return an entry that is listed, and lies in the memory."""
+    address = f"x-{entry.key.digest}"
+    memory = Memory()
+    memory.put(address, entry.pack())
+    return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, {}, memory)
+
+
+def page_of(rows: list[KernelRow]) -> str:
+    """Return the page of a run with these kernels."""
+    run = Run("", (1,), 1.0, 1.0, [], rows)
+    return page(run, facts(run))
+
+
 def evil_run() -> Run:
     """Return a run in which each text is the user's, and means no good."""
     key = Key([("source", EVIL)])
     parts = {"source.cl": EVIL.encode(), "binary": EVIL.encode()}
     about = {"kernel": EVIL, "device": {"name": EVIL}, "platform": {"name": EVIL}}
-    summary = ListedEntry("binary", f"x-{key.digest}", Stat(1, 1.0), key, about, {})
-    held = KernelEntry(summary, Entry(key, {}, parts), "", {EVIL: EVIL}, {EVIL: EVIL})
-    looks = tuple(
-        LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0)
+    held = stored(Entry(key, about, parts))
+    looks = [
+        LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0, ((EVIL, EVIL),))
         for outcome in ("hit", "miss", "error", "bypass")
-    )
+    ]
     miss = Miss(5.0, EVIL, 1, "binary", EVIL, "miss", 1, EVIL, key.digest, None, (), (EVIL,), {EVIL: EVIL})
     changed = Change("source", EVIL, (f"-{EVIL}", f"+{EVIL}"))
     told = (
@@ -97,19 +113,19 @@ def evil_run() -> Run:
         "saved": 1.0,
         "bytes": 9,
     }
-    place = LayerContents("binary", (EVIL,), 1, 1, 1, 1.0, 1.0)
-    return Run(EVIL, (1, 2), 4.0, 5.0, (layer,), (KernelRow(EVIL, looks, (held,)),), told, 3, (EVIL,), (place,))
+    rows = [KernelRow(EVIL, looks, [held])]
+    return Run(EVIL, (1, 2), 4.0, 5.0, [layer], rows, [EVIL], told, 3, {EVIL: Contents(1, 1, 1.0, 1.0)})
 
 
 class TestPage:
     def test_escaped(self):
         """Names, sources, paths and messages of users are shown as they are, and are nothing but text."""
-        reader = check(page(evil_run(), EVIL))
+        reader = check(page(evil_run(), facts(evil_run())))
         assert reader.text.count(EVIL) > 12
 
     def test_empty(self):
         """A run of which nothing more is known has a page, too."""
-        reader = check(page(Run("", (1,), 1.0, 1.0, (), (), (), 0, (), ()), ""))
+        reader = check(page_of([]))
         assert "python" in reader.text
         assert "Every look-up was a hit." in reader.text
 
@@ -120,9 +136,9 @@ class TestPage:
         warm.run("inputs")
         option.cache_dir(warm.child.cache)
         run = last_run()
-        reader = check(page(run, ""))
-        for row in run.rows:
-            assert row.label in reader.text
+        reader = check(page(run, facts(run)))
+        for label in labels(run.rows):
+            assert label in reader.text
         for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel", "float32", "Assembly"):
             assert words in reader.text
 
@@ -132,12 +148,11 @@ def of_parts(*kernels):
     rows = []
     for parts in kernels:
         key = Key([("source", repr(parts))])
-        entry = Entry(key, {}, {name.replace("_", "."): part for name, part in parts.items()})
         about = {"device": {"name": "a device"}}
-        summary = ListedEntry("binary", f"x-{key.digest}", Stat(1, 1.0), key, about, {})
+        entry = Entry(key, about, {name.replace("_", "."): part for name, part in parts.items()})
         look = LookSummary("binary", "k", "hit", "", key.digest, 1, 1.0, 1.0, 1.0)
-        rows.append(KernelRow("k", (look,), (KernelEntry(summary, entry, "", {}, {}),)))
-    return check(page(Run("", (1,), 1.0, 1.0, (), tuple(rows), (), 0, (), ()), "")).text
+        rows.append(KernelRow("k", [look], [stored(entry)]))
+    return check(page_of(rows)).text
 
 
 class TestTexts:

@@ -87,7 +87,7 @@ class TestShow:
     def test_ambiguous(self):
         """Where several entries are meant they are listed on stderr, and the status is 1."""
         result = run("show", "untyped", code=1)
-        entries = [one for one in inventory.named("untyped", inventory.rows([])) if one.layer == "binary"]
+        entries = [one for one in inventory.named("untyped", inventory.entries(all_rows=True)) if one.layer == "binary"]
         assert all(one.digest[:12] in result.stderr for one in entries)
         assert result.stdout == ""
         assert "give more digits" in result.stderr
@@ -95,7 +95,7 @@ class TestShow:
     def test_several_devices(self, copy):
         """Of programs for several devices the code that they were made of is one."""
         found = program("typed")
-        entry = inventory.read("binary", found.address)
+        entry = found.read()
         key = Key((part.name, "another" if part.name == "driver" else part.value) for part in entry.key.parts)
         copy.binaries.put(address(key.digest, "another", "typed"), Entry(key, entry.metadata, entry.parts).pack())
         assert run("show", "typed", "--source").stdout.encode().strip() == entry.parts["source.cl"].strip()

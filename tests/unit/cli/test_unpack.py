@@ -9,7 +9,6 @@ from commands import program, run
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.inspect import inventory
 
 pytestmark = pytest.mark.one_platform
 
@@ -48,7 +47,7 @@ class TestUnpack:
     def test_names(self, copy, tmp_path):
         """The name of a kernel leads nowhere else."""
         found = program("typed")
-        entry = inventory.read("binary", found.address)
+        entry = found.read()
         entry.metadata["kernel"] = "../../up"
         store = Directory(copy.binaries.location)
         store.put(address(entry.key.digest, found.address.partition("/")[0], "up"), entry.pack())

@@ -11,10 +11,10 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.sqlite import Rows
+from kcl.cache.stores.sqlite import Database, Rows
 from kcl.errors import DamagedEntry
 from kcl.inspect import inventory
-from kcl.inspect.inventory import Fault
+from kcl.inspect.inventory import Refusal
 
 
 def entry(kernel: str, number: int = 0, **metadata) -> Entry:
@@ -99,7 +99,8 @@ class TestSummaries:
         row = code("elsewhere")[-1]
         Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(row.key.digest, row.pack())
         assert {found.kernel for found in inventory.entries("generator")} == {"axpy", "elsewhere"}
-        assert inventory.read("generator", row.key.digest) == row
+        (found,) = [one for one in inventory.entries("generator") if one.kernel == "elsewhere"]
+        assert found.read() == row
 
     def test_other_python(self, stores):
         """The rows of another Python version are listed too."""
@@ -156,7 +157,7 @@ class TestFaults:
             stream.truncate(len(blob) if blob is not None else victim.size - 1)
             stream.write(blob or b"")
         for _ in range(2):
-            faults: list[Fault] = []
+            faults: list[Refusal] = []
             assert [found.kernel for found in inventory.entries("binary", faults=faults)] == ["axpy"]
             (fault,) = faults
             assert fault.place == path_of(victim)
@@ -166,7 +167,7 @@ class TestFaults:
         """So is a row."""
         fill(stores, "axpy")
         stores[1].put("ab" * 32, b"garbage")
-        faults: list[Fault] = []
+        faults: list[Refusal] = []
         assert len(list(inventory.entries("generator", faults=faults))) == 1
         assert len(faults) == 1
         assert "ab" * 32 in faults[0].place
@@ -176,7 +177,7 @@ class TestFaults:
         fill(stores, "axpy")
         with open(stores[1].location, "wb") as stream:
             stream.write(b"no database at all" * 100)
-        faults: list[Fault] = []
+        faults: list[Refusal] = []
         assert [found.layer for found in inventory.entries(faults=faults)] == ["binary"]
         assert [fault.place for fault in faults] == [stores[1].location]
         assert os.path.exists(stores[1].location)
@@ -193,28 +194,34 @@ class TestFaults:
         """A directory that others can write is a fault."""
         fill(stores, "axpy")
         os.chmod(option.folder("pyopencl"), 0o777)
-        faults: list[Fault] = []
+        faults: list[Refusal] = []
         assert list(inventory.entries("binary", faults=faults)) == []
         assert "chmod" in faults[0].reason
 
     def test_read(self, stores):
-        """An entry is read whole and verified; one that is not there is a KeyError."""
+        """An entry is read whole and verified; one that is gone is no fault, a damaged one is."""
         fill(stores, "axpy")
         generated, program = inventory.entries()
-        assert inventory.read("binary", program.address) == entry("axpy")
-        assert inventory.read("generator", generated.address) == code("axpy")[-1]
-        with pytest.raises(KeyError):
-            inventory.read("binary", "ab" * 32)
+        assert program.read() == inventory.read(program, []) == entry("axpy")
+        assert generated.read() == code("axpy")[-1]
+        faults: list[Refusal] = []
         with open(path_of(program), "r+b") as stream:
             stream.seek(-1, os.SEEK_END)
             stream.write(b"X")
         with pytest.raises(DamagedEntry):
-            inventory.read("binary", program.address)
+            program.read()
+        assert inventory.read(program, faults) is None
+        assert [fault.place for fault in faults] == [program.place]
+        os.unlink(path_of(program))
+        with pytest.raises(KeyError):
+            program.read()
+        assert inventory.read(program, faults) is None
+        assert len(faults) == 1
 
 
 def found(text):
     """Return the addresses of the entries that a text names."""
-    return [one.address for one in inventory.named(text, inventory.rows([]))]
+    return [one.address for one in inventory.named(text, [*inventory.entries(all_rows=True)])]
 
 
 class TestFind:
@@ -232,3 +239,67 @@ class TestFind:
         (generated,) = (one for one in inventory.entries("generator") if one.kernel == "sum")
         base, pointer, _code = code("sum")
         assert found(base.key.digest) == found(pointer.key.digest[:12]) == [generated.address]
+
+
+def store(root, folders, number):
+    """Make a store of folders with so many entries of five bytes each, all an hour old."""
+    for folder in folders:
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        for each in range(number):
+            (root / folder / f"kernel-{each:064x}").write_bytes(b"12345")
+        age(root / folder)
+    os.utime(root, (1e9, 1e9))
+
+
+def age(folder):
+    """Let a folder and its files be an hour old, by then nothing more happens in it."""
+    for path in [*folder.iterdir(), folder]:
+        os.utime(path, (1e9, 1e9))
+
+
+class TestMeasure:
+    def test_small(self, tmp_path):
+        """Everything is looked at; what is being written is no entry."""
+        store(tmp_path / "store", ["a", "b"], 3)
+        (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
+        assert inventory.measure_store("binary", Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
+        assert inventory.measure_store("binary", Directory(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
+
+    def test_without_folders(self, tmp_path):
+        """Entries that lie in no folder are counted too."""
+        store = Directory(tmp_path / "store")
+        store.put("0" * 64, b"12345")
+        assert inventory.measure_store("binary", store)[:2] == (1, 5)
+
+
+class TestMeasureCode:
+    def rows(self, tmp_path, count):
+        """Put so many bases, and as many rows with code, into a database an hour old."""
+        rows = Rows(tmp_path)
+        for number in range(count):
+            base = Entry(Key([Part("base", str(number))]), {}, {"record.json": b'{"source.cl": "function"}'})
+            code = Entry(Key([Part("code", str(number))]), {"function": "f"}, {"source.cl": b"//"})
+            for entry in (base, code):
+                rows.put(entry.key.digest, entry.pack())
+        os.utime(rows.location, (1e9, 1e9))
+        return Database(rows.location)
+
+    def test_database(self, tmp_path):
+        """Of a database the rows with code are counted, and all bytes."""
+        store = self.rows(tmp_path, 3)
+        assert inventory.measure_store("generator", store) == (3, os.path.getsize(store.location), 1e9, 1e9, "")
+
+    def test_damaged(self, tmp_path):
+        """A file that is no database says so."""
+        many = self.rows(tmp_path, 3)
+        with open(many.location, "r+b") as stream:
+            stream.write(b"garbage" * 100)
+        assert "not a database" in inventory.measure_store("generator", Database(many.location)).fault
+
+    def test_directory(self, tmp_path):
+        """Of a directory the headers are read."""
+        directory = Directory(tmp_path / "rows")
+        for name, parts in (("base", {}), ("code", {"function": "f"})):
+            entry = Entry(Key([Part(name, "1")]), parts, {})
+            directory.put(entry.key.digest, entry.pack())
+        assert inventory.measure_store("generator", directory).entries == 1

@@ -8,27 +8,34 @@ from click.testing import CliRunner
 from kcl import cli, option
 from kcl.base import events
 from kcl.base.events import Consumer, Event
-from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
-from kcl.inspect import kernels
+from kcl.inspect import kernels, summary
 from kcl.inspect.history.journal import EntryUse, RunRecord
+from kcl.inspect.history.records import DIGITS
 from kcl.inspect.inventory import ListedEntry
-from kcl.inspect.kernels import KernelEntry, LookSummary
+from kcl.inspect.kernels import LookSummary
 
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
     """Return a look-up."""
     return LookSummary(
-        layer, kernel, outcome, "", digest, **{"times": 1, "moment": 9.0, "seconds": 0.5, "saved": 2.0, **others}
+        layer, kernel, outcome, "", digest, **{"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others}
     )
 
 
-def stored(layer, kernel, source, **parameters):
+def stored(layer, kernel, source, dtypes={"x": "<f4"}, options=(), **parameters):  # noqa: B006 (unchanged)
     """Return what lies in the cache of a look-up."""
-    entry = Entry(Key([("layer", layer), ("source", source)]), {}, {"source.cl": source.encode()})
-    summary = ListedEntry(layer, f"x-{entry.key.digest}", Stat(1, 1.0), entry.key, {"kernel": kernel}, {})
-    return KernelEntry(summary, entry, source, parameters, {"x": "float32"})
+    key = Key([("layer", layer), ("source", source)])
+    metadata = {
+        "kernel": kernel,
+        "program": source,
+        "options": options,
+        "recipe": {"parameters": list(parameters.items())},
+        "arguments": [[name, "ArrayArg", dtype, True] for name, dtype in dtypes.items()],
+        "function": "invoke",
+    }
+    return ListedEntry(layer, f"x-{key.digest}", Stat(1, 1.0), key, metadata, {})
 
 
 class TestSource:
@@ -43,26 +50,18 @@ class TestSource:
     )
     def test_macros(self, one, other, is_same):
         """Programs of one text are told apart by the macros of their build options, however these are written."""
-        found = [
-            kernels._source(Entry(Key([("x", "y")]), {"options": options, "program": "1"}, {}))
-            for options in (one, other)
-        ]
+        found = [kernels.text_of(stored("binary", "axpy", "1", options=options)) for options in (one, other)]
         assert (found[0] == found[1]) is is_same
 
 
-class Entries:
-    """Entries that are at hand."""
-
-    def __init__(self, *held):
-        self.held = {one.entry.key.digest: one for one in held}
-
-    def get(self, digest):
-        return self.held.get(digest)
+def entries(*held):
+    """Return entries by the first digits of their digests."""
+    return {one.digest[:DIGITS]: one for one in held}
 
 
 def rows(looks, *held):
     """Put look-ups together."""
-    return kernels.rows(looks, Entries(*held))
+    return kernels.rows(looks, entries(*held))
 
 
 class TestRows:
@@ -71,23 +70,23 @@ class TestRows:
         code = [stored("generator", "mm", source, block=source) for source in "ab"]
         built = [stored("binary", "mm", source) for source in "ba"]
         looks = [
-            look(one.summary.layer, "mm", digest=one.entry.key.digest, parameters=tuple(one.parameters.items()))
+            look(one.layer, "mm", digest=one.digest, parameters=(("block", one.program),) if one in code else None)
             for one in [*code, *built]
         ]
         found = rows(looks, *code, *built)
-        assert [row.label for row in found] == ["mm(block=a)", "mm(block=b)"]
-        assert [[one.source for one in row.stored] for row in found] == [[code[0].source] * 2, [code[1].source] * 2]
+        assert kernels.labels(found) == ["mm(block=a)", "mm(block=b)"]
+        assert [[one.program for one in row.stored] for row in found] == [["a", "a"], ["b", "b"]]
         assert found[0].spent == (1.0, 4.0)
 
     def test_not_stored(self):
         """Look-ups of which nothing is stored belong together by their kernel."""
         (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
         assert [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")] == ["bypass", "miss"]
-        assert row.label == "axpy"
+        assert kernels.labels([row]) == ["axpy"]
 
     def test_order(self):
         """Rows come in the order in which their look-ups began."""
-        found = rows([look("binary", "late", moment=9.0), look("binary", "early", moment=8.0)])
+        found = rows([look("binary", "late", time=9.0), look("binary", "early", time=8.0)])
         assert [row.kernel for row in found] == ["early", "late"]
 
 
@@ -111,13 +110,13 @@ class TestLooks:
     )
     def test_of_run(self, asked, known):
         """Hits come from the uses of a run; values of parameters are known for the recipe that made the entry."""
-        held = stored("binary", "axpy", "a", n="1")
-        digest = held.entry.key.digest
-        by = {} if asked is None else {digest: asked}
-        uses = {digest: EntryUse(1, 1.5, 0.25, 1.0), "gone": EntryUse(1, 1.0)}
+        held = stored("generator", "axpy", "a", n="1")
+        digest = held.digest
+        by = {} if asked is None else {digest[:DIGITS]: asked}
+        uses = {digest[:DIGITS]: EntryUse(1, 1.5, 0.25, 1.0), "gone": EntryUse(1, 1.0)}
         run = [RunRecord("a", "driver.py", 1, 1.0, 2.0, (), by, {}, uses)]
-        (found,) = kernels.of_run(run, [], Entries(held))
-        assert (found.digest, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
+        (found,) = kernels.of_run(run, [], entries(held))
+        assert (found.key, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
         assert (found.kernel, found.parameters) == known
 
 
@@ -126,25 +125,22 @@ class TestLines:
         """A long label goes on in the next lines, between parameters; no line is longer than 80 columns."""
         given = {"width": "64", "order": "2", "dtype": "numpy.float64", "boundary": "periodic"}
         code = stored("generator", "stencil", "a", **given)
-        asked = look("generator", "stencil", digest=code.entry.key.digest, parameters=tuple(given.items()))
+        asked = look("generator", "stencil", digest=code.digest, parameters=tuple(given.items()))
         lines = kernels.lines(rows([asked], code))
         assert max(map(len, lines)) <= 80
         first, *others = [line[:45].strip() for line in lines[1:]]
         assert first == "stencil(width=64, order=2,"
         assert others == ["dtype=numpy.float64, boundary=periodic)"]
         long = stored("generator", "kernel" * 20, "a", block="16")
-        asked = look("generator", "kernel" * 20, digest=long.entry.key.digest, parameters=(("block", "16"),))
+        asked = look("generator", "kernel" * 20, digest=long.digest, parameters=(("block", "16"),))
         lines = kernels.lines(rows([asked], long))
         assert max(map(len, lines)) <= 80
 
     def test_dtypes(self):
         """Where parameters do not tell rows apart, the dtypes that differ do, else the key, which `kcl show` takes."""
-        dtypes = [{"x": kind, "y": kind, "n": "int32"} for kind in ("float32", "float64", "float64")]
-        code = [
-            stored("generator", "axpy", source)._replace(dtypes=found)
-            for source, found in zip("abc", dtypes, strict=True)
-        ]
-        keys = [one.entry.key.digest for one in code]
+        dtypes = [{"x": kind, "y": kind, "n": "<i4"} for kind in ("<f4", "<f8", "<f8")]
+        code = [stored("generator", "axpy", source, found) for source, found in zip("abc", dtypes, strict=True)]
+        keys = [one.digest for one in code]
         looks = [look("generator", digest=key) for key in keys]
         typed = ["axpy x, y: float32", "axpy x, y: float64"]
         assert kernels.labels(rows(looks[:2], *code)) == typed
@@ -161,9 +157,9 @@ class TestAddTo:
     def test_lines(self, tmp_path):
         """Each call adds one line of JSON."""
         for _ in range(2):
-            kernels.add_to(str(tmp_path / "report"), [], ["a remark"])
+            summary.add_to(str(tmp_path / "report"))
         told = [json.loads(line) for line in (tmp_path / "report").read_text(encoding="utf-8").splitlines()]
-        assert [one["remarks"] for one in told] == [["a remark"]] * 2
+        assert [one["kernels"] for one in told] == [[]] * 2
 
 
 @pytest.mark.one_platform
@@ -191,13 +187,14 @@ class TestLastRun:
         looks = [look for row in run.rows for look in row.looks]
         for row in run.layers:
             assert sum(look.times for look in looks if look.layer == row["layer"]) == row["hits"] > 0
-        assert run.total("misses") == 0
-        assert run.told == ()
-        assert all(held.entries and held.size and held.places for held in run.held)
+        assert sum(row["misses"] for row in run.layers) == 0
+        assert run.told == []
+        assert all(held.entries and held.bytes for held in run.held.values())
+        assert all(row["files"] for row in run.layers)
 
     def test_sizes(self, filled):
         """A layer has the size that `kcl status` says: all bytes of its files."""
         option.cache_dir(filled.project.child.cache)
         rows = json.loads(CliRunner().invoke(cli.main, ["status", "--json"]).output)["layers"]
         sizes = {row["layer"]: row["bytes"] for row in rows if row["kind"] == "kcl"}
-        assert {held.layer: held.size for held in kernels.last_run("driver.py").held} == sizes
+        assert {layer: held.bytes for layer, held in kernels.last_run("driver.py").held.items()} == sizes

@@ -22,7 +22,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Rows
 from kcl.caches import contents
 from kcl.caches.table import ROWS
-from kcl.inspect import purge
+from kcl.inspect import inventory, purge
 from kcl.inspect.history import journal, records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
@@ -142,7 +142,7 @@ def rows() -> Rows:
 
 def found(name: str, **keywords):
     """Return items and refusals of a cache."""
-    refusals: list[purge.Refusal] = []
+    refusals: list[inventory.Refusal] = []
     return list(purge.items(name, refusals, **keywords)), refusals
 
 

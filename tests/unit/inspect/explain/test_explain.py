@@ -351,7 +351,7 @@ class TestRecorded:
         record = of(kernel._line.generate.evidence().record)
         key = kernel.key(context)["generator"]
         shelf = misses.Shelf("generator")
-        row = rows.special_keys(key, rows.base_of(inventory.read("generator", key.digest)), {})[0]
+        row = rows.special_keys(key, rows.base_of(shelf.entry_of(key).read()), {})[0]
         assert shelf.texts(key).listing == record
         assert shelf.texts(row).listing == record
 
@@ -361,7 +361,7 @@ class TestStored:
         """A row of a recipe that leaves dtypes open, of which none was chosen, keeps the text of its code too."""
         shifted().prepare(context)
         rows = list(inventory.entries("generator", all_rows=True))
-        texts = [texts_in(inventory.read(row.layer, row.address).parts).sources for row in rows]
+        texts = [texts_in(row.read().parts).sources for row in rows]
         assert any("lp.make_kernel" in text for found in texts for text in found.values())
 
 
