@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,7 +26,7 @@ class Directory:
 
     Nothing is created before the first `put`. A reader sees an old entry, a new one or none, never a part of one,
     and takes no lock. `put` calls no fsync: a crash may lose entries, and the reader verifies. With `notes_use` a `get`
-    sets the file's time of modification, at most once a day: `stat` returns it as the time of the last use. Without
+    sets the file's time of modification, at most once a day: `head` returns it as the time of the last use. Without
     `notes_use` that is the time of the last `put`.
 
     A directory for `everyone` has files of mode 0644 in directories of mode 0755. The files of `others`, users by
@@ -86,13 +85,6 @@ class Directory:
         with suppress(FileNotFoundError):
             status, start = _read(self._checked(address), length, self._others)
             return Stat(status.st_size, status.st_mtime), start
-        return None
-
-    def stat(self, address: str) -> Stat | None:
-        with suppress(FileNotFoundError):
-            status = os.lstat(self._checked(address))
-            if stat.S_ISREG(status.st_mode):
-                return Stat(status.st_size, status.st_mtime)
         return None
 
     def delete(self, address: str) -> None:
