@@ -356,7 +356,6 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     "rows of tables": {"cache.layers.LayerRow", "generate.frontends.FrontEndRow"},
     "the journal, and what explains a miss": {
         *("base.events.Collection", "base.events.Consumer", "base.events.MissNote", "cache.key.Difference"),
-        "cache.growth.Estimate",
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
     "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
