@@ -125,7 +125,6 @@ ABSENT = {  # packages and parts of Python that need not be there
 SLOW = {  # what most processes do without, `import kcl` and the commands among them
     *("numpy", "pyopencl", "pytools"),
     *(
-        "ctypes",
         "difflib",
         "gc",
         "importlib",
