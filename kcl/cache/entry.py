@@ -207,7 +207,8 @@ def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any]
         metadata, layout = document.pop("metadata"), _read_parts(document.pop("parts"))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
-    if document or not key.startswith(b'{"key":') or _body_length(layout) != body_length:
+    is_exact = key.startswith(b'{"key":') and type(metadata) is dict and not document
+    if not is_exact or _body_length(layout) != body_length:
         raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
     return key[7:], metadata, layout
 
