@@ -22,7 +22,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import entry_at
-from kcl.cache.stores.memory import Held, Memory
+from kcl.cache.stores.memory import SizedEntry, Memory
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ class Layer:
         has_site = any(not store.writable for store in self.stores)
         return Answer(None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0)
 
-    def _verified(self, store: Store, address: str, key: Key, faults: list[Exception]) -> Held | None:
+    def _verified(self, store: Store, address: str, key: Key, faults: list[Exception]) -> SizedEntry | None:
         """Return the verified entry of a store; a bad one is set aside, and a bad one of a read-only store stays."""
         blob = None
         try:
             blob = store.get(address)
-            return None if blob is None else Held(entry_at(address, blob, key), len(blob))
+            return None if blob is None else SizedEntry(entry_at(address, blob, key), len(blob))
         except UnusableDirectory as error:
             if store.writable:
                 raise
@@ -193,7 +193,7 @@ class Layer:
             self.fault("pack", error)
             return 0
         self.used[address] = None
-        self.memory.put(address, Held(entry_at(address, blob), len(blob)))
+        self.memory.put(address, SizedEntry(entry_at(address, blob), len(blob)))
         stores = self._writable()[:1]
         for _done in self._each("write", stores, lambda store: store.put(address, blob), faults):
             continue

@@ -358,7 +358,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
     "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
-    "stores": {"cache.stores.base.Stat"},
+    "stores": {"cache.stores.base.Stat", "cache.stores.memory.SizedEntry"},
     "the user's declarations of a kcl.Source": {
         f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")
     },

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
 
 
-class Held(NamedTuple):
+class SizedEntry(NamedTuple):
     """A verified entry, with the number of its bytes in a store."""
 
     entry: Entry
@@ -23,11 +23,11 @@ class Memory:
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:
         self.limit_bytes = limit_bytes
-        self._held: OrderedDict[str, Held] = OrderedDict()
+        self._held: OrderedDict[str, SizedEntry] = OrderedDict()
         self._bytes = 0
         self._lock = RLock()  # a signal handler or a finaliser of the same thread may launch in between
 
-    def get(self, address: str) -> Held | None:
+    def get(self, address: str) -> SizedEntry | None:
         """Return the entry at an address; this counts as a use."""
         with self._lock:
             held = self._held.get(address)
@@ -35,7 +35,7 @@ class Memory:
                 self._held.move_to_end(address)
             return held
 
-    def put(self, address: str, held: Held) -> None:
+    def put(self, address: str, held: SizedEntry) -> None:
         """Keep an entry, and drop the least recently used ones above the limit; an entry above it is not kept."""
         with self._lock:
             self.delete(address)
