@@ -22,7 +22,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import entry_at
-from kcl.cache.stores.memory import SizedEntry, Memory
+from kcl.cache.stores.memory import Memory, SizedEntry
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:

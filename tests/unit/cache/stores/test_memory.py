@@ -2,7 +2,7 @@
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cache.stores.memory import SizedEntry, Memory
+from kcl.cache.stores.memory import Memory, SizedEntry
 
 ENTRY = Entry(Key([]), {}, {})
 
