@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process, settings
 
@@ -44,15 +44,6 @@ class Event(NamedTuple):
     seconds: float
     bytes: int
     saved: float = 0.0
-
-
-class Subject(Protocol):
-    """The kernel that a look-up is for, with the parameters of its recipe."""
-
-    parameters: Mapping[str, Any]
-
-    def texts(self) -> dict[str, str]:
-        """Return the parameters in readable form."""
 
 
 class Consumer(NamedTuple):
@@ -212,12 +203,12 @@ def emit(
     key: Any = None,
     entries: Iterable[str] = (),
     texts: Mapping[str, bytes] = _NO_TEXTS,
-    asking: Subject | None = None,
+    asking: Any = None,
 ) -> None:
     """Count `event` and show it to every hook; `key` is that of the look-up, `entries` are the digests of a hit.
 
     `texts` explain a miss that stores nothing (see `MissNote`). They are collected once per key, until the room is used
-    up. `asking` is the kernel of the look-up. The parameters of a hit are written only for a report.
+    up. `asking` is the `Lead` of the look-up, for its parameters. Those of a hit are written only for a report.
     """
     now, state = time.time(), _state()
     written = asking if event.outcome != "hit" or state.kept is not None else None

@@ -41,13 +41,12 @@ class Promise(NamedTuple):
 class OpenJobs(NamedTuple):
     """The entries that wait for a driver's helper.
 
-    `here` are those that it can complete on this host, `early` those of programs that still run. `since` is the time of
-    the oldest, in seconds since the epoch, 0 without one.
+    `here` are those that it can complete on this host. `since` is the time of the oldest, in seconds since the epoch, 0
+    without one.
     """
 
     here: tuple[Entry, ...] = ()
     elsewhere: tuple[Entry, ...] = ()
-    early: tuple[Entry, ...] = ()
     since: float = 0.0
     helper: bool = False
 

@@ -91,7 +91,8 @@ class Entry:
         total.update(memoryview(blob)[FIXED_SIZE:])
         if total.digest() != blob[_HEADER_DIGEST_END:FIXED_SIZE]:
             raise DamagedEntry("the digest over the entry does not fit its bytes")
-        key, metadata, layout = _decode_header(header, len(blob) - end, expected)
+        encoded, metadata, layout = _read_header(header, len(blob) - end)
+        key = key_from(encoded, expected)
         if expected is not None and key != expected:
             raise DamagedEntry(f"the entry is that of another key: {key.digest}, not {expected.digest}")
         return cls(key, metadata, _cut(blob, end, layout))
@@ -143,22 +144,19 @@ def peek(start: bytes, size: int) -> tuple[bytes, dict[str, Any], dict[str, int]
     end = header_end(start, size)
     header = start[FIXED_SIZE:end]
     _check_header_digest(start, header)
-    # Quotation marks within a text would be escaped.
-    middle = header.find(b',"metadata":{')
-    try:
-        document = _loads("{" + header[middle + 1 :].decode("utf-8", "surrogatepass"))
-        metadata, layout = document["metadata"], _read_parts(document["parts"])
-        if type(metadata) is dict and end + _body_length(layout) == size:
-            return header[7:middle], metadata, {name: sum(part for _, part in layout[name]) for name in layout}
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
-    raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
+    encoded, metadata, layout = _read_header(header, size - end)
+    return encoded, metadata, {name: sum(part for _, part in layout[name]) for name in layout}
 
 
-def key_from(encoded: bytes) -> Key:
-    """Return the key in the JSON that `peek` found."""
+def key_from(encoded: bytes, expected: Key | None = None) -> Key:
+    """Return the key in the JSON that `peek` found; a key that equals `expected` is that one, and no second one."""
     try:
-        return _decode_key(_loads(encoded.decode("utf-8", "surrogatepass")), None)
+        parts = tuple(map(tuple, _loads(encoded.decode("utf-8", "surrogatepass"))))
+        if expected is not None and parts == expected.parts:
+            return expected  # equal, hence of the right types
+        if not all(len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts):
+            raise TypeError("a key is a list of pairs of texts")
+        return Key((name, value) for name, value in parts)
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedEntry(f"the entry's key cannot be read: {error!r}") from error
 
@@ -200,18 +198,19 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _decode_header(header: bytes, body_length: int, expected: Key | None) -> tuple[Key, dict[str, Any], Layout]:
+def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
+    """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`."""
+    # the shape must be exact: a missing, additional or mistyped member raises one of the errors below
+    key, _, rest = header.partition(b',"metadata":{')  # within a text the quotation marks would be escaped
     try:
-        # the shape must be exact: a missing, additional or mistyped member raises one of the errors below
-        document = _loads(header.decode("utf-8", "surrogatepass"))
-        key = _decode_key(document.pop("key"), expected)
+        document = _loads('{"metadata":{' + rest.decode("utf-8", "surrogatepass"))
         metadata, layout = document.pop("metadata"), _read_parts(document.pop("parts"))
-        fits = not document and type(metadata) is dict and _body_length(layout) == body_length
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
-    if not fits:
+    is_exact = key.startswith(b'{"key":') and type(metadata) is dict and not document
+    if not is_exact or _body_length(layout) != body_length:
         raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
-    return key, metadata, layout
+    return key[7:], metadata, layout
 
 
 def _loads(text: str) -> Any:
@@ -227,15 +226,6 @@ def _refuse(found: str) -> Any:
 
 
 _scan = json.JSONDecoder(parse_constant=_refuse).raw_decode
-
-
-def _decode_key(pairs: list[list[str]], expected: Key | None) -> Key:
-    parts = tuple(map(tuple, pairs))
-    if expected is not None and parts == expected.parts:
-        return expected  # equal, hence of the right types; a hit builds no second key
-    if not all(len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts):
-        raise TypeError("a key is a list of pairs of texts")
-    return Key((name, value) for name, value in parts)
 
 
 def _lay_out(parts: Mapping[str, bytes], room: int) -> tuple[list[tuple[Any, ...]], bytes]:

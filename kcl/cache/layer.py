@@ -22,7 +22,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import entry_at
-from kcl.cache.stores.memory import Memory
+from kcl.cache.stores.memory import Memory, SizedEntry
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _disabled: ContextVar[frozenset[str]] = ContextVar("kcl.disabled", default=froze
 
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
-_UNPACKED = 256  # entries
 _NOTES = 20  # of one layer in the report
 _FULL, _FORBIDDEN = "no space", "not permitted"  # causes reported once for all layers
 _SILENT = ("unable to open database file", "disk I/O error")  # SQLite's messages for a full file system, among others
@@ -91,7 +90,6 @@ class Layer:
         self.notes: list[str] = []
         self.memory = Memory()
         self.used: dict[str, None] = {}
-        self._unpacked: dict[str, tuple[bytes, Entry]] = {}  # of blobs in memory: half of a call by a new Kernel
         self._keeps_read = keeps_read
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
@@ -128,44 +126,41 @@ class Layer:
     def look_up(self, address: str, key: Key) -> Answer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used[address] = None
-        blob = self.memory.get(address)
-        if blob is None:
-            faults: list[Exception] = []
-            blob = next(self._each("read", self.stores, lambda store: self._got(store, address, key), faults), None)
-            if blob is None and faults:
-                return Answer(None, "error", str(faults[0]), 0)
-            if blob is None:
-                has_site = any(not store.writable for store in self.stores)
-                return Answer(None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0)
-        known = self._unpacked.get(address)
-        if known is not None and known[0] is blob and known[1].key == key:
-            return Answer(known[1], "hit", "", len(blob))
-        try:
-            entry = entry_at(address, blob, key)
-        except Exception as error:
-            self.set_aside(address, blob, error)
-            return Answer(None, "error", f"damaged entry set aside: {error}", 0)
-        if self._keeps_read:
-            self.memory.put(address, blob)
-            if len(self._unpacked) >= _UNPACKED:
-                self._unpacked.clear()
-            self._unpacked[address] = blob, entry
-        return Answer(entry, "hit", "", len(blob))
+        held = self.memory.get(address)
+        if held is not None and held.entry.key == key:
+            return Answer(held.entry, "hit", "", held.size)
+        faults: list[Exception] = []
+        reads = self._each("read", self.stores, lambda store: self._verified(store, address, key, faults), faults)
+        found = next(reads, None)
+        if found is not None:
+            if self._keeps_read:
+                self.memory.put(address, found)
+            return Answer(found.entry, "hit", "", found.size)
+        if faults:
+            return Answer(None, "error", str(faults[0]), 0)
+        has_site = any(not store.writable for store in self.stores)
+        return Answer(None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0)
 
-    def _got(self, store: Store, address: str, key: Key) -> bytes | None:
-        """Return the bytes of a store; those of a read-only one are verified here, since its bad entries stay."""
-        if store.writable:
-            return store.get(address)
+    def _verified(self, store: Store, address: str, key: Key, faults: list[Exception]) -> SizedEntry | None:
+        """Return the verified entry of a store; a bad one is set aside, and a bad one of a read-only store stays."""
+        blob = None
         try:
             blob = store.get(address)
-            if blob is not None:
-                self._unpacked[address] = blob, entry_at(address, blob, key)
+            return None if blob is None else SizedEntry(entry_at(address, blob, key), len(blob))
         except UnusableDirectory as error:
+            if store.writable:
+                raise
             words = str(error).replace(trust.ELSEWHERE, "take it out of KCL_SITE")
             raise UnusableDirectory(f"a site directory is not used: {words}") from error
         except DamagedEntry as error:
-            raise CacheFault(f"{store.location}/{address} is left out: {error}; tell the owner of the site") from error
-        return blob
+            if not store.writable:
+                named = f"{store.location}/{address} is left out: {error}"
+                raise CacheFault(f"{named}; tell the owner of the site") from error
+            if blob is None:
+                raise
+            self.set_aside(address, blob, error)
+            faults.append(CacheFault(f"damaged entry set aside: {error}"))
+            return None
 
     def read(self, address: str) -> Entry | None:
         """Return the verified entry at an address, or None; raises DamagedEntry, and the errors of the stores.
@@ -173,9 +168,10 @@ class Layer:
         This is for entries before their first look-up: nothing is set aside.
         """
         self.used[address] = None
-        blob = self.memory.get(address)
-        if blob is None:
-            blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
+        held = self.memory.get(address)
+        if held is not None:
+            return held.entry
+        blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
         return None if blob is None else entry_at(address, blob)
 
     def came(self) -> bool:
@@ -197,7 +193,7 @@ class Layer:
             self.fault("pack", error)
             return 0
         self.used[address] = None
-        self.memory.put(address, blob)
+        self.memory.put(address, SizedEntry(entry_at(address, blob), len(blob)))
         stores = self._writable()[:1]
         for _done in self._each("write", stores, lambda store: store.put(address, blob), faults):
             continue

@@ -192,7 +192,7 @@ class KeyLead:
                 if not is_mine and not at_once:
                     before_waiting()
                     is_mine, name = wait(what, partial(_is_locked, descriptor), partial(_holder_of, descriptor))
-                if is_mine and _is_at(self._key, descriptor):
+                if is_mine and is_at(self._key, descriptor):
                     _sign(descriptor)
                     self._descriptor, descriptor = descriptor, -1
                     return name or _ANOTHER
@@ -237,10 +237,6 @@ class KeyLead:
         leads = _state().leads
         if leads.get(self._key) is self:
             leads.pop(self._key, None)
-
-    def __del__(self) -> None:
-        if self._descriptor >= 0:
-            self.release()
 
 
 def holder(digest: str) -> str:
@@ -308,11 +304,11 @@ def _is_locked(descriptor: int) -> bool:
     return True
 
 
-def _is_at(path: str, descriptor: int) -> bool:
+def is_at(path: str, descriptor: int) -> bool:
     """Return True if the locked file is the one that other processes will find."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
-    except FileNotFoundError:
+    except OSError:
         return False
 
 

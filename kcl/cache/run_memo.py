@@ -86,7 +86,7 @@ class RunMemo:
             events.logger().info("what this run would leave for the next one is lost: %r", error)
 
     def _forget_oldest(self) -> None:
-        found = [(known.used or 0.0, place) for place in self._store.scan() if (known := self._store.stat(place))]
+        found = [(item.stat(follow_symlinks=False).st_mtime, place) for place, item in self._store.items()]
         for _moment, place in sorted(found, reverse=True)[self._kept :]:
             self._store.delete(place)
 

@@ -120,17 +120,12 @@ def environments() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     return dict(_start().environment), dict(_observations().first) or now, now
 
 
-def directory(name: str) -> str:
-    """Return the directory of the cache `name`, which need not exist; empty for a cache without one on this system."""
-    return place(name).path
-
-
 def directory_in_use(name: str) -> str:
     """Return the directory of a cache whose driver reads the variables once, and then makes the directory.
 
     That is the directory of the current environment, or, after a change that came too late, an earlier existing one.
     """
-    path = directory(name)
+    path = place(name).path
     if os.path.isdir(path):
         return path
     earlier = (place_in(ROWS[name], environment).path for environment in environments()[1::-1])

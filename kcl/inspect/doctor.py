@@ -163,7 +163,7 @@ def versions() -> Iterator[Finding]:
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
-    for path in filter(None, [places.own(), *(caches.directory(name) for name in ROWS)]):
+    for path in filter(None, [places.own(), *(caches.place(name).path for name in ROWS)]):
         there = usable.nearest(path)
         try:
             device, usage = os.stat(there).st_dev, shutil.disk_usage(there)

@@ -164,7 +164,7 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
     The age of a directory is that of its newest file.
     """
     shared, pattern = places.KEPT if name == KEPT else layers.TABLE[name].own if name in layers.TABLE else ("", "")
-    folder = option.folder(shared) if shared else caches.directory(name)
+    folder = option.folder(shared) if shared else caches.place(name).path
     fault, names = _LINK if os.path.islink(folder) else "", []
     try:
         names = sorted(os.listdir(folder)) if shared else list(map(os.path.basename, contents.files(name)))

@@ -5,14 +5,13 @@ go first, until a tenth of the bound is free; pinned ones stay. Another process 
 misses, and makes the entry again.
 
 Measuring reads the header of every entry. So a process that ends asks `kcl.cache.growth` whether the bound may have
-been passed, and measures only then, or once a week.
+been passed, and measures only then.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -24,7 +23,6 @@ from kcl.inspect import inventory, pins, purge
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import ListedEntry, Refusal
 
-_WEEK = 7 * 86400.0
 _ROOM = 0.9  # the share of the bound that stays in use: the next entry must not exceed it
 
 
@@ -74,13 +72,12 @@ def keep_bound() -> None:
     """Remove the entries above the bound, if it may have been passed; raises nothing for a store that refuses."""
     growth.write()
     with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
-        bound, now, found = settings.read().max_size, time.time(), growth.estimate()
-        is_within = found is not None and 0.0 <= now - found.measured < _WEEK and found.size <= bound
-        if not bound or is_within:
+        bound, size = settings.read().max_size, growth.estimate()
+        if not bound or (size is not None and size <= bound):
             return
         choice = chosen(bound)
         purge.remove(choice.gone, "the bound on space (KCL_MAX_SIZE)")
-        growth.measured(now, min(used(), bound))  # a removal that failed is not tried again soon
+        growth.measured(min(used(), bound))  # a removal that failed is not tried again soon
         if choice.entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
             events.logger().info(words, choice.entries, choice.gone.bytes, bound)

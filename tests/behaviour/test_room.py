@@ -8,6 +8,7 @@ import pyopencl.array as cl_array
 import pytest
 from harness import ROOT
 from rooms import driver, front_end, store, tuning
+from store_contract import StoreContract
 
 import kcl
 from kcl import drivers
@@ -16,7 +17,6 @@ from kcl.cache import layer, layers
 from kcl.cache.entry import Entry
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
-from kcl.cache.stores.contract import StoreContract
 from kcl.generate import frontends
 
 pytestmark = pytest.mark.one_platform

@@ -73,7 +73,7 @@ def platforms() -> list[str]:
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a process that runs some code in this environment, with kcl on its path and pipes at both ends."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(filter(None, [str(ROOT), str(SUPPORT), os.environ.get("PYTHONPATH", "")]))
     environment = {**os.environ, "PYTHONPATH": path}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, text=True, **pipes)

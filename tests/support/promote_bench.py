@@ -128,9 +128,9 @@ class Bench:
         self.queued(number, **metadata)
         client.start(self.folder)
 
-    def queued(self, number: int, unseen: bool = False, **metadata: Any) -> None:
+    def queued(self, number: int, **metadata: Any) -> None:
         """Write a job."""
-        client.request(self.folder, self.address(number), self.job(number, **metadata), unseen)
+        client.request(self.folder, self.address(number), self.job(number, **metadata))
 
     @contextmanager
     def locked(self) -> Iterator[None]:

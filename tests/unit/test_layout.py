@@ -125,7 +125,6 @@ ABSENT = {  # packages and parts of Python that need not be there
 SLOW = {  # what most processes do without, `import kcl` and the commands among them
     *("numpy", "pyopencl", "pytools"),
     *(
-        "ctypes",
         "difflib",
         "gc",
         "importlib",
@@ -367,11 +366,10 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     "rows of tables": {"cache.layers.LayerRow", "generate.frontends.FrontEndRow"},
     "the journal, and what explains a miss": {
         *("base.events.Collection", "base.events.Consumer", "base.events.MissNote", "cache.key.Difference"),
-        "cache.growth.Estimate",
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
     "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
-    "stores": {"cache.stores.base.Stat"},
+    "stores": {"cache.stores.base.Stat", "cache.stores.memory.SizedEntry"},
     "the user's declarations of a recipe": {"record.declarations.Declarations", "record.declarations.RecipeCall"},
     "the user's declarations of a kcl.Source": {
         f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")

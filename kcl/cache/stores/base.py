@@ -36,39 +36,29 @@ class Stat(NamedTuple):
 Head = tuple[Stat, bytes]  # a listing reads these of an entry: its stat and its first bytes
 
 
-class Reader(Protocol):
-    """The methods of a store for a listing.
+class Store(Protocol):
+    """Bytes by address, in one place.
 
-    `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each method; the caller catches them.
+    Several threads may call the methods. `put` replaces earlier bytes, whole or not at all. `put` and `delete` are
+    called only if the store is `writable`. `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each
+    method; the caller catches them.
     """
 
     name: str
     location: str
+    writable: bool
 
     def get(self, address: str) -> bytes | None:
         """Return the bytes at an address, or ``None`` for a missing address; create nothing."""
-
-    def scan(self) -> Iterator[str]:
-        """Yield the addresses that hold bytes; other users of the store may add and delete during the scan."""
-
-    def stat(self, address: str) -> Stat | None:
-        """Return size and last use of the bytes at an address, or ``None``; this does not count as a use."""
-
-
-class Store(Reader, Protocol):
-    """Bytes by address, in one place.
-
-    Several threads may call the methods. `put` replaces earlier bytes, whole or not at all. `put` and `delete` are
-    called only if the store is `writable`.
-    """
-
-    writable: bool
 
     def put(self, address: str, blob: bytes) -> None:
         """Keep the bytes at an address."""
 
     def delete(self, address: str) -> None:
         """Forget the address; a missing address is no error."""
+
+    def scan(self) -> Iterator[str]:
+        """Yield the addresses that hold bytes; other users of the store may add and delete during the scan."""
 
 
 def address(digest: str, folder: str = "", label: str = "") -> str:

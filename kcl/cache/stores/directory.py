@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.entry import FIXED_SIZE, header_end
 from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds between two notes of a use
-_LARGE = 16 << 20  # bytes: a larger file must be an entry, and is read only if its own lengths agree with its size
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN
 
@@ -27,7 +24,7 @@ class Directory:
 
     Nothing is created before the first `put`. A reader sees an old entry, a new one or none, never a part of one,
     and takes no lock. `put` calls no fsync: a crash may lose entries, and the reader verifies. With `notes_use` a `get`
-    sets the file's time of modification, at most once a day: `stat` returns it as the time of the last use. Without
+    sets the file's time of modification, at most once a day: `head` returns it as the time of the last use. Without
     `notes_use` that is the time of the last `put`.
 
     A directory for `everyone` has files of mode 0644 in directories of mode 0755. The files of `others`, users by
@@ -88,16 +85,9 @@ class Directory:
             return Stat(status.st_size, status.st_mtime), start
         return None
 
-    def stat(self, address: str) -> Stat | None:
-        with suppress(FileNotFoundError):
-            status = os.lstat(self._checked(address))
-            if stat.S_ISREG(status.st_mode):
-                return Stat(status.st_size, status.st_mtime)
-        return None
-
     def delete(self, address: str) -> None:
         with suppress(FileNotFoundError):
-            _remove(self._checked(address))
+            os.unlink(self._checked(address))
 
     def scan(self) -> Iterator[str]:
         return (address for address, _item in self.items())
@@ -172,30 +162,11 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
                 rest = rest[os.write(descriptor, rest) :]
         finally:
             os.close(descriptor)  # full disks and quotas may show here first
-        _replace(temporary, path)
+        os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
         raise
-
-
-def _replace(temporary: str, path: str) -> None:
-    try:
-        os.replace(temporary, path)
-    except OSError:
-        if not os.path.isdir(path) or os.path.islink(path):
-            raise
-        os.rmdir(path)  # an empty directory in an entry's place would stay in the way; a full one is not kcl's
-        os.replace(temporary, path)
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        if not os.path.isdir(path) or os.path.islink(path):
-            raise
-        os.rmdir(path)
 
 
 def _read(path: str, length: int, others: frozenset[int]) -> tuple[os.stat_result, bytes]:
@@ -221,8 +192,6 @@ def _read_checked(descriptor: int, path: str, status: os.stat_result, length: in
     if fault is not None:
         raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
     wanted = min(status.st_size, length)
-    if wanted > _LARGE:
-        header_end(os.pread(descriptor, FIXED_SIZE, 0), status.st_size)
     blob = os.read(descriptor, wanted)
     while len(blob) < wanted:
         more = os.read(descriptor, wanted - len(blob))

@@ -1,65 +1,58 @@
-"""A bounded store in the memory of this process."""
+"""A bounded store in the memory of this process: entries that need not be verified again."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
 from threading import RLock
+from typing import TYPE_CHECKING, NamedTuple
 
-from kcl.cache.stores.base import Stat, digest_of
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+
+
+class SizedEntry(NamedTuple):
+    """A verified entry, with the number of its bytes in a store."""
+
+    entry: Entry
+    size: int
 
 
 class Memory:
-    """Keep the most recently used blobs up to a number of bytes; safe to use from several threads.
-
-    The store knows the order of uses and not their times.
-    """
-
-    name = "memory"
-    writable = True
-    location = "memory"
+    """Keep the most recently used entries up to a number of bytes; safe to use from several threads."""
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:
         self.limit_bytes = limit_bytes
-        self._blobs: OrderedDict[str, bytes] = OrderedDict()
+        self._held: OrderedDict[str, SizedEntry] = OrderedDict()
         self._bytes = 0
         self._lock = RLock()  # a signal handler or a finaliser of the same thread may launch in between
 
-    def get(self, address: str) -> bytes | None:
+    def get(self, address: str) -> SizedEntry | None:
+        """Return the entry at an address; this counts as a use."""
         with self._lock:
-            blob = self._blobs.get(address)
-            if blob is not None:
-                self._blobs.move_to_end(address)
-            return blob
+            held = self._held.get(address)
+            if held is not None:
+                self._held.move_to_end(address)
+            return held
 
-    def put(self, address: str, blob: bytes) -> None:
-        """Keep the bytes, and drop the least recently used blobs above the limit; a blob above it is not kept."""
-        digest_of(address)
+    def put(self, address: str, held: SizedEntry) -> None:
+        """Keep an entry, and drop the least recently used ones above the limit; an entry above it is not kept."""
         with self._lock:
-            self._drop(address)
-            if len(blob) > self.limit_bytes:
+            self.delete(address)
+            if held.size > self.limit_bytes:
                 return
-            self._blobs[address] = bytes(blob)
-            self._bytes += len(blob)
+            self._held[address] = held
+            self._bytes += held.size
             while self._bytes > self.limit_bytes:
-                self._drop(next(iter(self._blobs)))
+                self.delete(next(iter(self._held)))
 
     def delete(self, address: str) -> None:
+        """Forget an entry; a missing address is no error."""
         with self._lock:
-            self._drop(address)
+            held = self._held.pop(address, None)
+            self._bytes -= held.size if held is not None else 0
 
     def scan(self) -> Iterator[str]:
+        """Return the addresses of all entries."""
         with self._lock:
-            addresses = list(self._blobs)
-        return iter(addresses)
-
-    def stat(self, address: str) -> Stat | None:
-        digest_of(address)
-        with self._lock:
-            blob = self._blobs.get(address)
-        return None if blob is None else Stat(len(blob), None)
-
-    def _drop(self, address: str) -> None:
-        blob = self._blobs.pop(address, None)
-        if blob is not None:
-            self._bytes -= len(blob)
+            return iter(list(self._held))

@@ -3,10 +3,10 @@
 Rows hold the bytes of entries and are never unpickled. A file of pytools' own holds pickles, and kcl reads none.
 
 SQLite does not name the holder of a lock. A step on a busy file is tried again, a number of times and not for a time:
-on a crowded machine each try takes longer, as the holder does. After that, nothing waits until the file works again.
-SQLite itself waits in each try, without Python's interpreter lock. A statement that changes the file keeps its place
-then: later readers wait for it, so it ends with any number of readers. A fork waits for the end of a try, because a
-child must not inherit locks of SQLite.
+on a crowded machine each try takes longer, as the holder does. After that, nothing waits until the file works again: a
+busy file is no fault, and has no row for the look-up that met it. SQLite itself waits in each try, without Python's
+interpreter lock. A statement that changes the file keeps its place then: later readers wait for it, so it ends with any
+number of readers. A fork waits for the end of a try, because a child must not inherit locks of SQLite.
 """
 
 from __future__ import annotations
@@ -42,13 +42,7 @@ _HEAD = (
     "SELECT length(key_value), substr(key_value, 1, CASE WHEN length(key_value) > ? THEN 1 ELSE ? END) "
     "FROM dict WHERE keyhash = ?"
 )
-# the keys in a page of the index, of any type in a damaged one; a value that is no text is above all texts
-_AROUND = [
-    "SELECT typeof(keyhash) <> 'text', hex(keyhash) FROM dict "
-    f"WHERE keyhash {comparison} ? ORDER BY keyhash {order} LIMIT 64"
-    for comparison, order in ((">=", "ASC"), ("<=", "DESC"))
-]
-# one statement, so that it sees one state of the file
+# of a row that the index does not lead to; one statement, so that it sees one state of the file
 _IS_LACKING = (
     "SELECT EXISTS (SELECT 1 FROM dict WHERE rowid = ? AND +keyhash = ?) "
     "AND NOT EXISTS (SELECT 1 FROM dict WHERE keyhash = ?)"
@@ -101,7 +95,7 @@ class Database:
         self.turn = RLock()  # a signal handler may launch in the same thread
         self.connection: sqlite3.Connection | None = None
         self._file = (0, 0)
-        self._gave_up = False
+        self._busy = 0  # tries in vain since the last step that was done
         _state().stores.add(self)
 
     def __del__(self) -> None:
@@ -131,10 +125,6 @@ class Database:
                 digest_of(key.decode())
                 yield key.decode()
 
-    def stat(self, address: str) -> Stat | None:
-        found = self.head(address, 0)
-        return None if found is None else found[0]
-
     def count(self, marker: bytes, length: int) -> int:
         """Count the rows with the bytes of `marker` among their first `length` bytes."""
         found = self.ask("SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)", length, marker)
@@ -146,9 +136,7 @@ class Database:
 
     def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
         """Call a step with the connection, again while the file is busy; None for a missing or unfinished file."""
-        left = 1 if self._gave_up else _TRIES
         while True:
-            left -= 1
             try:
                 with self.turn:
                     connection = self._opened()
@@ -160,19 +148,16 @@ class Database:
                     return None
                 if not str(error).startswith(_BUSY):
                     raise
-                if not left:
-                    self._set_patience(False)
+                self._busy += 1
+                if self._busy >= _TRIES:
+                    self._close()  # the next connection does not wait
                     raise
             else:
-                self._set_patience(True)
+                if self._busy >= _TRIES:
+                    self._close()  # the next connection waits again
+                self._busy = 0
                 return done
             time.sleep(0.001)  # a thread that forks takes its turn
-
-    def _set_patience(self, waits: bool) -> None:
-        if self._gave_up is waits:
-            with self.turn:
-                self._gave_up = not waits
-                self._close()  # the new connection has its own timeout
 
     def _opened(self) -> sqlite3.Connection | None:
         """Return the connection to the current file; None for a missing file."""
@@ -188,24 +173,25 @@ class Database:
             self._close()
             trust.check(folder)
             trust.check_database(self.location)
-            uri, seconds = trust.database_uri(self.location, self._mode), 0.0 if self._gave_up else _TRY_SECONDS
+            uri, seconds = trust.database_uri(self.location, self._mode), 0.0 if self._busy >= _TRIES else _TRY_SECONDS
             found = sqlite3.connect(uri, seconds, isolation_level=None, check_same_thread=False, uri=True)
             found.text_factory = bytes  # this module does not reject a text that is no UTF-8
             self.connection, self._file = found, (status.st_dev, status.st_ino)
         return self.connection
 
     def _close(self) -> None:
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            connection.close()
+        with self.turn:
+            connection, self.connection = self.connection, None
+            if connection is not None:
+                connection.close()
 
 
 class Rows(Database):
     """Keep each blob as a row of one file, in the folder that pytools uses.
 
-    The file is made at the first `put`. The table has no place for the time of a use. A method waits for a busy file,
-    then raises `sqlite3.OperationalError`. A damaged file is renamed to ``...damaged-1``, once per process, and
-    reported by `DamagedEntry`: a `get` then finds nothing, and a `put` has kept its row in a new file.
+    The file is made at the first `put`. The table has no place for the time of a use. A method waits for a busy file;
+    then a `get` finds nothing, and a `put` keeps nothing. A damaged file is renamed to ``...damaged-1``, once per
+    process, and reported by `DamagedEntry`: a `get` then finds nothing, and a `put` has kept its row in a new file.
     """
 
     name = "persistentdict"
@@ -246,15 +232,18 @@ class Rows(Database):
                 self._prepared = connection
             command = "INSERT OR REPLACE INTO dict VALUES (?, ?)"
             row = connection.execute(command, (address, sqlite3.Binary(blob))).lastrowid
-            _check_index(connection, address, row)
+            if connection.execute(_IS_LACKING, (row, address, address)).fetchall() == [(1,)]:
+                raise sqlite3.DatabaseError("the index lacks a row")
 
         self._tried(step)
 
     def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Call a step as `Database` does; set the file aside if the error shows damage."""
+        """Call a step as `Database` does; None for a busy file. Set the file aside if the error shows damage."""
         try:
             return super()._tried(step)
         except sqlite3.Error as error:
+            if str(error).startswith(_BUSY):
+                return None
             if self._set_aside or not self._is_damage(error):
                 raise
             self._put_aside()
@@ -290,18 +279,3 @@ def _prepare(connection: sqlite3.Connection) -> None:
         connection.execute(_CREATE)
     connection.execute("PRAGMA temp_store = 'MEMORY'")
     connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
-
-
-def _check_index(connection: sqlite3.Connection, key: str, row: int | None) -> None:
-    """Raise `DatabaseError` unless the index has the key of a row, and the keys around it in their order.
-
-    In an index that is out of order a new row may hide another one: the next run would miss it. Another process may
-    have removed the row.
-    """
-    mine = (0, key.encode().hex().upper().encode())
-    for reverse, command in enumerate(_AROUND):
-        around = connection.execute(command, (key,)).fetchall()
-        if around != sorted(set(around), reverse=bool(reverse)):
-            raise sqlite3.DatabaseError("the index is out of order")
-        if mine not in around and connection.execute(_IS_LACKING, (row, key, key)).fetchall() == [(1,)]:
-            raise sqlite3.DatabaseError("the index lacks a row")

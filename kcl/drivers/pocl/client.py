@@ -44,21 +44,19 @@ class State:
 _state = process.own(State)
 
 
-def request(folder: str, address: str, job: Entry, unseen: bool = False) -> None:
+def request(folder: str, address: str, job: Entry) -> None:
     """Ask for the binary of a program: write a job below the kcl folder.
 
     `address` is the place of the entry in the binary store. `job` is the entry without its binary; its metadata
     also names "platform", "device", "kernels", "options", "binaries" (the store's directory), "pocl_cache" (PoCL's
-    cache directory or None) and "build_options", the exact text handed to clBuildProgram. The launches of a program may
-    be `unseen`: a helper then waits for the end of this process. Raises a store's errors (`OSError`, `CacheFault`);
-    thread-safe; about a millisecond.
+    cache directory or None) and "build_options", the exact text handed to clBuildProgram. Raises a store's errors
+    (`OSError`, `CacheFault`); thread-safe; about a millisecond.
     """
     asked: dict[str, Any] = {
         "address": address,
         "environment": driver_variables(settings.environment()),
         "host": host(),
         "process": os.getpid(),
-        "unseen": unseen,
     }
     with suppress(OSError):  # removed under the process
         asked["directory"] = os.getcwd()
@@ -78,7 +76,7 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
     queue, idle, pause, progress = JobQueue(folder), 0.0, 0.005, 0
     before = time.monotonic()
     while idle < seconds and (job := queue.find(digest)) is not None:
-        if queue.is_lacking(job.setting) or queue.is_early(job):
+        if queue.is_lacking(job.setting):
             break
         if is_stopped(str(queue.holder())) if queue.has_helper() else not (starts and start(folder)):
             break
@@ -92,7 +90,7 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
 def dismiss(folder: str) -> None:
     """End a helper that has nothing to do, and wait for its end: then no process writes below the folder."""
     queue = JobQueue(folder)
-    if queue.is_empty():
+    if not queue.due():
         queue.end_helper(_END_SECONDS)
 
 
@@ -131,7 +129,7 @@ def idle(
             return False
         if not queue.has_helper():
             if not starts:
-                return queue.is_empty()
+                return not queue.due()
             starts = False
             start(folder)
         time.sleep(0.02)
@@ -146,7 +144,7 @@ def start(folder: str) -> bool:
     The helper inherits the lock that this process takes: no moment is without a holder.
     """
     queue = JobQueue(folder)
-    if queue.has_helper() or queue.is_empty():
+    if queue.has_helper() or not queue.due():
         return True
     command = _command(os.path.abspath(folder))
     if command is None:

@@ -27,7 +27,7 @@ from kcl.errors import DamagedEntry
 
 # the facts in a job that only the helper reads: paths and processes are in no entry
 _FOR_THE_HELPER = frozenset(
-    {"address", "binaries", "build_options", "directory", "environment", "host", "pocl_cache", "process", "unseen"}
+    {"address", "binaries", "build_options", "directory", "environment", "host", "pocl_cache", "process"}
 )
 _LAUNCH_SECONDS = 2.0  # after that the code of a launched kernel should be there
 _COMPILE_SECONDS = 20.0  # while the process lives and no code is there yet

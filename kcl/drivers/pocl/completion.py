@@ -75,8 +75,8 @@ def launched(promises: tuple[Promise, ...]) -> None:
 
 
 def unseen(promises: tuple[Promise, ...]) -> None:
-    """Write jobs for a program whose launches kcl does not see; a helper does them after the end of the process."""
-    _request(promises, unseen=True)
+    """Write jobs for a program whose launches kcl does not see, and once more as the process ends."""
+    _request(promises)
     state = _state()
     with state.lock:
         state.unseen.update({job.address: job for job in promises})
@@ -105,7 +105,6 @@ def flush(seconds: float, progress: Progress | None, starts: bool) -> bool:
             if state.has_asked:  # a job in work may lack the size of a later launch
                 client.idle(folder, seconds, told, starts=True)
             _hand_over(state)
-            client.start(folder)
             done = client.idle(folder, seconds, told, starts=True)
         client.dismiss(folder)
         return done
@@ -145,13 +144,18 @@ def _hand_over(state: State) -> None:
         layers.binary().fault("complete entries", error)
 
 
-def _request(jobs: Iterable[Promise], unseen: bool = False) -> None:
+def is_unseen(address: str) -> bool:
+    """Return True if this process builds programs for an entry, and hands them over only as it ends."""
+    return address in _state().unseen
+
+
+def _request(jobs: Iterable[Promise]) -> None:
     for job in jobs:
         _state().has_asked = True
         try:
             from kcl.drivers.pocl import client
 
-            client.request(option.folder("kcl"), job.address, job.entry, unseen)
+            client.request(option.folder("kcl"), job.address, job.entry)
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 

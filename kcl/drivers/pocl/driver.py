@@ -116,7 +116,7 @@ class Pocl(Driver):
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
         """Wait for the helper that completes the entry; return False if none does, or if it takes too long."""
         state, layer, digest = _state(), layers.binary(), slot.key.digest
-        if is_there and digest not in state.jobs:
+        if (is_there and digest not in state.jobs) or completion.is_unseen(slot.address):
             return False
         try:
             from kcl.drivers.pocl import client, jobs

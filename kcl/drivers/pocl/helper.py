@@ -31,7 +31,7 @@ from kcl.drivers.pocl.opencl import Library
 LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.0
 STUCK_SECONDS = 60.0  # a job that takes longer is left to a later helper
-AFTER_RANKS_SECONDS = 5.0
+AFTER_RANK_SECONDS = 5.0
 _PAUSE = 0.02
 # The helper runs after the user's work, but not so late that the next run waits for a machine to become idle. Beside
 # ranks it takes what they leave.
@@ -55,8 +55,8 @@ class Helper:
         self._work = f"{self._queue.work}{os.getpid()}"
         self._begun = f"{self._work}/begun"  # a file that goes with the folder
         self._end = time.monotonic() + LIFE_SECONDS
-        self._ranks = {rank} if rank else set[int]()
-        self._with_ranks = time.monotonic()
+        self._rank = rank
+        self._with_rank = time.monotonic()
         self._left: set[Job] = set()  # those that cannot be done now
 
     def run(self) -> None:
@@ -72,30 +72,22 @@ class Helper:
         try:
             self._queue.sign(lock)
             self._queue.sweep()
-            while self._may_go_on(lock) and (due := self._due()):
+            while self._is_in_time() and (due := self._due()):
                 self._do([job for job in due if job.setting == due[0].setting], lock)
         finally:  # a process that sees the lock released may remove the cache
-            is_at_home = self._queue.is_locked_by(lock)
             shutil.rmtree(self._work, ignore_errors=True)
             os.close(lock)
-        return is_at_home and self._is_in_time() and bool(self._due())
+        return self._is_in_time() and bool(self._due())
 
     def _due(self) -> list[Job]:
-        due = [job for job in self._queue.due() if job not in self._left]
-        if self._ranks:
-            self._ranks.update(self._queue.process(job)[0] for job in due)
-        return due
-
-    def _may_go_on(self, lock: int) -> bool:
-        """Return False if time is over, or if the folder was removed."""
-        return self._is_in_time() and self._queue.is_locked_by(lock)
+        return [job for job in self._queue.due() if job not in self._left]
 
     def _is_in_time(self) -> bool:
-        """Return False if this process is too old, or the last rank ended some seconds ago."""
+        """Return False if this process is too old, or the rank that started it ended some seconds ago."""
         now = time.monotonic()
-        if not self._ranks or any(map(lives, self._ranks)):
-            self._with_ranks = now
-        return now < self._end and now - self._with_ranks < AFTER_RANKS_SECONDS
+        if not self._rank or lives(self._rank):
+            self._with_rank = now
+        return now < self._end and now - self._with_rank < AFTER_RANK_SECONDS
 
     def _do(self, jobs: list[Job], lock: int) -> None:
         """Have a worker do the jobs of a setting, and note how it ended."""
@@ -110,7 +102,7 @@ class Helper:
         try:
             while not ended:
                 time.sleep(_PAUSE)
-                if not self._may_go_on(lock) or time.time() - os.stat(self._begun).st_mtime > STUCK_SECONDS:
+                if not self._is_in_time() or time.time() - os.stat(self._begun).st_mtime > STUCK_SECONDS:
                     os.kill(worker, signal.SIGKILL)
                 ended, status = os.waitpid(worker, os.WNOHANG)
         finally:  # this process may be asked to end
@@ -152,7 +144,6 @@ class Helper:
             return 1
         finally:
             with suppress(Exception):
-                growth.write(self._folder)
                 spans.write()
 
     def _library(self, variables: object) -> Library:
@@ -198,11 +189,10 @@ class Helper:
         kernel = str(tasks[job].entry.metadata.get("kernel", ""))
         with suppress(Exception), spans.span("complete", kernel, settings.BINARY):
             later = workshop.make(tasks[job])
+            growth.write(self._folder)  # a helper that is ended writes nothing more
         if later is not None:
             tasks[job] = later
             return True
-        if not os.path.exists(self._begun):
-            sys.exit(1)  # the folder was removed and made again: the job belongs to another helper
         self._left.add(job)
         with suppress(OSError):
             if job in self._queue.jobs():  # else it was replaced meanwhile

@@ -26,6 +26,7 @@ from kcl.base.settings import trust
 from kcl.build.driver import OpenJobs
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
+from kcl.cache.lead import is_at
 from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
@@ -57,7 +58,6 @@ class JobQueue:
     def __init__(self, folder: str) -> None:
         self.folder = os.path.join(os.path.abspath(folder), places.PENDING)
         self._files = Directory(self.folder)
-        self._processes: dict[Job, tuple[int, bool]] = {}
         self._lock_path = f"{self.folder}/{host()}.lock"
         self.work = f"{self.folder}/{places.HELPER_WORK}{host()}-"  # the process id of a helper follows
 
@@ -76,27 +76,10 @@ class JobQueue:
         return sorted(found, key=lambda job: job.written)
 
     def due(self) -> list[Job]:
-        """Return the jobs that a helper of this host can do now, oldest first.
-
-        The others are for a device that this host lacks, or wait for the end of a process whose launches are not seen.
-        """
+        """Return the jobs that a helper of this host can do, oldest first: it has the device."""
         jobs = self.jobs()
         lacking = {setting for setting in {job.setting for job in jobs} if self.is_lacking(setting)}
-        return [job for job in jobs if job.setting not in lacking and not self.is_early(job)]
-
-    def is_early(self, job: Job) -> bool:
-        """Return True if a job waits for the end of its process."""
-        process, waits_for_end = self.process(job)
-        return waits_for_end and lives(process)
-
-    def process(self, job: Job) -> tuple[int, bool]:
-        """Return the process of this host that wrote a job, else 0, and True if the job waits for its end."""
-        if job not in self._processes:
-            entry = self.read(job)
-            about = entry.metadata if entry is not None else {}
-            here = about.get("process") if about.get("host") == host() else 0
-            self._processes[job] = (here if isinstance(here, int) else 0), bool(about.get("unseen"))
-        return self._processes[job]
+        return [job for job in jobs if job.setting not in lacking]
 
     def read(self, job: Job) -> Entry | None:
         """Return the entry in a job; None if it is gone or damaged, and then it is dropped."""
@@ -119,10 +102,6 @@ class JobQueue:
             with suppress(OSError):
                 return Job(setting, digest, os.lstat(f"{self.folder}/{setting}/{digest}").st_mtime)
         return None
-
-    def is_empty(self) -> bool:
-        """Return True if a helper of this host has nothing to do now."""
-        return not self.due()
 
     def is_lacking(self, setting: str) -> bool:
         """Return True if a helper of this host found no device for the jobs of a setting."""
@@ -158,7 +137,7 @@ class JobQueue:
         for _ in range(5):
             descriptor = self._locked(exclusive=True)
             if descriptor is not None:
-                if self.is_locked_by(descriptor):
+                if is_at(self._lock_path, descriptor):  # the folder may have been removed and made again
                     os.truncate(descriptor, 0)  # the last helper has ended
                     return descriptor
                 os.close(descriptor)
@@ -169,13 +148,6 @@ class JobQueue:
         """Write the id of this process into the lock."""
         with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-
-    def is_locked_by(self, descriptor: int) -> bool:
-        """Return True if that descriptor's lock is the queue's: the folder may have been removed and made again."""
-        try:
-            return os.path.samestat(os.fstat(descriptor), os.lstat(self._lock_path))
-        except OSError:
-            return False
 
     def has_helper(self) -> bool:
         """Return True if a helper of this host holds the lock."""
@@ -247,13 +219,10 @@ def pending(folder: str) -> OpenJobs:
     """Return the jobs below a kcl folder; raises a store's errors."""
     queue = JobQueue(folder)
     helper, read = queue.has_helper(), [(job, entry) for job in queue.jobs() if (entry := queue.read(job)) is not None]
-    early = [job for job, _entry in read if queue.is_early(job)]
-    now = [(queue.is_lacking(job.setting), entry) for job, entry in read if job not in early]
     return OpenJobs(
-        tuple([entry for is_elsewhere, entry in now if not is_elsewhere]),
-        tuple([entry for is_elsewhere, entry in now if is_elsewhere]),
-        tuple([entry for job, entry in read if job in early]),
-        min([job.written for job, _entry in read if job not in early], default=0.0),
+        tuple([entry for job, entry in read if not queue.is_lacking(job.setting)]),
+        tuple([entry for job, entry in read if queue.is_lacking(job.setting)]),
+        min([job.written for job, _entry in read], default=0.0),
         helper,
     )
 

@@ -137,16 +137,7 @@ class Program:
 
 def _load(pyopencl: str) -> ctypes.CDLL:
     """Load pyopencl's extension module as a library: the OpenCL library it is linked to comes with it."""
-    try:
-        names = [name for name in os.listdir(pyopencl) if name.startswith("_cl.") and name.endswith(".so")]
-        loaded = ctypes.CDLL(os.path.join(pyopencl, sorted(names)[0]))
-        if hasattr(loaded, "clBuildProgram"):
-            return loaded
-    except (OSError, IndexError):
-        pass
-    from ctypes.util import find_library
-
-    name = find_library("OpenCL")
-    if name is None:
-        raise OSError("no OpenCL library")
-    return ctypes.CDLL(name)
+    names = [name for name in os.listdir(pyopencl) if name.startswith("_cl.") and name.endswith(".so")]
+    if not names:
+        raise OSError(f"{pyopencl} has no extension module of pyopencl")
+    return ctypes.CDLL(os.path.join(pyopencl, min(names)))

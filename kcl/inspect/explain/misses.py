@@ -80,7 +80,7 @@ class Shelf:
         self._read: dict[str, Texts] = {}
         self._by_digest = {one.digest: one for one in self.entries}
         open_jobs = pending() if layer == settings.BINARY else OpenJobs()
-        for job in (*open_jobs.here, *open_jobs.elsewhere, *open_jobs.early):
+        for job in (*open_jobs.here, *open_jobs.elsewhere):
             address, about = job.key.digest, {**job.metadata, _PENDING: True}
             if address not in self._by_digest:
                 self._by_digest[address] = ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {})

@@ -6,7 +6,7 @@ import dbm.dumb
 import os
 import threading
 
-from kcl.cache.stores.base import Stat, digest_of
+from kcl.cache.stores.base import digest_of
 
 
 class Dbm:
@@ -38,11 +38,6 @@ class Dbm:
     def scan(self):
         """Yield the addresses."""
         yield from self._with(lambda data: [one.decode() for one in data], [])
-
-    def stat(self, address):
-        """Return the size; the database knows no uses."""
-        blob = self.get(address)
-        return None if blob is None else Stat(len(blob), None)
 
     def _with(self, use, otherwise):
         with self._lock:

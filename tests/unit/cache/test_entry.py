@@ -157,6 +157,8 @@ class TestUnpack:
             b'{"key":[],"metadata":{}}',
             b'{"key":[],"metadata":[],"parts":[]}',
             b'{"key":[],"metadata":{},"parts":[],"more":1}',
+            b'{"key":[],"metadata":{},"metadata":[],"parts":[]}',
+            b'{"Key":[],"metadata":{},"parts":[]}',
             b'{"key":[],"metadata":{},"parts":{}}',
             b'{"key":[["a"]],"metadata":{},"parts":[]}',
             b'{"key":[["a",1]],"metadata":{},"parts":[]}',

@@ -16,7 +16,6 @@ from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning, Layer
 from kcl.cache.lead import Lead
 from kcl.cache.stores.directory import Directory
-from kcl.cache.stores.memory import Memory
 from kcl.errors import CacheFault
 
 KEY = Key([Part("number", "1")])
@@ -81,8 +80,8 @@ class TestStores:
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
 
     def test_memory_alone(self):
-        """A layer whose only store is memory keeps what is published, as long as it lives or until it is deleted."""
-        found = layer(Memory(1 << 20))
+        """A layer without a store keeps what is published, as long as it lives or until it is deleted."""
+        found = Layer("numbers", {}, [], settings.read(), place="nowhere")
         found.publish(KEY.digest, ENTRY)
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
         found.delete(KEY.digest)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from store_contract import example
+
 from kcl.cache import quarantine
-from kcl.cache.stores.contract import example
 
 
 def blobs(root: Path) -> list[bytes]:

@@ -101,15 +101,15 @@ class TestDirectory:
     def test_pocl(self, monkeypatch):
         """PoCL's directory: its own variable, then XDG_CACHE_HOME as it is, then HOME, then /tmp."""
         monkeypatch.setenv("POCL_CACHE_DIR", "/p")
-        assert caches.directory("pocl") == "/p"
+        assert caches.place("pocl").path == "/p"
         monkeypatch.delenv("POCL_CACHE_DIR")
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-        assert caches.directory("pocl") == os.path.join("relative", "pocl", "kcache")
+        assert caches.place("pocl").path == os.path.join("relative", "pocl", "kcache")
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setenv("HOME", "/h")
-        assert caches.directory("pocl") == "/h/.cache/pocl/kcache"
+        assert caches.place("pocl").path == "/h/.cache/pocl/kcache"
         monkeypatch.delenv("HOME")
-        assert caches.directory("pocl") == "/tmp/pocl/kcache"
+        assert caches.place("pocl").path == "/tmp/pocl/kcache"
 
 
 class TestPlace:

@@ -51,7 +51,7 @@ class TestFlush:
         done = project.child.run("from kcl.cli import main; main(['flush'])")
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("every entry is complete\n")
-        assert JobQueue(str(project.child.cache / "kcl")).is_empty()
+        assert not JobQueue(str(project.child.cache / "kcl")).due()
         assert project.run("pair", warm=True).outcomes("binary")
 
 

@@ -102,7 +102,7 @@ class TestFiles:
 
     def test_damaged_database(self):
         """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
-        folder = caches.directory("loopy")
+        folder = caches.place("loopy").path
         os.makedirs(folder, 0o700)
         with closing(sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))) as database:
             database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
@@ -117,9 +117,13 @@ class TestFiles:
     def test_damaged_pocl(self):
         """A file that is no code where PoCL keeps code is a problem."""
         program = "AB/" + "C" * 37
-        code = os.path.join(caches.directory("pocl"), program, "k", "8-1-1", "k.so")
+        folder = os.path.join(caches.place("pocl").path, program)
+        code = os.path.join(folder, "k", "8-1-1", "k.so")
         os.makedirs(os.path.dirname(code))
-        for path, content in ((code, b""), (os.path.join(caches.directory("pocl"), program, "program.bc"), b"garbage")):
+        for path, content in (
+            (code, b""),
+            (os.path.join(caches.place("pocl").path, program, "program.bc"), b"garbage"),
+        ):
             with open(path, "wb") as stream:
                 stream.write(content)
         finding = only(doctor.damaged())
@@ -128,7 +132,7 @@ class TestFiles:
 
     def test_lock(self):
         """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
-        path = os.path.join(caches.directory("pyopencl-binary"), "pyopencl-compiler-cache-v2-py3.11", "lock")
+        path = os.path.join(caches.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock")
         os.makedirs(os.path.dirname(path))
         assert list(doctor.locks()) == []
         open(path, "w").close()

@@ -181,7 +181,7 @@ class TestItems:
     def test_everything(self):
         """All stands for kcl's own and the drivers' caches; a neighbour must be named."""
         for name, folder in (("mesa", "mesa_shader_cache"), ("pyopencl-binary", "pyopencl-compiler-cache-v2-x")):
-            pathlib.Path(caches.directory(name), folder).mkdir(parents=True)
+            pathlib.Path(caches.place(name).path, folder).mkdir(parents=True)
         assert "mesa" not in {item.cache for item in purge.planned((), True, None, None).items}
         named = [item.cache for item in purge.planned(("mesa", "kcl"), True, None, None).items]
         assert set(named) >= {"mesa", "pyopencl-binary"}

@@ -1,12 +1,14 @@
-"""kcl.cache.stores.base: addresses."""
+"""kcl.cache.stores.base: addresses, and the contract of stores, which finds a store that breaks it."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from store_contract import StoreContract
 
 from kcl.cache.stores.base import address, digest_of
+from kcl.cache.stores.directory import Directory
 
 DIGEST = "0123456789abcdef" * 4
 
@@ -42,3 +44,24 @@ class TestAddress:
         """A path that `address` would not make has no digest."""
         with pytest.raises(ValueError, match="not the address"):
             digest_of(place)
+
+
+class Forgets(Directory):
+    """A store that keeps nothing."""
+
+    def put(self, place, blob):
+        """Keep nothing."""
+
+
+class NeverDeletes(Directory):
+    """A store that keeps everything."""
+
+    def delete(self, place):
+        """Delete nothing."""
+
+
+@pytest.mark.parametrize("broken", [Forgets, NeverDeletes])
+def test_broken_store(broken, tmp_path):
+    """A store that forgets, or does not delete, passes not every test of the contract."""
+    with pytest.raises(AssertionError):
+        StoreContract().test_replace_and_delete(broken(tmp_path))

@@ -121,12 +121,6 @@ class TestWait:
         with bench.locked():
             assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
 
-    def test_early(self, bench: Bench) -> None:
-        """A process does not wait for a job that itself waits for the end of a living process."""
-        bench.queued(1, unseen=True)
-        with bench.locked():
-            assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
-
     def test_time_is_over(self, bench: Bench) -> None:
         """Waiting ends when time is over, whatever the helper does."""
         bench.queued(1)

@@ -39,7 +39,7 @@ def test_waits_within_bounds(bench, monkeypatch):
     The helper that does not do its work is this process.
     """
     monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
-    slots = [SimpleNamespace(key=bench.key(number)) for number in (0, 1)]
+    slots = [SimpleNamespace(key=bench.key(number), address=bench.address(number)) for number in (0, 1)]
     for number in (0, 1):
         bench.queued(number)
     with bench.locked():

@@ -47,17 +47,6 @@ def make(self, task, real=Workshop.make):
 
 Workshop.make = make
 """
-UNSEEN = """
-    import json, sys
-    from kcl.cache.entry import Entry
-    from kcl.drivers.pocl import client
-    from kcl.drivers.pocl.jobs import JobQueue
-
-    folder, address, path = sys.argv[1:]
-    with open(path, "rb") as stream:
-        client.request(folder, address, Entry.unpack(stream.read()), unseen=True)
-    print(json.dumps(JobQueue(folder).is_empty()))
-"""
 
 
 class TestLife:
@@ -135,25 +124,13 @@ class TestLife:
         bench.work()
         assert bench.entry(0).metadata["complete"] is True
 
-    def test_unseen_launches(self, bench: Bench) -> None:
-        """A job whose launches are not seen waits for the end of its process, and keeps no helper alive."""
-        bench.queued(1, unseen=True)
-        bench.work()
-        assert bench.entry(1) is None
-        assert bench.queue.is_empty()
-        (job,) = bench.queue.jobs()
-        python(UNSEEN, bench.folder, bench.address(2), str(_written(bench, 2)))
-        bench.work()
-        assert [one.digest for one in bench.queue.jobs()] == [job.digest]
-        assert bench.entry(2).metadata["complete"] is True
-
     def test_beside_ranks(self, bench: Bench) -> None:
         """A helper of a process under an MPI launcher ends some seconds after that process, and its jobs stay."""
         for number in (0, 1):
             bench.queued(number)
         rank = subprocess.Popen(["sleep", "0"])
         rank.wait()
-        code = "helper.AFTER_RANKS_SECONDS = 0.0"
+        code = "helper.AFTER_RANK_SECONDS = 0.0"
         assert bench.helper(code=code, arguments=["", str(rank.pid)]).wait(LIMIT_SECONDS) == 0
         assert len(bench.queue.jobs()) == 2
         assert works(bench) == []
@@ -168,7 +145,7 @@ class TestLife:
         bench.work()
         (job,) = bench.queue.jobs()
         assert bench.queue.is_lacking(job.setting)
-        assert bench.queue.is_empty()
+        assert not bench.queue.due()
         assert bench.entry(1) is not None
         assert client.idle(bench.folder, 0.0)
 

@@ -36,7 +36,7 @@ class TestQueue:
         (job,) = queue.jobs()
         queue.drop(job.address)
         queue.drop(job.address)
-        assert queue.is_empty()
+        assert not queue.due()
         assert os.listdir(queue.folder) == []
 
     def test_settings(self) -> None:
@@ -53,7 +53,7 @@ class TestQueue:
         (job,) = queue.jobs()
         queue.note_device(job.setting, False)
         assert queue.jobs() == [job]
-        assert queue.is_empty()
+        assert not queue.due()
         queue.note_device(job.setting, True)
         assert queue.due() == [job]
 

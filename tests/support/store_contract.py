@@ -1,20 +1,14 @@
-"""The duties of every store, as tests: derive from `StoreContract`, define `make`, and let pytest collect it.
-
-class TestMyStore(StoreContract):
-    def make(self, tmp_path):
-        return MyStore(tmp_path / "cache")
-"""
+"""The duties of every store, as tests: a class derives from `StoreContract` and defines `make`."""
 
 from __future__ import annotations
 
 import hashlib
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from kcl.cache.stores.base import Stat, Store, address
+from kcl.cache.stores.base import Store, address
 
 
 def example(number: int, folder: str = "", label: str = "") -> str:
@@ -42,7 +36,6 @@ class StoreContract:
     def test_missing(self, store: Store, tmp_path: Path) -> None:
         """An address without a `put` is missing, deleting it is no error, and nothing of that makes a file."""
         assert store.get(example(1)) is None
-        assert store.stat(example(1, "device", "axpy")) is None
         store.delete(example(1, "device", "axpy"))
         assert list(store.scan()) == []
         assert list(tmp_path.rglob("*")) == []
@@ -69,23 +62,6 @@ class StoreContract:
         for number, place in enumerate(sorted(addresses)):
             store.put(place, b"%d" % number)
         assert sorted(store.scan()) == sorted(addresses)
-
-    def test_stat(self, store: Store) -> None:
-        """A stat has the size, and the time of the last use or None; it raises for no address."""
-        before = time.time()
-        store.put(example(1, "device", "axpy"), b"a longer blob")
-        store.put(example(2), b"")
-        for place, size in ((example(1, "device", "axpy"), 13), (example(2), 0)):
-            found = store.stat(place)
-            assert found is not None
-            assert found.size == size
-            assert found.used is None or before - 5.0 <= found.used <= time.time() + 5.0
-        store.put(example(2), b"replaced")
-        assert (store.stat(example(2)) or Stat(0, None)).size == 8
-        store.delete(example(2))
-        assert store.stat(example(2)) is None
-        with pytest.raises(ValueError, match="not the address"):
-            store.stat("../" + "0" * 64)
 
     def test_delete_during_scan(self, store: Store) -> None:
         """Deleting while scanning is allowed."""
