@@ -130,7 +130,10 @@ class CandidateFiles:
         return found
 
     def _written(self, found: TuningCandidate, form: _Form) -> str:
-        """Write the code under its digest, so equal code is one file; what loopy prints of a failure is caught."""
+        """Write the code under its digest, so equal code is one file; what loopy prints of a failure is caught.
+
+        A file that is there stays as it is: a child may be reading it.
+        """
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = generated(self.kernel.kernel_at(found.choice, form.sizes), {**form.values, **form.arrays})
@@ -138,8 +141,9 @@ class CandidateFiles:
             found.program = found.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest
         key = Key([Part("candidate", code.digest)])
         path = os.path.join(self.folder, key.digest)
-        with open(path, "wb") as stream:
-            stream.write(rows.to_entry(code, key, {}).pack(in_pieces=False))
+        if not os.path.exists(path):
+            with open(path, "wb") as stream:
+                stream.write(rows.to_entry(code, key, {}).pack(in_pieces=False))
         return path
 
 

@@ -89,6 +89,16 @@ class TestCandidate:
         assert len(set(found.code)) == 1
         assert sorted(os.listdir(tmp_path)) == [os.path.basename(found.code[0])]
 
+    def test_a_file_stays_as_it_is(self, queue, given, tmp_path):
+        """Equal code is not written again: a child may be reading its file."""
+        made = workshop(queue, given, tmp_path)
+        (path,) = set(made.candidate({"block": 4}).code)
+        with open(path, "wb") as stream:
+            stream.write(b"as it is")
+        assert set(made.candidate({"block": 4}).code) == {path}
+        with open(path, "rb") as stream:
+            assert stream.read() == b"as it is"
+
     def test_refusals(self, queue, given, tmp_path):
         """A recipe that refuses or raises, and a choice that is not valid, have no code."""
         made = workshop(queue, given, tmp_path)
