@@ -14,7 +14,6 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -24,16 +23,16 @@ from kcl import handle
 from kcl.base import process
 from kcl.base.dtypes import dtype_text
 from kcl.cache import layer, layers, lookup
+from kcl.cache.key import Key, Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
 from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
 from kcl.tuning import table as tables
-from kcl.tuning.space import Choice, Space, is_same, said, text_of
+from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import ChoiceTable, Row
 
 if TYPE_CHECKING:
-    from kcl.cache.key import Key
     from kcl.record.declarations import RecipeCall
 
 T = TypeVar("T")
@@ -60,15 +59,21 @@ class Decision(NamedTuple):
 
     def __str__(self) -> str:
         values, table, row = tuple(self.sizes.values()), self.table, self.row
-        head = ", ".join(f"{name} = {one or 'any'}" for name, one in self.sizes.items())
+        head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
         if row is not None:
-            words = f"{_measured(row, self.sizes)}, takes {row.ratio:.2f} of the time of the default"
+            words = f"{_measured(row, self.sizes)}, takes {row.ratio or 1.0:.2f} of the time of the default"
+        elif table is None:
+            words = (
+                f"the default {said(self.choice)}: {f'off: {tables.off()}' if tables.off() else 'its key is unknown'}"
+            )
         else:
-            nearest = table.nearest(values) if table is not None else None
-            why = self.why or (f"off: {tables.off()}" if tables.off() else "its key is unknown") * (table is None)
-            why = why or ("no row is in its power of two" if nearest else "nothing is measured")
-            near = f"; the nearest is {_measured(nearest, self.sizes)}" if nearest and not self.why else ""
-            words = f"the default {said(self.choice)}: {why}{near}"
+            nearest = table.nearest(values)
+            why = self.why or (
+                f"no row is in its power of two; the nearest is {_measured(nearest, self.sizes)}"
+                if nearest
+                else "nothing is measured"
+            )
+            words = f"the default {said(self.choice)}: {why}"
         return f"{head}: {words}" if head else words
 
 
@@ -169,23 +174,21 @@ class TunedKernel(SizedKernel):
 
         now = self._guarded(self._decision(queue, arguments, sizes), binding, queue, arguments)
 
+        def launching(one: Decision, given: dict[str, Any]) -> cl.Event:
+            nonlocal now
+            if one is not now[0]:
+                now = binding(one)
+                fitting.clear()
+            return now[1](**given)
+
         def launch(**given: Any) -> cl.Event:
             if (place := self._sizes(given)) not in fitting:
                 here = self._whole(place)
-                refusal = "" if here == sizes or 0 in here.values() else self._refusal(now[0].choice, here)
-                if refusal:
+                if here != sizes and 0 not in here.values() and (refusal := self.refusal(now[0].choice, here)):
                     bound = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
                     raise ValueError(f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again")
                 fitting.add(place)
-
-            def launching(one: Decision) -> cl.Event:
-                nonlocal now
-                if one is not now[0]:
-                    now = binding(one)
-                    fitting.clear()
-                return now[1](**given)
-
-            return self._guarded(now[0], launching, queue, given)
+            return self._guarded(now[0], lambda one: launching(one, given), queue, given)
 
         return launch
 
@@ -227,11 +230,10 @@ class TunedKernel(SizedKernel):
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these."""
-        if 0 in sizes.values() or not self._refusal(self.defaults, sizes):
+        if 0 in sizes.values() or not self.refusal(self.defaults, sizes):
             return self.defaults
-        for choice in islice(self.space.product(self.given), _LOOKED):
-            if not self._refusal(choice, sizes):
-                return choice
+        for choice in self.space.choices(self.given, sizes, _LOOKED):
+            return choice
         layer.warn_once(
             f"no choice of {self.name} {sizes}",
             f"kernel {self.name!r} has no valid choice for {said(sizes)}, so the defaults {said(self.defaults)} run: "
@@ -239,10 +241,18 @@ class TunedKernel(SizedKernel):
         )
         return self.defaults
 
+    def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+        """Return why a choice does not serve these sizes; empty if it does."""
+        if said(choice) != said(self.defaults) and not (
+            choice.keys() == self.defaults.keys() and self.space.has(choice)
+        ):
+            return "a value is not in the space"
+        return self.space.refusal({**self.given, **choice}, sizes)
+
     def made(self, choice: Mapping[str, Any]) -> Any:
         """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
         chosen = {name: choice.get(name, default) for name, default in self.defaults.items()}
-        place = text_of(chosen)
+        place = said(chosen)
         if place not in self._made:
             call = self._call._replace(arguments={**self._call.arguments, **chosen})
             self._made.setdefault(place, _plain(call, self._own))
@@ -307,7 +317,7 @@ class TunedKernel(SizedKernel):
             return use(decision)
         except Exception as error:
             table, row = decision.table, decision.row
-            if table is None or row is None or is_same(row.choice, self.default_at(decision.sizes)):
+            if table is None or row is None or said(row.choice) == said(self.default_at(decision.sizes)):
                 raise
             if isinstance(error, KclError) and not isinstance(error, RecipeError):  # KCL_STRICT asks for it
                 raise
@@ -315,7 +325,7 @@ class TunedKernel(SizedKernel):
             if not (began := handle.may_have_launched(decision.kernel, queue, arguments)):
                 result = use(self._untuned(table, decision.sizes))  # an error of the call is raised again
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-            table.put(row._replace(refused=words))
+            table.put(row._replace(outcome="no longer runs", detail=words))
             self._decisions = {place: one for place, one in self._decisions.items() if one.row is not row}
             reason = f"the tuned choice {said(row.choice)} no longer runs, the defaults do: {words}"
             lookup.report(layers.binary(), self.name, table.key, reason)
@@ -343,32 +353,27 @@ class TunedKernel(SizedKernel):
         return found
 
     def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        why = ""
+        why, refusals = "", dict[str, str]()
         for row in [] if table is None or 0 in sizes.values() else table.near(tuple(sizes.values())):
-            fault = self._fault(row, table, sizes)
-            if not fault:
+            name = said(row.choice)
+            if name not in refusals:
+                refusals[name] = self._refusal(row, table, sizes)
+            if not refusals[name]:
                 return Decision(self.kernel_at(row.choice, sizes), row.choice, sizes, row, table)
-            why = why or f"{_measured(row, sizes)}, {fault}"
+            why = why or f"{_measured(row, sizes)}, {refusals[name]}"
         return self._untuned(table, sizes, why)
 
-    def _fault(self, row: Row, table: ChoiceTable | None, sizes: Mapping[str, int]) -> str:
-        """Return why a row does not serve a call with these sizes; empty if it does."""
-        refused = [one for one in table.rows if one.refused and is_same(one.choice, row.choice)] if table else []
-        if refused:
-            return f"no longer runs: {refused[0].refused}"
-        if not is_same(row.choice, self.defaults) and not (
-            row.choice.keys() == self.defaults.keys() and self.space.has(row.choice)
-        ):
-            return "is no choice of the space now"
-        refusal = self._refusal(row.choice, sizes)
-        return f"is not valid here: {refusal}" if refusal and not is_same(row.choice, self.default_at(sizes)) else ""
+    def _refusal(self, row: Row, table: ChoiceTable | None, sizes: Mapping[str, int]) -> str:
+        """Return why the choice of a row does not serve these sizes; empty if it does."""
+        for one in table.rows if table else []:
+            if one.outcome != "ok" and one.choice == row.choice:
+                return f"{one.outcome}: {one.detail}"
+        refusal = self.refusal(row.choice, sizes)
+        return f"is not valid here: {refusal}" if refusal else ""
 
     def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str = "") -> Decision:
         choice = self.default_at(sizes)
         return Decision(self.kernel_at(choice, sizes), choice, sizes, None, table, why)
-
-    def _refusal(self, choice: Choice, sizes: Mapping[str, int]) -> str:
-        return self.space.refusal({**self.given, **choice}, sizes)
 
     def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
         """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
@@ -414,13 +419,15 @@ class TunedKernel(SizedKernel):
         try:
             subject = handle.key_of(self.kernel_at(self.defaults, self._zeros()))
         except Exception:  # the launch raises it again
+            subject = None
+        if subject is None:
             return None
         build = bindings_of(holder).build
         identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
-        units = _facts(device)[1]
-        if subject is None:
-            return None
-        return tables.key_of(self.name, subject, self.defaults, self.size_texts, types, identity, units)
+        free = [Part("free", name) for name in sorted(self.defaults)]
+        free += [Part(f"size {name}", text) for name, text in self.size_texts.items()]
+        free += [Part(f"dtype {name}", text) for name, text in types]
+        return tables.key_of(self.name, subject, free, identity, _facts(device)[1])
 
 
 @functools.cache

@@ -56,7 +56,7 @@ class TestQuestion:
         given["x"] = np.asfortranarray(np.arange(30.0).reshape(10, 3))
         given["z"] = cl_array.to_device(queue, given["z"])
         found = question(queue, {**given, "n": np.int32(8), "a": 2.5}, tmp_path)
-        assert found.values == {"n": np.int32(8), "a": 2.5}
+        assert found.forms[""].values == {"n": np.int32(8), "a": 2.5}
         assert {name: one.order for name, one in found.arrays.items()} == {"x": "F", "z": "C"}
         assert np.array_equal(np.load(found.arrays["x"].path), np.arange(30.0).reshape(10, 3))
 
@@ -69,33 +69,36 @@ class TestQuestion:
     def test_cuts(self, queue, given, tmp_path):
         """Each size is cut by one: on the axes of its extent, on those that its text names, and in numbers."""
         found = question(queue, {**given, "n": 8, "a": 8.0, "flag": True}, tmp_path)
-        shapes = {cut: changed for cut, (changed, _values) in found.cuts.items()}
-        assert shapes == {"n = 7": {"x": (9, 3), "z": (7, 3)}, "m = 2": {"x": (10, 2), "z": (8, 2)}}
-        assert found.cuts["n = 7"][1] == {"n": 7, "a": 7.0, "flag": True}
-        assert found.cuts["m = 2"][1] == {"n": 8, "a": 8.0, "flag": True}
+        assert {form: one.shapes for form, one in found.forms.items()} == {
+            "": {"x": (10, 3), "z": (8, 3)},
+            "n = 7": {"x": (9, 3), "z": (7, 3)},
+            "m = 2": {"x": (10, 2), "z": (8, 2)},
+        }
+        assert found.forms["n = 7"].values == {"n": 7, "a": 7.0, "flag": True}
+        assert found.forms["m = 2"].values == {"n": 8, "a": 8.0, "flag": True}
 
 
 class TestCandidate:
     def test_code(self, queue, given, tmp_path):
         """A candidate has the code for the call, and for each cut at which the space has the choice."""
         made = workshop(queue, given, tmp_path)
-        assert set(made.candidate({"block": 4}).paths) == {"", "n = 7", "m = 2"}
-        assert set(made.candidate({"block": 8}).paths) == {"", "m = 2"}
-        assert made.candidate({"block": 8}).program != made.candidate({"block": 4}).program
+        assert set(made.candidate({"block": 4}).trial.files) == {"", "n = 7", "m = 2"}
+        assert set(made.candidate({"block": 8}).trial.files) == {"", "m = 2"}
+        assert made.candidate({"block": 8}).trial.program != made.candidate({"block": 4}).trial.program
 
     def test_equal_code_is_one_file(self, queue, given, tmp_path):
         """Code that does not depend on a size is the same at its cut."""
         found = workshop(queue, given, tmp_path).candidate({"block": 4})
-        assert len(set(found.code)) == 1
-        assert sorted(os.listdir(tmp_path)) == [os.path.basename(found.code[0])]
+        assert len(set(found.trial.files.values())) == 1
+        assert os.listdir(tmp_path) == [os.path.basename(found.trial.files[""])]
 
     def test_a_file_stays_as_it_is(self, queue, given, tmp_path):
         """Equal code is not written again: a child may be reading its file."""
         made = workshop(queue, given, tmp_path)
-        (path,) = set(made.candidate({"block": 4}).code)
+        (path,) = set(made.candidate({"block": 4}).trial.files.values())
         with open(path, "wb") as stream:
             stream.write(b"as it is")
-        assert set(made.candidate({"block": 4}).code) == {path}
+        assert set(made.candidate({"block": 4}).trial.files.values()) == {path}
         with open(path, "rb") as stream:
             assert stream.read() == b"as it is"
 
@@ -107,7 +110,7 @@ class TestCandidate:
             (made.candidate({"block": 4}, "where 1 does not hold"), ("not valid", "where 1 does not hold")),
         ):
             assert found.verdict[:2] == verdict
-            assert found.code == ()
+            assert found.trial.files == {}
             assert found.ratio is None
         raised = made.candidate({"block": "four"})
         assert raised.verdict.outcome == "raises"
@@ -137,4 +140,4 @@ class TestFolder:
             os.utime(tmp_path / name, (time.time() - age,) * 2)
         with candidates.folder():
             assert not (tmp_path / "kcl-tune-old").exists()
-        assert sorted(os.listdir(tmp_path)) == ["kcl-tune-young", "other"]
+        assert os.listdir(tmp_path) == ["kcl-tune-young", "other"]

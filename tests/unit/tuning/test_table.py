@@ -8,7 +8,7 @@ from kcl.base import process
 from kcl.cache import places
 from kcl.cache.key import Key
 from kcl.tuning import table as tables
-from kcl.tuning.table import ChoiceTable, Fact, Row
+from kcl.tuning.table import ChoiceTable, Row
 
 ABOUT = {"kernel": "axpy", "names": ["n"], "defaults": {"block": 64}, "device": {"name": "cpu", "driver": "3.0"}}
 KEY = Key([("record", "1")])
@@ -16,12 +16,12 @@ KEY = Key([("record", "1")])
 
 def row(*sizes, block=16, ratio=0.5, **fields):
     """Return a row with a choice of a block."""
-    return Row(sizes, {"block": block}, ratio, 1, 6, 6, 0.01, "2026-11-26", {"loopy": "2025.2"}, **fields)
+    return Row(sizes, {"block": block}, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2", **fields)
 
 
 def fact(*sizes, block=16, outcome="ok", detail=""):
     """Return the outcome of a block."""
-    return Fact(sizes, {"block": block}, outcome, detail, None, 1, "2026-11-26")
+    return Row(sizes, {"block": block}, None, 1, 0, 0, 0.0, "2026-11-26", outcome=outcome, detail=detail)
 
 
 def stored():
@@ -33,9 +33,7 @@ def stored():
 class TestRows:
     def test_stored(self):
         """Another process reads the row as it was put, the types of its values too."""
-        put = Row(
-            (64, 3), {"block": 16, "exact": True, "factor": 1.0, "mode": None}, 0.5, 2, 6, 9, 0.01, "d", {"a": "1"}
-        )
+        put = Row((64, 3), {"block": 16, "exact": True, "factor": 1.0, "mode": None}, 0.5, 2, 6, 9, 0.01, "d", "a 1")
         stored().put(put)
         assert stored().rows == [put]
         assert [type(value) for value in stored().rows[0].choice.values()] == [int, bool, float, type(None)]
@@ -67,7 +65,7 @@ class TestRows:
             table.put(row(size))
         assert len(table.rows) <= tables.ROWS
         assert table.rows[-1].sizes == (69,)
-        table.put(row(1, refused="x" * 7_500))
+        table.put(row(1, detail="x" * 7_500))
         assert 0 < len(stored().rows) < 5
         assert stored().rows[-1].sizes == (1,)
 
@@ -87,7 +85,7 @@ class TestRows:
     )
     def test_foreign(self, rows):
         """Rows of another form are no rows."""
-        assert tables.listed({"rows": rows}, Row) == []
+        assert tables.listed({"rows": rows}, "table") == []
 
     def test_damaged(self, tmp_path):
         """A damaged file, and the entry of another key in its place, are no table, and are replaced."""

@@ -64,7 +64,7 @@ def queue(context):
 
 def row(*sizes, ratio=0.5, **choice):
     """Return the row of a choice."""
-    return Row(sizes, choice, ratio, 1, 6, 6, 0.01, "2026-11-26", {"loopy": "2025.2"})
+    return Row(sizes, choice, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2")
 
 
 def put(kernel, queue, *rows, **arguments):
@@ -114,7 +114,7 @@ class TestDispatch:
         axpy_table(kernel, queue, row(100, block=16, exact=False))
         with pytest.raises(kcl.CacheMiss, match="axpy"):
             added(kernel, queue, 100)
-        assert kernel.table(queue, {"x": np.empty(1, np.float32)}).rows[0].refused == ""
+        assert kernel.table(queue, {"x": np.empty(1, np.float32)}).rows[0].outcome == "ok"
 
     def test_exact_sizes(self, queue):
         """The row of the same sizes serves a call."""
@@ -314,7 +314,7 @@ class TestFailingChoices:
         (event,) = [one for one in seen if "no longer runs" in one.reason]
         assert event.outcome == "error"
         assert event.reason.startswith(f"the tuned choice value=2, how={how!r} no longer runs, the defaults do: ")
-        assert table.rows[0].refused
+        assert table.rows[0].outcome == "no longer runs"
         assert "no longer runs" in kernel.explain(queue).splitlines()[-1]
         process.reset()
         seen.clear()
@@ -335,7 +335,7 @@ class TestFailingChoices:
             kernel(queue, np.zeros(100, np.float32))
         with pytest.raises(TypeError, match=r"CommandQueue"):
             kernel(x=np.zeros(100, np.float32))
-        assert table.rows[0].refused == ""
+        assert table.rows[0].outcome == "ok"
         assert "block=16" in added(kernel, queue, 100)
 
     def test_some_of_several_kernels(self, queue):
@@ -369,7 +369,7 @@ class TestFailingChoices:
         with pytest.raises(cl.Error):
             kernel(queue, x=x)
         assert value() == 3
-        assert table.rows[0].refused
+        assert table.rows[0].outcome == "no longer runs"
         kernel(queue, x=x)
         assert value() == 8
 
@@ -398,7 +398,7 @@ class TestHandle:
             for _ in range(2):
                 launch(x=x).wait()
         assert x.get().tolist() == [1] * 4
-        assert table.rows[0].refused
+        assert table.rows[0].outcome == "no longer runs"
 
     def test_asked_by_name(self, queue):
         """`prepare`, `source`, `key` and `explain` take sizes by name, or from arrays, on a queue or a context."""
@@ -486,7 +486,7 @@ queue = cl.CommandQueue(context)
 kernel, x = axpy(), np.ones(100, np.float32)
 if put:
     from kcl.tuning.table import Row
-    kernel.table(queue, {"x": x}).put(Row((100, 100), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26", {}))
+    kernel.table(queue, {"x": x}).put(Row((100, 100), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26"))
 _event, (z,) = kernel(queue, x=x)
 assert z.tolist() == [3] * 100
 kcl.flush()

@@ -209,14 +209,14 @@ class TestWinner:
         found = adding().tune(queue, level=2, x=vectors()[0])
         by_turns = {}
         for one in found.tried:
-            by_turns.setdefault(one.choice["turns"], set()).add((one.code, one.standing))
+            by_turns.setdefault(one.choice["turns"], set()).add(one.trial)
         assert {len(measured) for measured in by_turns.values()} == {1}
 
     def test_ragged(self, queue):
         """Choices are compared at n - 1, too, where the space has them there; a row says where it does not."""
         x, y = vectors()
         found = axpy().tune(queue, level=2, x=x, y=y)
-        assert {tuple(one.choice.values()): one.ragged for one in found.tried} == {
+        assert {tuple(one.choice.values()): one.trial.ragged for one in found.tried} == {
             (16, False): True,
             (16, True): False,
             (64, False): True,
@@ -339,7 +339,7 @@ class TestTurns:
 class TestTuning:
     def test_table(self):
         """str() has the choice, what it gains, and how it was found."""
-        row = Row((512,), {"block": 64}, 0.5, 1, 3, 12, 0.02, "2026-11-26", {}, ragged=False)
+        row = Row((512,), {"block": 64}, 0.5, 1, 3, 12, 0.02, "2026-11-26", ragged=False)
         said = str(tuner.Tuning("axpy", {"n": 512}, row, seconds=3.21))
         assert said.splitlines()[0] == (
             "axpy at n = 512: block=64 takes 0.50 of the time of the default; 3 of 12 choices tried in 3.2 s; "
