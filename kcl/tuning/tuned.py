@@ -125,6 +125,7 @@ class TunedKernel(SizedKernel):
         self.given = {name: call.arguments[name] for name in space.lists if name not in self.defaults}
         self.size_texts = sizes.texts
         self._own = _asked_by(call, sizes)
+        self.has_variants = bool(self._own.texts)
         self._arrays = sorted({name for text in sizes.texts.values() for name in _arrays_in(text)})
         shapes, types = [f"({text})," for text in sizes.texts.values()], [f"{name}.dtype," for name in self._arrays]
         self._code = compile(f"({' '.join(shapes)}), ({' '.join(types)})", "<sizes>", "eval")
@@ -380,7 +381,7 @@ class TunedKernel(SizedKernel):
         made = self.made(choice)
         return made.kernel_for(tuple(sizes[name] for name in self._own.texts)) if self._own.texts else made
 
-    def _named(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def asked(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         decision, left = self._asked(holder, arguments)
         return decision.kernel, left
 

@@ -22,9 +22,9 @@ ROOMS = {
     "bundle": 558,
     "remote": 1065,
     "sized": 432,
-    "tuning": 2127,
+    "tuning": 2038,
     "inspect": 3607,
-    "workers": 282,
+    "workers": 280,
     "integrations": 1042,
     "cli": 2446,
 }
