@@ -8,10 +8,16 @@ import subprocess
 import sys
 import time
 
+import pyopencl as cl
 import pytest
 from harness import ROOT
 
+from kcl.base import process
+from kcl.tuning import tuner
+
 DRIVER = """\
+import glob
+import os
 import sys
 import numpy as np
 import pyopencl as cl
@@ -24,6 +30,9 @@ def adding(turns=1000, how="right"):
     endless = "while (x[i] != -5) x[i] = 0;" if how == "endless" else ""
     if how == "endless":
         open("begun", "w").close()
+    if os.environ.get("COUNT_TURNS") and turns == 1 and (found := glob.glob(os.environ["TMPDIR"] + "/kcl-tune-*")):
+        with open("turns", "a") as file:  # how many tunings have a folder as a candidate is generated
+            print(len(found), file=file)
     text = f'''kernel void adding(global float *x, int n)
                {{ int i = get_global_id(0); float y = x[i];
                   for (int k = 0; k < {turns}; ++k) y = sin(y);
@@ -52,8 +61,6 @@ if __name__ == "__main__":
 @pytest.fixture
 def program(child, device):
     """Run `kcl tune` or the program on the device of this platform."""
-    import pyopencl as cl
-
     (child.directory / "driver.py").write_text(DRIVER)
     place = str(cl.get_platforms().index(device.platform))
 
@@ -123,6 +130,29 @@ class TestTune:
         assert running.returncode == 130
         assert "stopped: what is known is kept" in said
         assert os.listdir(folder) == []
+
+    def test_two_at_once(self, program, child, context, monkeypatch):
+        """Two tunings at once take turns, and each of them builds every candidate once."""
+        folder = child.directory / "temporary"
+        folder.mkdir()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
+        process.reset()
+        running, said = [], [child.directory / "first.txt", child.directory / "second.txt"]
+        with tuner._turn(cl.CommandQueue(context)):
+            for path in said:
+                with path.open("w") as stderr:
+                    environment = child.environment(TMPDIR=str(folder), COUNT_TURNS="1")
+                    words = [*program.start, "right", "64"]
+                    running.append(subprocess.Popen(words, env=environment, cwd=child.directory, stderr=stderr))
+            while not all("waiting for another tuning" in path.read_text() for path in said):
+                assert [one.poll() for one in running] == [None, None]
+                time.sleep(0.01)
+            assert os.listdir(folder) == []
+        assert [one.wait() for one in running] == [0, 0]
+        assert set((child.directory / "turns").read_text().split()) == {"1"}
+        for path in said:
+            assert path.read_text().count("turns=1  ok") == 1
+            assert "1 of 2 choices tried" in path.read_text()
 
     @pytest.mark.parametrize(
         ("arguments", "said"), [((), "name a program"), (("--level", "3", "x.py"), "3 is not in the range")]

@@ -13,9 +13,10 @@ import kcl
 from kcl.base import settings
 from kcl.drivers import devices
 from kcl.tuning import bench as benches
-from kcl.tuning import candidates
+from kcl.tuning import candidates, race
 from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
+from kcl.tuning.race import Sample
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
@@ -99,6 +100,19 @@ class TestRace:
         bench.check([near, slow], later())
         assert set(bench.race([near, slow], 15, later())) <= {near}
         assert slow.ratio > 4
+
+    def test_elapsed_time_counts(self, workshop, question, monkeypatch):
+        """Of two choices of equal processor time that which keeps one processor busy never wins."""
+        one_group, many_groups = trial(workshop, ";"), trial(workshop, ";;")
+        made = Bench(question, workshop.default.trial, workshop.folder)
+        times = [Sample(0.060, 0.110), Sample(0.053, 0.053), Sample(0.026, 0.053)]
+        monkeypatch.setattr(made, "_round", lambda _racers, running: {racer: times[racer] for racer in running})
+        found = made.race([one_group, many_groups], race.ROUNDS, later())
+        assert race.winner({one: one.standing for one in found}, [one_group, many_groups]) is many_groups
+        found = made.race([one_group], race.ROUNDS, later())
+        times[0] = Sample(0.026, 0.053)
+        made.race([one_group], race.ROUNDS, later())
+        assert race.winner({one_group: one_group.standing}, [one_group]) is None
 
     def test_a_death(self, bench, workshop):
         """A candidate that dies in the race is named, and the race goes on without it."""

@@ -145,6 +145,25 @@ class TestDispatch:
         served = {size for size, said in words.items() if " takes " in said}
         assert served == {size for size in range(16, 256) if size % 16 == 0}
 
+    def test_a_new_size_asks_each_choice_once(self, queue):
+        """At a new size a predicate is asked once for each choice of the table, however many rows have it."""
+        asked = []
+
+        def serves(value, n):
+            asked.append(value)
+            return value == 1 or n % 16 == 0
+
+        @kcl.kernel(sizes={"n": "x.size"}, space=kcl.space(value=[1, 2, 3]).where(serves))
+        def few(value=1):
+            return filling.function(value)
+
+        kernel, x = few(), np.zeros(17, np.int32)
+        put(kernel, queue, *(row(size, value=2 + size % 2) for size in range(18, 32)), x=x)
+        kernel.explain(queue, x=x)
+        assert sorted(asked) == [1, 2, 3]
+        kernel.explain(queue, x=x)
+        assert len(asked) == 3
+
     def test_defaults_that_a_predicate_refuses(self, queue):
         """Where the defaults are no valid choice, the first valid one runs untuned."""
 
@@ -496,6 +515,60 @@ imported = [name for name in names if name in sys.modules]
 said = kernel.explain(queue, x=x).splitlines()[-1]
 print(json.dumps([said, found["generator"]["misses"], found["binary"]["misses"], imported]))
 """
+
+
+UNTUNED = """
+import json, os, sys
+import numpy as np
+import pyopencl as cl
+import kcl
+
+started = []
+sys.addaudithook(lambda event, _given: started.append(event) if event in ("subprocess.Popen", "os.fork") else None)
+platform, has_space = sys.argv[1:]
+given = {}
+if has_space:
+    given = {"sizes": {"n": "x.shape[0]"}, "space": kcl.space(block=[16, 64]).where(lambda block, n: n >= block)}
+
+@kcl.kernel(**given)
+def axpy(block=64):
+    import loopy as lp
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "z[i] = 2*x[i] + 1", lang_version=(2018, 2), name="axpy")
+    return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
+
+(device,) = [p for p in cl.get_platforms() if p.name == platform][0].get_devices()[:1]
+queue = cl.CommandQueue(cl.Context([device]))
+kernel = axpy()
+for size in (100, 100, 200):
+    kernel(queue, x=np.ones(size, np.float32))
+cache = os.environ["XDG_CACHE_HOME"]
+files = sorted(os.path.relpath(folder, cache) for folder, _folders, files in os.walk(cache) for _file in files)
+used = kcl.stats()
+outcomes = [used[layer][name] for layer in ("generator", "binary") for name in ("hits", "misses", "errors")]
+tuning = [name for name in sys.modules if name.startswith("kcl.tuning.")]
+print(json.dumps([files, started, outcomes, tuning]))
+"""
+
+
+class TestNothingTuned:
+    def test_costs_nothing(self, child, platform_name):
+        """Where a space is declared and nothing is tuned there is no file and no process more, cold and warm.
+
+        The look-ups are the same, and what tunes is not imported.
+        """
+        (child.directory / "untuned.py").write_text(UNTUNED)
+        found = {}
+        for has_space in ("", "yes"):
+            place = str(child.directory / f"cache{has_space}")
+            for run in ("cold", "warm"):
+                words = (PLATFORMS[platform_name], has_space)
+                found[run, has_space] = child.script("untuned.py", *words, XDG_CACHE_HOME=place, KCL_PROMOTE="off")
+        for run in ("cold", "warm"):
+            (*plain, none), (*spaced, imported) = found[run, ""], found[run, "yes"]
+            assert spaced == plain
+            assert none == []
+            assert set(imported) == {"kcl.tuning.space", "kcl.tuning.table", "kcl.tuning.tuned"}
+        assert found["warm", "yes"][2][1] == 0
 
 
 class TestWarmStart:
