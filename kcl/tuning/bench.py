@@ -21,6 +21,7 @@ from typing import Any
 
 from kcl.base import settings
 from kcl.caches import shell
+from kcl.code import Code
 from kcl.tuning.candidates import Trial
 from kcl.tuning.child import Question, Verdict
 from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
@@ -156,9 +157,9 @@ class Bench:
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
             launches = int(_SAMPLE_SECONDS / max(one.verdict.elapsed, 1e-9))
-            self._racer = self._racer or self._child({"": self.default.files[""]})[0]
+            self._racer = self._racer or self._child({"": self.default.codes[""]})[0]
             try:
-                found[racer] = self._racer.ask(self.limit, "sample", one.files[""], min(_LAUNCHES, max(1, launches)))
+                found[racer] = self._racer.ask(self.limit, "sample", one.codes[""], min(_LAUNCHES, max(1, launches)))
             except ChildFault as fault:
                 self._racer = None
                 running.discard(racer)
@@ -171,10 +172,10 @@ class Bench:
         """Check one trial. If a child dies that had others before, these may be the reason: a new child decides."""
         is_decided = False
         while not is_decided and not self._is_over and time.monotonic() < end:
-            child = self._thread.__dict__.pop("child", None) or self._child(self.default.files)[0]
+            child = self._thread.__dict__.pop("child", None) or self._child(self.default.codes)[0]
             is_decided, child.is_new = child.is_new, False
             try:
-                verdict: Verdict = child.ask(self.limit, "check", one.files)
+                verdict: Verdict = child.ask(self.limit, "check", one.codes)
             except ChildFault as fault:
                 verdict, child = fault.verdict, None
                 is_decided = is_decided or verdict.outcome == "hangs"
@@ -189,22 +190,22 @@ class Bench:
 
     def _begin(self) -> None:
         """Start the first child; the forms of the call at which the default fails are left out."""
-        files = self.default.files
+        codes = self.default.codes
         try:
-            self._thread.child, verdicts = self._child(files)
+            self._thread.child, verdicts = self._child(codes)
         except ChildFault:
-            files = {"": files[""]}
-            self._thread.child, verdicts = self._child(files)
-        self.default.files = {form: path for form, path in files.items() if verdicts[form].outcome == "ok"}
-        self.default.ragged = len(self.default.files) > 1
+            codes = {"": codes[""]}
+            self._thread.child, verdicts = self._child(codes)
+        self.default.codes = {form: code for form, code in codes.items() if verdicts[form].outcome == "ok"}
+        self.default.ragged = len(self.default.codes) > 1
 
-    def _child(self, files: dict[str, str]) -> tuple[Child, dict[str, Verdict]]:
+    def _child(self, codes: dict[str, Code]) -> tuple[Child, dict[str, Verdict]]:
         """Start a child, and let it launch the default; return what became of each form of the call."""
         if self._is_over:
             raise ChildFault(Verdict("was stopped"))
         child = Child(self._question, self._folder)
         self._children.append(child)
-        verdicts, seconds = child.ask(_BEGIN * self.limit, "begin", files)
+        verdicts, seconds = child.ask(_BEGIN * self.limit, "begin", codes)
         self.default.verdict = verdicts[""]
         if verdicts[""].outcome != "ok":
             raise ChildFault(verdicts[""])

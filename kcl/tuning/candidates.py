@@ -1,4 +1,4 @@
-"""Candidates: this process runs the recipes and generates code without storing it; code and arrays become files.
+"""Candidates: this process runs the recipes and generates code without storing it; the arrays become files.
 
 They lie in one folder of mode 0700, beside the caches of the children, and go away with the tuning. What a killed
 process left is swept by a later tuning.
@@ -23,9 +23,8 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl.base import settings
-from kcl.cache.key import Key, Part
+from kcl.code import Code
 from kcl.errors import UnknownInput
-from kcl.generate import rows
 from kcl.handle import generated
 from kcl.line import bindings_of
 from kcl.tuning.child import ArrayFile, Arrays, Form, Question, Verdict
@@ -42,12 +41,12 @@ _PLAIN = (int, float, complex, str, tuple, np.generic, type(None))  # values of 
 class Trial:
     """The code of one choice or of several, and what became of it.
 
-    `files` has the code for each form of the call where the choice is valid: "" is the call as it is. `program` is the
+    `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `program` is the
     digest of its program key, `standing` that of its last race. It is `ragged` if it has code for calls that are cut.
     """
 
     def __init__(self) -> None:
-        self.files: dict[str, str] = {}
+        self.codes: dict[str, Code] = {}
         self.program = ""
         self.verdict = Verdict("")
         self.standing: Standing | None = None
@@ -131,7 +130,7 @@ class CandidateFiles:
         try:
             for form in [] if refusal else self._forms():
                 if not form or not self.kernel.space.refusal(whole, self._calls[form].sizes):
-                    trial.files[form] = self._written(trial, choice, self._calls[form])
+                    trial.codes[form] = self._generated(trial, choice, self._calls[form])
             trial.verdict = Verdict("not valid" if refusal else "", refusal)
         except Skip as error:
             trial.verdict = Verdict("skipped", str(error))
@@ -140,33 +139,25 @@ class CandidateFiles:
                 "raises", f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]
             )
         if trial.verdict.outcome:
-            trial.files.clear()
+            trial.codes.clear()
             return TuningCandidate(choice, trial)
-        trial.ragged = len(self._forms()) == len(trial.files) > 1
-        known = next((one for one in self._trials if one.files == trial.files), None)
+        trial.ragged = len(self._forms()) == len(trial.codes) > 1
+        known = next((one for one in self._trials if one.codes == trial.codes), None)
         self._trials += [] if known else [trial]
         return TuningCandidate(choice, known or trial)
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
-        return list(self._trials[0].files if self._trials else self._calls)
+        return list(self._trials[0].codes if self._trials else self._calls)
 
-    def _written(self, trial: Trial, choice: Choice, call: _Call) -> str:
-        """Write the code under its digest, so equal code is one file; what loopy prints of a failure is caught.
-
-        A file that is there stays as it is: a child may be reading it.
-        """
+    def _generated(self, trial: Trial, choice: Choice, call: _Call) -> Code:
+        """Return the code of a choice; what loopy prints of a failure is caught."""
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             code = generated(self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays})
         with contextlib.suppress(UnknownInput):
             trial.program = trial.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest
-        key = Key([Part("candidate", code.digest)])
-        path = os.path.join(self.folder, key.digest)
-        if not os.path.exists(path):
-            with open(path, "wb") as stream:
-                stream.write(rows.to_entry(code, key, {}).pack(in_pieces=False))
-        return path
+        return code
 
 
 def _host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]:

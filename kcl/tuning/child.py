@@ -1,11 +1,11 @@
 """The program of a child: it builds a candidate, launches it on arrays of its own, compares, and takes samples.
 
 The parent asks by a pipe and gets an answer to each question, so it knows which candidate killed or stopped the child.
-Questions are about files of code, by the name of the form of the call: "" is the call itself, "n = 511" is cut by one.
+Questions are about codes, by the name of the form of the call: "" is the call itself, "n = 511" is cut by one.
 
-    begin(files)             -> Verdict of the default for each form, whose results candidates have to compute; seconds
-    check(files)             -> Verdict of a candidate
-    sample(file, launches)   -> Sample, the fastest of some launches
+    begin(codes)             -> Verdict of the default for each form, whose results candidates have to compute; seconds
+    check(codes)             -> Verdict of a candidate
+    sample(code, launches)   -> Sample, the fastest of some launches
 
 A question that takes too long ends the child, too, since the parent may have died.
 """
@@ -25,13 +25,12 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
-from kcl import code, drivers
+from kcl import drivers
 from kcl.build.leases import launcher_of
 from kcl.build.results import difference
 from kcl.build.stage import build_of
-from kcl.cache.entry import entry_at
+from kcl.code import Code, made_ready
 from kcl.drivers import devices
-from kcl.generate import rows
 from kcl.launch import ARRAYS, Launcher
 from kcl.tuning.race import Sample
 
@@ -181,29 +180,29 @@ class Rig:
         self._enqueue = cl.enqueue_nd_range_kernel
         cl.enqueue_nd_range_kernel = self._noted  # the invokers take it from pyopencl at each launch
 
-    def begin(self, files: Mapping[str, str]) -> tuple[dict[str, Verdict], float]:
+    def begin(self, codes: Mapping[str, Code]) -> tuple[dict[str, Verdict], float]:
         """Launch the default on each form; return what became of it, and how long that took."""
         began = time.monotonic()
-        found = {form: self._verdict(path, form, is_default=True) for form, path in files.items()}
+        found = {form: self._verdict(code, form, is_default=True) for form, code in codes.items()}
         return found, time.monotonic() - began
 
-    def check(self, files: Mapping[str, str]) -> Verdict:
+    def check(self, codes: Mapping[str, Code]) -> Verdict:
         """Build a candidate, launch it once on each form, and compare."""
         elapsed = 0.0
-        for form, path in files.items():
-            found = self._verdict(path, form)
+        for form, code in codes.items():
+            found = self._verdict(code, form)
             if found.outcome != "ok":
                 return found._replace(detail=f"{found.detail}, at {form}" if form else found.detail)
             elapsed = elapsed or found.elapsed
         return Verdict("ok", elapsed=elapsed)
 
-    def sample(self, path: str, launches: int) -> Sample:
+    def sample(self, code: Code, launches: int) -> Sample:
         """Return the fastest of some launches of a candidate; inputs that the kernel changes begin anew each time.
 
         Only on a CPU device processor time says whether somebody else slowed a launch.
         """
-        is_new, call, found = path not in self._launchers, self._calls[""], []
-        is_cpu, launcher = self.queue.device.type & cl.device_type.CPU, self._launcher(path)
+        is_new, call, found = code.digest not in self._launchers, self._calls[""], []
+        is_cpu, launcher = self.queue.device.type & cl.device_type.CPU, self._launcher(code)
         if is_new:
             call.launch(launcher)
         for _launch in range(launches):
@@ -224,10 +223,10 @@ class Rig:
         profiles = [event.profile for event in self._events]
         return float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
 
-    def _verdict(self, path: str, form: str, is_default: bool = False) -> Verdict:
+    def _verdict(self, code: Code, form: str, is_default: bool = False) -> Verdict:
         step = "does not build"
         try:
-            launcher, step = self._launcher(path), "does not launch"
+            launcher, step = self._launcher(code), "does not launch"
             if is_default:
                 self._calls[form] = GuardedCall(self, launcher, *self._given(form))
             elapsed = self._calls[form].launch(launcher)
@@ -257,14 +256,12 @@ class Rig:
             arrays[name] = np.array(whole[tuple(map(slice, shapes[name]))], order=order)
         return arrays, values
 
-    def _launcher(self, path: str) -> Launcher:
+    def _launcher(self, code: Code) -> Launcher:
         """Return the launcher of a candidate; raises the errors of its build."""
-        if path not in self._launchers:
-            with open(path, "rb") as stream:
-                ready = code.made_ready(*rows.from_entry(entry_at(os.path.basename(path), stream.read())))
-            self.names = [one.name for one in ready.code.invoker.arguments if one.kind in ARRAYS]
-            self._launchers[path] = launcher_of(ready, self.build.from_source(ready.code.text))
-        return self._launchers[path]
+        if code.digest not in self._launchers:
+            self.names = [one.name for one in code.invoker.arguments if one.kind in ARRAYS]
+            self._launchers[code.digest] = launcher_of(made_ready(code), self.build.from_source(code.text))
+        return self._launchers[code.digest]
 
     def _noted(self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any) -> cl.Event:
         """Enqueue, and note the event; raises LocalMemoryError."""

@@ -143,7 +143,7 @@ class TestBench:
         workshop = CandidateFiles(whole(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, str(tmp_path))
         default, question = workshop.default.trial, workshop.question(devices.places_of(queue.context), None, 2.0)
         with Bench(question, default, workshop.folder) as made:
-            assert list(default.files) == [""]
+            assert list(default.codes) == [""]
             made.check([found := trial(workshop, ";")], later())
             assert found.verdict.outcome == "ok"
             assert not found.ragged
@@ -173,7 +173,7 @@ class TestChild:
         monkeypatch.setenv("KCL_STRICT", "hit")
         own = Child(question, workshop.folder)
         try:
-            assert own.ask(60.0, "begin", trial(workshop, "").files)[0][""].outcome == "ok"
+            assert own.ask(60.0, "begin", trial(workshop, "").codes)[0][""].outcome == "ok"
             with open(f"/proc/{own._process.pid}/environ", "rb") as stream:
                 found = dict(line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line)
         finally:
@@ -196,7 +196,7 @@ class TestChild:
         """A question without an answer in time ends the child."""
         own = Child(question, workshop.folder)
         with pytest.raises(ChildFault) as caught:
-            own.ask(0.0, "begin", trial(workshop, "").files)
+            own.ask(0.0, "begin", trial(workshop, "").codes)
         assert caught.value.verdict.outcome == "hangs"
         assert own._process.returncode is not None
         assert not os.path.exists(f"/proc/{own._process.pid}")

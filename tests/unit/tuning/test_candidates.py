@@ -82,25 +82,18 @@ class TestCandidate:
     def test_code(self, queue, given, tmp_path):
         """A candidate has the code for the call, and for each cut at which the space has the choice."""
         made = workshop(queue, given, tmp_path)
-        assert set(made.candidate({"block": 4}).trial.files) == {"", "n = 7", "m = 2"}
-        assert set(made.candidate({"block": 8}).trial.files) == {"", "m = 2"}
+        assert set(made.candidate({"block": 4}).trial.codes) == {"", "n = 7", "m = 2"}
+        assert set(made.candidate({"block": 8}).trial.codes) == {"", "m = 2"}
         assert made.candidate({"block": 8}).trial.program != made.candidate({"block": 4}).trial.program
 
-    def test_equal_code_is_one_file(self, queue, given, tmp_path):
-        """Code that does not depend on a size is the same at its cut."""
-        found = workshop(queue, given, tmp_path).candidate({"block": 4})
-        assert len(set(found.trial.files.values())) == 1
-        assert os.listdir(tmp_path) == [os.path.basename(found.trial.files[""])]
-
-    def test_a_file_stays_as_it_is(self, queue, given, tmp_path):
-        """Equal code is not written again: a child may be reading its file."""
+    def test_equal_code_is_one_trial(self, queue, given, tmp_path):
+        """Code that does not depend on a size is the same at its cut, and choices with equal code have one trial."""
         made = workshop(queue, given, tmp_path)
-        (path,) = set(made.candidate({"block": 4}).trial.files.values())
-        with open(path, "wb") as stream:
-            stream.write(b"as it is")
-        assert set(made.candidate({"block": 4}).trial.files.values()) == {path}
-        with open(path, "rb") as stream:
-            assert stream.read() == b"as it is"
+        found = made.candidate({"block": 4})
+        assert len({one.digest for one in found.trial.codes.values()}) == 1
+        assert made.candidate({"block": 4}).trial is found.trial
+        assert made.candidate({"block": 8}).trial is not found.trial
+        assert os.listdir(tmp_path) == []
 
     def test_refusals(self, queue, given, tmp_path):
         """A recipe that refuses or raises, and a choice that is not valid, have no code."""
@@ -110,7 +103,7 @@ class TestCandidate:
             (made.candidate({"block": 4}, "where 1 does not hold"), ("not valid", "where 1 does not hold")),
         ):
             assert found.verdict[:2] == verdict
-            assert found.trial.files == {}
+            assert found.trial.codes == {}
             assert found.ratio is None
         raised = made.candidate({"block": "four"})
         assert raised.verdict.outcome == "raises"

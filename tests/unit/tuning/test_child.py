@@ -51,7 +51,7 @@ def begun(workshop, context, monkeypatch, tolerance=None):
     monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)  # the bench replaces it
     made = Rig(workshop.question(devices.places_of(context), tolerance, 30.0))
     default = workshop.candidate({"text": RIGHT}).trial
-    verdicts, seconds = made.begin(default.files)
+    verdicts, seconds = made.begin(default.codes)
     assert [one.outcome for one in verdicts.values()] == ["ok", "ok"]
     assert seconds > 0
     return made
@@ -59,7 +59,7 @@ def begun(workshop, context, monkeypatch, tolerance=None):
 
 def verdict(bench, workshop, text):
     """Return outcome and detail of a candidate."""
-    return bench.check({"": workshop.candidate({"text": text}).trial.files[""]})[:2]
+    return bench.check({"": workshop.candidate({"text": text}).trial.codes[""]})[:2]
 
 
 class TestMemory:
@@ -90,7 +90,7 @@ class TestMemory:
 class TestVerdict:
     def test_right(self, bench, workshop):
         """A candidate that computes the same in another way is right."""
-        found = bench.check(workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).trial.files)
+        found = bench.check(workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).trial.codes)
         assert found.outcome == "ok"
         assert found.elapsed > 0
 
@@ -126,18 +126,18 @@ class TestVerdict:
     def test_cut(self, bench, workshop):
         """At a cut the arrays are shorter, and the guard lies directly behind them."""
         found = workshop.candidate({"text": "z[i] = 2*x[i]; w[i] += x[i]; z[63] = 2*x[63];"})
-        assert bench.check({"": found.trial.files[""]}).outcome == "ok"
-        assert bench.check(found.trial.files)[:2] == ("writes past the end", "of z, at n = 63")
+        assert bench.check({"": found.trial.codes[""]}).outcome == "ok"
+        assert bench.check(found.trial.codes)[:2] == ("writes past the end", "of z, at n = 63")
 
 
 class TestSample:
     def test_inputs_begin_anew(self, bench, workshop):
         """An input that the kernel changes is restored before each launch of a sample; time is counted."""
-        path = workshop.candidate({"text": RIGHT}).trial.files[""]
-        found = bench.sample(path, 5)
+        code = workshop.candidate({"text": RIGHT}).trial.codes[""]
+        found = bench.sample(code, 5)
         assert found.elapsed > 0
         assert found.processor > 0
-        assert bench.check({"": path}).outcome == "ok"
-        bench.sample(path, 1)
+        assert bench.check({"": code}).outcome == "ok"
+        bench.sample(code, 1)
         results = bench._calls[""].results()[0]
         assert np.array_equal(results["w"], np.arange(2, 66))
