@@ -58,6 +58,9 @@ if __name__ == "__main__":
 """
 
 
+LONG = ["--seconds", "600"]  # nothing is left out for lack of time
+
+
 @pytest.fixture
 def program(child, device):
     """Run `kcl tune` or the program on the device of this platform."""
@@ -72,7 +75,7 @@ def program(child, device):
         assert done.returncode == code, done.stderr
         return done
 
-    run.start = [sys.executable, "-m", "kcl", "tune", "driver.py", place]
+    run.start = [sys.executable, "-m", "kcl", "tune", *LONG, "driver.py", place]
     return run
 
 
@@ -87,13 +90,13 @@ def listed(child):
 class TestTune:
     def test_a_program(self, program, child):
         """Each size is tuned at its first launch, the launch goes on, and the next run measures nothing."""
-        done = program("right", "64", "64", "500", options=[])
+        done = program("right", "64", "64", "500", options=LONG)
         assert done.stdout.split() == ["done", "64", "done", "64", "done", "500"]
         assert done.stderr.count("turns=1 takes") == 2
         assert "adding at n = 64: turns=1 takes 0." in done.stderr
         again = program("right", "64", "500", KCL_STRICT="hit")
         assert "takes" not in again.stderr
-        tuned = program("right", "64", options=["--level", "1"])
+        tuned = program("right", "64", options=["--level", "1", *LONG])
         assert "tuned before" in tuned.stderr
         found = listed(child)
         assert "n=64" in found
@@ -102,13 +105,13 @@ class TestTune:
 
     def test_only(self, program):
         """Other kernels than those that are named run as they are; a kernel that never ran is complained of."""
-        done = program("right", "64", options=["--only", "subtracting"], code=1)
+        done = program("right", "64", options=["--only", "subtracting", *LONG], code=1)
         assert "takes" not in done.stderr
         assert "the program launched no kernel subtracting; it launched adding" in done.stderr
 
     def test_nothing_to_tune(self, program):
         """A program whose recipes have no space has nothing to tune."""
-        done = program("plain", "4", options=[], code=1)
+        done = program("plain", "4", options=LONG, code=1)
         assert "launched no kernel with a space" in done.stderr
         assert done.stdout == "done 4\n"
 
@@ -167,9 +170,9 @@ class TestTune:
 
     def test_ranks(self, program):
         """Under MPI every rank would tune, so that needs `--anyway`."""
-        done = program("right", "64", options=[], code=2, OMPI_COMM_WORLD_SIZE="2")
+        done = program("right", "64", options=LONG, code=2, OMPI_COMM_WORLD_SIZE="2")
         assert "every rank would tune" in done.stderr
-        done = program("right", "64", options=["--anyway"], OMPI_COMM_WORLD_SIZE="2")
+        done = program("right", "64", options=["--anyway", *LONG], OMPI_COMM_WORLD_SIZE="2")
         assert "turns=1 takes" in done.stderr
 
 
