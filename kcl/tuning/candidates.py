@@ -81,7 +81,8 @@ def folder() -> Iterator[str]:
     place = settings.temporary()
     for found in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
         with contextlib.suppress(OSError):
-            if os.lstat(found).st_mtime < time.time() - _STALE_SECONDS:
+            status = os.lstat(found)
+            if status.st_uid == os.getuid() and status.st_mtime < time.time() - _STALE_SECONDS:
                 shutil.rmtree(found, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:  # of mode 0700
         yield made
@@ -127,6 +128,7 @@ class CandidateFiles:
     def candidate(self, choice: Choice, refusal: str = "") -> TuningCandidate:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid."""
         trial, whole = Trial(), {**self.kernel.given, **choice}
+        os.utime(self.folder)  # as long as candidates are made nobody sweeps it
         try:
             for form in [] if refusal else self._forms():
                 if not form or not self.kernel.space.refusal(whole, self._calls[form].sizes):

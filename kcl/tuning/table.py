@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from kcl.base import process, settings
@@ -93,12 +94,11 @@ class ChoiceTable:
         """Return the rows in the same power of two on each axis, the nearest by ratio first."""
         powers = [*map(int.bit_length, sizes)]
         rows = [row for row in self.rows if [*map(int.bit_length, row.sizes)] == powers]
-        return sorted(rows, key=lambda row: distance(row.sizes, sizes)) if len(rows) > 1 else rows
+        return sorted(rows, key=partial(_distance, sizes)) if len(rows) > 1 else rows
 
     def nearest(self, sizes: tuple[int, ...]) -> Row | None:
         """Return the nearest row by ratio."""
-        rows = [row for row in self.rows if len(row.sizes) == len(sizes)]
-        return min(rows, key=lambda row: distance(row.sizes, sizes), default=None)
+        return min(self.rows, key=partial(_distance, sizes), default=None)
 
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same sizes; other processes may have stored rows since."""
@@ -159,9 +159,9 @@ def fact_name(sizes: tuple[int, ...], choice: Mapping[str, Any]) -> str:
     return f"{list(sizes)} {said(choice)}"
 
 
-def distance(sizes: tuple[int, ...], others: tuple[int, ...]) -> float:
-    """Return how far sizes lie apart, by their ratios."""
-    return sum(abs(math.log(max(one, 1) / max(other, 1))) for one, other in zip(sizes, others, strict=True))
+def _distance(sizes: tuple[int, ...], row: Row) -> float:
+    """Return how far a row lies from these sizes, by their ratios."""
+    return sum(abs(math.log(max(one, 1) / max(other, 1))) for one, other in zip(sizes, row.sizes, strict=False))
 
 
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:

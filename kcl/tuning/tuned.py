@@ -10,10 +10,10 @@ assumption. A size is decided once a process. What was launched last is compared
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,7 +23,7 @@ from kcl import handle
 from kcl.base import process
 from kcl.base.dtypes import dtype_text
 from kcl.cache import layer, layers, lookup
-from kcl.cache.key import Key, Part
+from kcl.cache.key import Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
@@ -58,23 +58,19 @@ class Decision(NamedTuple):
     why: str = ""
 
     def __str__(self) -> str:
-        values, table, row = tuple(self.sizes.values()), self.table, self.row
         head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
-        if row is not None:
-            words = f"{_measured(row, self.sizes)}, takes {row.ratio or 1.0:.2f} of the time of the default"
-        elif table is None:
-            words = (
-                f"the default {said(self.choice)}: {f'off: {tables.off()}' if tables.off() else 'its key is unknown'}"
-            )
+        if self.row is not None:
+            words = f"{_measured(self.row, self.sizes)}, takes {self.row.ratio or 1.0:.2f} of the time of the default"
         else:
-            nearest = table.nearest(values)
-            why = self.why or (
-                f"no row is in its power of two; the nearest is {_measured(nearest, self.sizes)}"
-                if nearest
-                else "nothing is measured"
-            )
-            words = f"the default {said(self.choice)}: {why}"
+            words = f"the default {said(self.choice)}: {self.why or self._why()}"
         return f"{head}: {words}" if head else words
+
+    def _why(self) -> str:
+        if self.table is None:
+            return f"off: {tables.off()}" if tables.off() else "its key is unknown"
+        row = self.table.nearest(tuple(self.sizes.values()))
+        found = f"no row is in its power of two; the nearest is {_measured(row, self.sizes)}" if row else ""
+        return found or "nothing is measured"
 
 
 class State:
@@ -264,14 +260,9 @@ class TunedKernel(SizedKernel):
 
         Runs the recipe with the defaults.
         """
-        return self._table_at(holder, self._place(holder, arguments))
-
-    def _table_at(self, holder: Any, place: tuple[Any, Any]) -> ChoiceTable | None:
+        place = self._place(holder, arguments)
         if place not in self._tables:
-            key = None if tables.off() else self._key(holder, *place)
-            where, names = _facts(place[0])[0], list(self._names)
-            about = {"kernel": self.name, "names": names, "defaults": self.defaults, "device": where}
-            self._tables[place] = None if key is None else tables.of(key, about)
+            self._tables[place] = self._opened(holder, *place)
         return self._tables[place]
 
     def forget(self) -> None:
@@ -296,7 +287,7 @@ class TunedKernel(SizedKernel):
         except _UNKNOWN:
             found = None
         if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
-            kernel = self.kernel_at(self.defaults, self._zeros())
+            kernel = self.kernel_at(self.defaults, {})
             return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it raises the error
         decision = self._decision(queue, arguments, self._whole(found[0]), is_launch=True)
 
@@ -338,39 +329,34 @@ class TunedKernel(SizedKernel):
         self, holder: Any, arguments: Mapping[str, Any], sizes: dict[str, int], is_launch: bool = False
     ) -> Decision:
         """Return what was decided for these sizes; decide it the first time."""
-        where = self._place(holder, arguments)
-        place = (*where, *sizes.values())
+        place = (*self._place(holder, arguments), *sizes.values())
         found = self._decisions.get(place)
         if found is None:
             state = _state()
             if is_launch and state.untuned is not None:
                 state.untuned(self, holder, dict(arguments))
-            found = self._decide(self._table_at(holder, where), sizes)
+            found = self._decide(self.table(holder, arguments), sizes)
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
-            self._decisions[place] = found
+            if is_launch or state.untuned is None:
+                self._decisions[place] = found
             if is_launch and len(state.decided) < _NOTED:
                 state.decided.append((self.name, found._replace(kernel=None)))
         return found
 
     def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        why, refusals = "", dict[str, str]()
-        for row in [] if table is None or 0 in sizes.values() else table.near(tuple(sizes.values())):
+        why, rows = "", table.near(tuple(sizes.values())) if table is not None and 0 not in sizes.values() else []
+        known = table.rows if table is not None and rows else []
+        refusals = {said(one.choice): f"{one.outcome}: {one.detail}" for one in known if one.outcome != "ok"}
+        for row in rows:
             name = said(row.choice)
             if name not in refusals:
-                refusals[name] = self._refusal(row, table, sizes)
+                refusal = self.refusal(row.choice, sizes)
+                refusals[name] = f"is not valid here: {refusal}" if refusal else ""
             if not refusals[name]:
                 return Decision(self.kernel_at(row.choice, sizes), row.choice, sizes, row, table)
             why = why or f"{_measured(row, sizes)}, {refusals[name]}"
         return self._untuned(table, sizes, why)
-
-    def _refusal(self, row: Row, table: ChoiceTable | None, sizes: Mapping[str, int]) -> str:
-        """Return why the choice of a row does not serve these sizes; empty if it does."""
-        for one in table.rows if table else []:
-            if one.outcome != "ok" and one.choice == row.choice:
-                return f"{one.outcome}: {one.detail}"
-        refusal = self.refusal(row.choice, sizes)
-        return f"is not valid here: {refusal}" if refusal else ""
 
     def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str = "") -> Decision:
         choice = self.default_at(sizes)
@@ -379,7 +365,7 @@ class TunedKernel(SizedKernel):
     def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
         """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
         made = self.made(choice)
-        return made.kernel_for(tuple(sizes[name] for name in self._own.texts)) if self._own.texts else made
+        return made.kernel_for(tuple(sizes.get(name, 0) for name in self._own.texts)) if self._own.texts else made
 
     def asked(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         decision, left = self._asked(holder, arguments)
@@ -406,21 +392,17 @@ class TunedKernel(SizedKernel):
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         return {name: whole_number(self.name, name, one) for name, one in zip(self._names, values, strict=True)}
 
-    def _zeros(self) -> dict[str, int]:
-        return dict.fromkeys(self._names, 0)
-
     def _place(self, holder: Any, arguments: Mapping[str, Any]) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
         """Return the device, and the dtypes of the arrays that the sizes name."""
         device = holder.device if isinstance(holder, cl.CommandQueue) else bindings_of(holder).build.devices[0][0]
         types = dtypes_of({name: arguments[name] for name in self._arrays if name in arguments})
         return device, tuple((name, dtype_text(dtype)) for name, dtype in types.items())
 
-    def _key(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> Key | None:
-        """Return the key of a table, from that of the recipe with its defaults; None if that is unknown, or raises."""
-        try:
-            subject = handle.key_of(self.kernel_at(self.defaults, self._zeros()))
-        except Exception:  # the launch raises it again
-            subject = None
+    def _opened(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> ChoiceTable | None:
+        """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
+        subject = None
+        with suppress(Exception):  # the launch raises it again
+            subject = None if tables.off() else handle.key_of(self.kernel_at(self.defaults, {}))
         if subject is None:
             return None
         build = bindings_of(holder).build
@@ -428,13 +410,11 @@ class TunedKernel(SizedKernel):
         free = [Part("free", name) for name in sorted(self.defaults)]
         free += [Part(f"size {name}", text) for name, text in self.size_texts.items()]
         free += [Part(f"dtype {name}", text) for name, text in types]
-        return tables.key_of(self.name, subject, free, identity, _facts(device)[1])
-
-
-@functools.cache
-def _facts(device: cl.Device) -> tuple[dict[str, str], int]:
-    """Return what views say of a device, and its compute units; each question costs a call of the driver."""
-    return {"name": device.name, "driver": device.driver_version}, device.max_compute_units
+        where = {"name": device.name, "driver": device.driver_version}
+        return tables.of(
+            tables.key_of(self.name, subject, free, identity, device.max_compute_units),
+            {"kernel": self.name, "names": list(self._names), "defaults": self.defaults, "device": where},
+        )
 
 
 def _plain(call: RecipeCall, sizes: Sizes) -> Any:

@@ -124,6 +124,13 @@ class TestFolder:
             raise ValueError
         assert os.listdir(tmp_path) == []
 
+    def test_stays_young(self, queue, given, tmp_path):
+        """A candidate keeps the folder young, so that no other tuning sweeps it."""
+        made = workshop(queue, given, tmp_path)
+        os.utime(tmp_path, (0, 0))
+        made.candidate({"block": 4})
+        assert time.time() - os.stat(tmp_path).st_mtime < 3600
+
     def test_leftovers_are_swept(self, tmp_path, monkeypatch):
         """What a killed process left goes after a day; younger folders and those of others stay."""
         monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -49,14 +49,16 @@ class TestRows:
         assert [(one.sizes, one.choice["block"]) for one in stored().rows] == [((100,), 32), ((64,), 256)]
 
     def test_nearest(self):
-        """Rows in the same power of two count, the nearest by ratio first; and one is the nearest of all."""
+        """Rows in the same power of two count, the nearest by ratio first, in both directions; one is the nearest."""
         table = stored()
         for size in (64, 100, 120, 128, 63):
             table.put(row(size))
         assert [one.sizes[0] for one in table.near((127,))] == [120, 100, 64]
         assert table.nearest((127,)) == row(128)
+        assert [one.sizes[0] for one in table.near((65,))] == [64, 100, 120]
         assert table.near((1, 2)) == []
-        assert table.nearest((1, 2)) is None
+        assert stored().nearest((64,)) is not None
+        assert ChoiceTable(Key([("record", "2")]), ABOUT).nearest((1, 2)) is None
 
     def test_bounded(self):
         """A table keeps the newest 64 rows, and 8 kB of them."""
@@ -139,11 +141,3 @@ class TestFacts:
         stored().put_facts([fact(64)])
         names = {one.name for one in (tmp_path / "cache" / "kcl" / places.TUNING).iterdir()}
         assert names == {f"table-{KEY.digest}", f"facts-{KEY.digest}"}
-
-
-class TestDistance:
-    def test_ratio(self):
-        """What counts is the ratio on each axis, in both directions."""
-        assert tables.distance((100, 10), (50, 10)) == pytest.approx(tables.distance((50, 10), (100, 10)))
-        assert tables.distance((64,), (64,)) == 0.0
-        assert tables.distance((2, 2), (1, 1)) > tables.distance((2, 1), (1, 1))
