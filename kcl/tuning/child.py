@@ -16,7 +16,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
@@ -97,35 +97,11 @@ def main(descriptor: int) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-class GuardedArray:
-    """An array on the device, with a guard behind it. It begins as its content, or as a pattern."""
-
-    def __init__(self, queue: cl.CommandQueue, like: np.ndarray[Any, Any], guard: int, has_content: bool) -> None:
-        self.queue, self.shape, self.dtype, self.strides = queue, like.shape, like.dtype, like.strides
-        self.start = np.full(like.nbytes + GUARD, guard, np.uint8)
-        self.start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if has_content and like.size else _PATTERN
-        self.buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, self.start.nbytes)
-        self.array = cl_array.Array(queue, self.shape, self.dtype, data=self.buffer, strides=self.strides)
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin again."""
-        del self.array.events[:]
-        cl.enqueue_copy(self.queue, self.buffer, self.start)
-
-    def read(self) -> np.ndarray[Any, Any]:
-        """Return the bytes of the array, and of the guard."""
-        cl.enqueue_copy(self.queue, found := np.empty_like(self.start), self.buffer)
-        return found
-
-    def content(self, found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return bytes that were read as the array."""
-        array: np.ndarray[Any, Any] = np.ndarray(self.shape, self.dtype, found, strides=self.strides)
-        return array
-
-
 class GuardedCall:
-    """The arguments of one call, outputs too, and the results of the default."""
+    """The arguments of one call, outputs too, each with a guard behind it, and the results of the default.
+
+    An array begins as its content if the default reads that, else as a pattern. `starts` has the bytes of each.
+    """
 
     def __init__(self, rig: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any]) -> None:
         self.rig, self.values = rig, values
@@ -134,35 +110,42 @@ class GuardedCall:
         if not isinstance(outputs, dict):
             new = [one for one in outputs if all(one is not array for array in given.values())]
             outputs = dict(zip([name for name in rig.names if name not in given], new, strict=True))
+        self.starts, self.arrays = Arrays(), dict[str, cl_array.Array]()
         likes = {**arrays, **{name: one.get() for name, one in outputs.items() if name not in arrays}}
-        # Guards differ, so that a copy of what lies behind an array is seen behind another one.
-        self.memory = {
-            name: GuardedArray(rig.queue, like, 0x21 + 7 * number % 0xD0, name in default.required)
-            for number, (name, like) in enumerate(likes.items())
-        }
+        for number, (name, like) in enumerate(likes.items()):
+            # Guards differ, so that a copy of what lies behind an array is seen behind another one.
+            start = self.starts[name] = np.full(like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8)
+            is_read = name in default.required and like.size
+            start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if is_read else _PATTERN
+            buffer = cl.Buffer(rig.queue.context, cl.mem_flags.READ_WRITE, start.nbytes)
+            self.arrays[name] = cl_array.Array(rig.queue, like.shape, like.dtype, data=buffer, strides=like.strides)
         self.launch(default)
-        self.expected, _broken = self.results()
-        self.changed = [
-            one
-            for name, one in self.memory.items()
-            if name in default.required and not np.array_equal(one.read(), one.start)
-        ]
+        read = self.read()
+        self.expected = self.results(read)
+        self.changed = [name for name in read if name in default.required and (read[name] != self.starts[name]).any()]
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a launch."""
-        return {**self.values, **{name: one.array for name, one in self.memory.items()}}
+    def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> float:
+        """Launch from the same beginning, of the arrays with these names or of all; return the elapsed seconds."""
+        for name in self.arrays if names is None else names:
+            del self.arrays[name].events[:]
+            cl.enqueue_copy(self.rig.queue, self.arrays[name].base_data, self.starts[name])
+        return self.rig.launch(launcher, {**self.values, **self.arrays})
 
-    def launch(self, launcher: Launcher) -> float:
-        """Launch from the same beginning; return the elapsed seconds."""
-        for one in self.memory.values():
-            one.reset()
-        return self.rig.launch(launcher, self.arguments())
+    def read(self) -> Arrays:
+        """Return the bytes of each array, and of its guard."""
+        found = {name: np.empty_like(start) for name, start in self.starts.items()}
+        for name, content in found.items():
+            cl.enqueue_copy(self.rig.queue, content, self.arrays[name].base_data)
+        return found
 
-    def results(self) -> tuple[Arrays, str]:
-        """Return the arrays, and the names of those behind which something was written."""
-        read = {name: one.read() for name, one in self.memory.items()}
-        broken = [name for name, one in self.memory.items() if (read[name][-GUARD:] != one.start[-GUARD:]).any()]
-        return {name: one.content(read[name]) for name, one in self.memory.items()}, ", ".join(broken)
+    def results(self, read: Arrays) -> Arrays:
+        """Return bytes that were read as arrays."""
+        ones = self.arrays.items()
+        return {name: np.ndarray(one.shape, one.dtype, read[name], strides=one.strides) for name, one in ones}
+
+    def broken(self, read: Arrays) -> list[str]:
+        """Return the names of the arrays behind which something was written."""
+        return [name for name, start in self.starts.items() if (read[name][-GUARD:] != start[-GUARD:]).any()]
 
 
 class Rig:
@@ -174,6 +157,7 @@ class Rig:
         self.queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.build = build_of(context, drivers.of)
         self.names: list[str] = []  # of the arrays, in the order of the kernel
+        self.processor_seconds = 0.0  # of the last launch
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
@@ -206,20 +190,18 @@ class Rig:
         if is_new:
             call.launch(launcher)
         for _launch in range(launches):
-            for one in call.changed:
-                one.reset()
-            self.queue.finish()
-            before = time.process_time()
-            elapsed = self.launch(launcher, call.arguments())
-            found.append(Sample(elapsed, time.process_time() - before if is_cpu else elapsed))
+            elapsed = call.launch(launcher, call.changed)
+            found.append(Sample(elapsed, self.processor_seconds if is_cpu else elapsed))
         return min(found)
 
     def launch(self, launcher: Launcher, arguments: dict[str, Any]) -> float:
         """Launch and wait; return the seconds from the start of the first kernel to the end of the last one."""
         self.queue.finish()
         del self._events[:]
+        before = time.process_time()
         launcher.invoke(launcher.kernels, self.queue, None, None, False, **arguments)
         self.queue.finish()
+        self.processor_seconds = time.process_time() - before
         profiles = [event.profile for event in self._events]
         return float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
 
@@ -229,17 +211,17 @@ class Rig:
             launcher, step = self._launcher(code), "does not launch"
             if is_default:
                 self._calls[form] = GuardedCall(self, launcher, *self._given(form))
-            elapsed = self._calls[form].launch(launcher)
-            results, broken = self._calls[form].results()
+            call = self._calls[form]
+            elapsed, read = call.launch(launcher), call.read()
         except LocalMemoryError as error:
             return Verdict("needs too much local memory", str(error))
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             telling = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
             return Verdict(step, re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200])
-        if broken:
-            return Verdict("writes past the end", f"of {broken}")
-        said = difference(results, self._calls[form].expected, self._tolerance)
+        if broken := call.broken(read):
+            return Verdict("writes past the end", f"of {', '.join(broken)}")
+        said = difference(call.results(read), call.expected, self._tolerance)
         return Verdict("wrong result", said) if said else Verdict("ok", elapsed=elapsed)
 
     def _tolerance(self, dtype: Any) -> float:
