@@ -121,7 +121,7 @@ class _Tuner:
     ) -> None:
         self.files, self.table, self.level, self.kernel, self._known = files, table, level, files.kernel, known
         of_level = searches.of_level(level, self.kernel.space, self.kernel.given, files.sizes, files.default.choice)
-        self.search, self.count = search or of_level[0], of_level[1]
+        self.search, self.count = of_level[0] if search is None else search, of_level[1]
         self.tried: list[TuningCandidate] = []
 
     def run(self, question: Question, seconds: float, result: Tuning) -> Tuning:
@@ -165,7 +165,7 @@ class _Tuner:
         """Return the candidate; the failure of an earlier tuning stands if its program is the same, and it is young."""
         one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
         fact = self._known.get(fact_name(tuple(self.files.sizes.values()), choice))
-        if fact is None or fact.outcome == "ok" or not fact.program == one.trial.program != "":
+        if one.verdict.outcome or fact is None or fact.outcome == "ok" or not fact.program == one.trial.program != "":
             return one
         if fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS):
             one.trial.verdict = Verdict(fact.outcome, fact.detail)

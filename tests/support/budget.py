@@ -22,7 +22,7 @@ ROOMS = {
     "bundle": 558,
     "remote": 1065,
     "sized": 432,
-    "tuning": 2038,
+    "tuning": 1991,
     "inspect": 3607,
     "workers": 280,
     "integrations": 1042,
