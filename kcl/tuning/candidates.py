@@ -27,7 +27,7 @@ from kcl.code import Code
 from kcl.errors import UnknownInput
 from kcl.handle import generated
 from kcl.line import bindings_of
-from kcl.tuning.child import ArrayFile, Arrays, Form, Question, Verdict
+from kcl.tuning.child import ArrayFile, Arrays, CallForm, Question, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Skip
 
@@ -120,7 +120,7 @@ class CandidateFiles:
                 np.save(path, array, allow_pickle=False)
             files[name] = ArrayFile(path, array.shape, array.dtype, "F" if np.isfortran(array) else "C")
         forms = {
-            form: Form({name: array.shape for name, array in call.arrays.items()}, call.values)
+            form: CallForm({name: array.shape for name, array in call.arrays.items()}, call.values)
             for form, call in self._calls.items()
         }
         return Question(places, files, forms, tolerance, seconds)

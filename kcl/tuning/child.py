@@ -58,7 +58,7 @@ class ArrayFile(NamedTuple):
     order: Literal["C", "F"]
 
 
-class Form(NamedTuple):
+class CallForm(NamedTuple):
     """A call, whole or cut: the shapes of its arrays, and its other values."""
 
     shapes: dict[str, tuple[int, ...]]
@@ -70,7 +70,7 @@ class Question(NamedTuple):
 
     places: devices.DevicePlaces
     arrays: dict[str, ArrayFile]
-    forms: dict[str, Form]
+    forms: dict[str, CallForm]
     tolerance: float | None
     seconds: float
 
