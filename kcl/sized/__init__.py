@@ -139,6 +139,8 @@ class SizedKernel:
     `prepare`, `source`, `key` and `explain` take sizes by name, as `n=64`; without them they mean the general variant.
     """
 
+    has_variants = True  # its kernels have no name of their own
+
     def __init__(self, call: RecipeCall, found: Sizes, handle: Any) -> None:
         self._handle = handle  # the module of Kernel, which lies above this room
         self.name = call.name
@@ -176,22 +178,22 @@ class SizedKernel:
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch of one variant needs, as `Kernel.prepare` does."""
-        kernel, left = self._named(context_or_queue, arguments)
+        kernel, left = self.asked(context_or_queue, arguments)
         kernel.prepare(context_or_queue, **left)
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C of one variant."""
-        kernel, left = self._named(context_or_queue, arguments)
+        kernel, left = self.asked(context_or_queue, arguments)
         return str(kernel.source(context_or_queue, **left))
 
     def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
         """Return the key of one variant in each layer."""
-        kernel, left = self._named(context_or_queue, arguments)
+        kernel, left = self.asked(context_or_queue, arguments)
         return dict(kernel.key(context_or_queue, **left))
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what the recipe asked of its sizes, and what each layer holds for one variant."""
-        kernel, left = self._named(context_or_queue, arguments)
+        kernel, left = self.asked(context_or_queue, arguments)
         words = kernel.explain(context_or_queue, **left)
         variant = next(one for one in self._variants if one.kernel is kernel)
         return f"{words}\n  sizes: {self._said(variant, self._given(arguments))}"
@@ -241,13 +243,11 @@ class SizedKernel:
             self._chosen[values] = found.kernel
         return found.kernel
 
-    def _named(self, _holder: Any, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def asked(self, _holder: Any, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return the variant for the sizes that are given by name, and the other arguments."""
         given = self._given(arguments)
         left = {
-            name: value
-            for name, value in arguments.items()
-            if name not in self._names or not hasattr(value, "__index__")
+            name: one for name, one in arguments.items() if name not in self._names or not hasattr(one, "__index__")
         }
         return self.kernel_for(given), left
 

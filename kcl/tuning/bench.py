@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import os
-import queue
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,9 +21,10 @@ from typing import Any
 
 from kcl.base import settings
 from kcl.caches import shell
-from kcl.tuning.candidates import TuningCandidate
+from kcl.code import Code
+from kcl.tuning.candidates import Trial
 from kcl.tuning.child import Question, Verdict
-from kcl.tuning.race import FEWEST, Sample, Standing, is_disturbed, is_over, losers, standing
+from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
 
 _MOST_BYTES = 4 << 30  # of arrays in all children together
 _COPIES = 4  # of each array in a child: as it begins, on the device, expected, found
@@ -35,19 +36,12 @@ _ATTEMPTS = 3  # at a round that others disturb
 _BEGIN = 10.0  # times the limit: the default may be slow
 
 
-class NoBench(Exception):
-    """A child cannot launch the default."""
+class ChildFault(Exception):
+    """A child that died or was stopped at a question, or that cannot launch the default."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(": ".join(verdict[:2]))
-
-
-class LostChild(Exception):
-    """A child that died or was stopped at a question."""
-
-    def __init__(self, outcome: str, detail: str) -> None:
-        super().__init__(outcome, detail)
-        self.verdict = Verdict(outcome, detail)
+        self.verdict = verdict
 
 
 class Child:
@@ -73,16 +67,17 @@ class Child:
         self._send(question)
 
     def ask(self, seconds: float, verb: str, *given: Any) -> Any:
-        """Return the answer; raises LostChild if there is none in some seconds."""
+        """Return the answer; raises ChildFault if there is none in some seconds."""
         self._send((seconds, verb, *given))
         try:
             if self._pipe.poll(seconds):
                 return self._pipe.recv()
         except (EOFError, OSError):
             status = self._process.wait()
-            raise LostChild("crashes", signal.Signals(-status).name if status < 0 else f"status {status}") from None
+            signalled = signal.Signals(-status).name if status < 0 else f"status {status}"
+            raise ChildFault(Verdict("crashes", signalled)) from None
         self.end()
-        raise LostChild("hangs", f"no result in {seconds:.3g} s")
+        raise ChildFault(Verdict("hangs", f"no result in {seconds:.3g} s"))
 
     def end(self) -> None:
         """End the process, whatever it does."""
@@ -96,22 +91,18 @@ class Child:
 
 
 class Bench:
-    """The children of one tuning. Raises NoBench if the default does not run, or computes something else each time.
+    """The children of one tuning. Raises ChildFault if the default does not run, or computes something else each time.
 
-    `limit` are the seconds that a candidate may take: a slow default gives it more. `cuts` are those at which the
-    default runs.
+    The default keeps the forms of the call at which it runs. `limit` are the seconds that a question may take.
     """
 
-    def __init__(self, question: Question, default: TuningCandidate, folder: str) -> None:
+    def __init__(self, question: Question, default: Trial, folder: str) -> None:
         self.default, self.limit = default, question.seconds
-        self.cuts = [cut for cut in question.cuts if cut in default.paths]
         self._question, self._folder = question, folder
         size = sum(math.prod(one.shape) * one.dtype.itemsize for one in question.arrays.values())
-        count = max(1, min(settings.processors(), _MOST_BYTES // (_COPIES * (1 + len(self.cuts)) * size + 1)))
+        count = max(1, min(settings.processors(), _MOST_BYTES // (_COPIES * len(question.forms) * size + 1)))
         self._pool = ThreadPoolExecutor(count, "kcl-tune")
-        self._idle: queue.SimpleQueue[Child | None] = queue.SimpleQueue()
-        for _child in range(count):
-            self._idle.put(None)
+        self._thread = threading.local()  # has the child of each thread of the pool
         self._children: list[Child] = []
         self._racer: Child | None = None
         self._is_over = False
@@ -119,8 +110,7 @@ class Bench:
     def __enter__(self) -> Bench:
         """Let the first child launch the default."""
         try:
-            self._idle.get()
-            self._idle.put(self._child(self.cuts))
+            self._pool.submit(self._begin).result()
         except BaseException:
             self.__exit__()
             raise
@@ -135,17 +125,17 @@ class Bench:
                 child.end()
             self._pool.shutdown()
 
-    def check(self, candidates: Iterable[TuningCandidate], end: float) -> None:
-        """Have candidates built, launched once and compared, until a moment, while the next ones are generated."""
-        for work in [self._pool.submit(self._check, one, end) for one in candidates]:
+    def check(self, trials: Iterable[Trial], end: float) -> None:
+        """Have code built, launched once and compared, until a moment, while the next code is generated."""
+        for work in [self._pool.submit(self._check, one, end) for one in trials]:
             work.result()
 
-    def race(self, candidates: Iterable[TuningCandidate], most: int, end: float) -> dict[TuningCandidate, Standing]:
-        """Let candidates race against the default, for some rounds at most; return who ran to the end.
+    def race(self, trials: Iterable[Trial], most: int, end: float) -> list[Trial]:
+        """Let trials race against the default, for some rounds at most; return those that ran to the end.
 
-        Sets where each of them stands. A candidate that dies is named, and the race goes on.
+        Sets where each of them stands. One that dies is named, and the race goes on.
         """
-        racers = [self.default, *candidates]
+        racers = [self.default, *trials]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
         while not is_over(rounds, running, most) and (not rounds or time.monotonic() < end):
@@ -159,78 +149,65 @@ class Bench:
             for racer in running:
                 racers[racer].standing = standing(rounds, racer)
             running -= losers(rounds, running)
-        decided = running if len(rounds) >= FEWEST else set()
-        return {racers[racer]: standing(rounds, racer) for racer in decided if racer}
+        return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
-    def _round(self, racers: list[TuningCandidate], running: set[int]) -> dict[int, Sample]:
+    def _round(self, racers: list[Trial], running: set[int]) -> dict[int, Sample]:
         """Take a sample of each, in random order; who dies is out."""
         found = {}
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
             launches = int(_SAMPLE_SECONDS / max(one.verdict.elapsed, 1e-9))
-            self._racer = self._racer or self._child([])
+            self._racer = self._racer or self._child({"": self.default.codes[""]})[0]
             try:
-                found[racer] = self._racer.ask(self.limit, "sample", one.paths[""], min(_LAUNCHES, max(1, launches)))
-            except LostChild as lost:
+                found[racer] = self._racer.ask(self.limit, "sample", one.codes[""], min(_LAUNCHES, max(1, launches)))
+            except ChildFault as fault:
                 self._racer = None
                 running.discard(racer)
-                one.verdict = lost.verdict._replace(detail=f"{lost.verdict.detail}, in the race")
+                one.verdict = fault.verdict._replace(detail=f"{fault.verdict.detail}, in the race")
                 if not racer:
-                    raise NoBench(one.verdict) from None
+                    raise
         return found
 
-    def _check(self, one: TuningCandidate, end: float) -> None:
-        """Check one candidate. If a child dies that had others before, these may be the reason: a new child decides."""
-        child, verdict, is_new = self._idle.get(), Verdict(""), False
-        try:
-            while not is_new and not self._is_over and time.monotonic() < end:
-                child = child or self._child(self.cuts)
-                is_new, child.is_new = child.is_new, False
-                try:
-                    verdict = self._compared(child, one)
-                    break
-                except LostChild as lost:
-                    verdict, child = lost.verdict, None
-                    is_new = is_new or verdict.outcome == "hangs"
+    def _check(self, one: Trial, end: float) -> None:
+        """Check one trial. If a child dies that had others before, these may be the reason: a new child decides."""
+        is_decided = False
+        while not is_decided and not self._is_over and time.monotonic() < end:
+            child = self._thread.__dict__.pop("child", None) or self._child(self.default.codes)[0]
+            is_decided, child.is_new = child.is_new, False
+            try:
+                verdict: Verdict = child.ask(self.limit, "check", one.codes)
+            except ChildFault as fault:
+                verdict, child = fault.verdict, None
+                is_decided = is_decided or verdict.outcome == "hangs"
+            else:
+                is_decided = True
+            if is_decided and not self._is_over:
+                one.verdict = verdict
             if child is not None and verdict.outcome == "writes past the end":
                 child.end()
-                child = None
-        finally:
-            self._idle.put(child)
-        if not self._is_over:
-            one.verdict = verdict
+            elif child is not None:
+                self._thread.child = child
 
-    def _compared(self, child: Child, one: TuningCandidate) -> Verdict:
-        cuts = [cut for cut in self.cuts if cut in one.paths]
-        elapsed, one.ragged = 0.0, bool(cuts) and len(cuts) == len(self.cuts)
-        for cut in ("", *cuts):
-            found: Verdict = child.ask(self.limit, "check", one.paths[cut], cut)
-            if found.outcome != "ok":
-                return found._replace(detail=f"{found.detail}, at {cut}" if cut else found.detail)
-            elapsed = elapsed or found.elapsed
-        return Verdict("ok", elapsed=elapsed)
+    def _begin(self) -> None:
+        """Start the first child; the forms of the call at which the default fails are left out."""
+        codes = self.default.codes
+        try:
+            self._thread.child, verdicts = self._child(codes)
+        except ChildFault:
+            codes = {"": codes[""]}
+            self._thread.child, verdicts = self._child(codes)
+        self.default.codes = {form: code for form, code in codes.items() if verdicts[form].outcome == "ok"}
+        self.default.ragged = len(self.default.codes) > 1
 
-    def _child(self, cuts: list[str]) -> Child:
-        """Start a child, and let it launch the default; a cut at which that fails is left out."""
+    def _child(self, codes: dict[str, Code]) -> tuple[Child, dict[str, Verdict]]:
+        """Start a child, and let it launch the default; return what became of each form of the call."""
         if self._is_over:
-            raise NoBench(Verdict("was stopped"))
-        child, began = Child(self._question, self._folder), 0.0
+            raise ChildFault(Verdict("was stopped"))
+        child = Child(self._question, self._folder)
         self._children.append(child)
-        for cut in ("", *cuts):
-            try:
-                if not cut:
-                    child.ask(_BEGIN * self.limit, "ready")
-                    began = time.monotonic()
-                verdict: Verdict = child.ask(_BEGIN * self.limit, "begin", self.default.paths[cut], cut)
-            except LostChild as lost:
-                verdict = lost.verdict
-            if not cut and verdict.outcome != "ok":
-                raise NoBench(verdict)
-            if not cut:
-                self.default.verdict = verdict
-            elif verdict.outcome != "ok":
-                child.end()
-                self.cuts = [one for one in self.cuts if one != cut]
-                return self._child(self.cuts)
-        self.limit = max(self.limit, _SLOW * (time.monotonic() - began))
-        return child
+        verdicts, seconds = child.ask(_BEGIN * self.limit, "begin", codes)
+        self.default.verdict = verdicts[""]
+        if verdicts[""].outcome != "ok":
+            raise ChildFault(verdicts[""])
+        self.limit = max(self.limit, _SLOW * seconds)
+        return child, verdicts

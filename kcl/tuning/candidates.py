@@ -1,4 +1,4 @@
-"""Candidates: this process runs the recipes and generates code without storing it; code and arrays become files.
+"""Candidates: this process runs the recipes and generates code without storing it; the arrays become files.
 
 They lie in one folder of mode 0700, beside the caches of the children, and go away with the tuning. What a killed
 process left is swept by a later tuning.
@@ -7,6 +7,7 @@ process left is swept by a later tuning.
 from __future__ import annotations
 
 import contextlib
+import glob
 import io
 import os
 import re
@@ -22,12 +23,11 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl.base import settings
-from kcl.cache.key import Key, Part
+from kcl.code import Code
 from kcl.errors import UnknownInput
-from kcl.generate import rows
 from kcl.handle import generated
 from kcl.line import bindings_of
-from kcl.tuning.child import ArrayFile, Arrays, Question, Verdict
+from kcl.tuning.child import ArrayFile, Arrays, CallForm, Question, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Skip
 
@@ -38,24 +38,19 @@ _MOST_BYTES = 1 << 30  # of arrays in files
 _PLAIN = (int, float, complex, str, tuple, np.generic, type(None))  # values of arguments beside arrays
 
 
-class TuningCandidate:
-    """A choice and what became of it.
+class Trial:
+    """The code of one choice or of several, and what became of it.
 
-    `paths` are the files of its code, for the call as it is ("") and for each cut where the choice is valid. `program`
-    is the digest of its program key, `standing` that of its last race. It is `ragged` if it was compared at every cut.
+    `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `program` is the
+    digest of its program key, `standing` that of its last race. It is `ragged` if it has code for calls that are cut.
     """
 
-    def __init__(self, choice: Choice, verdict: Verdict) -> None:
-        self.choice, self.verdict = choice, verdict
-        self.paths: dict[str, str] = {}
+    def __init__(self) -> None:
+        self.codes: dict[str, Code] = {}
         self.program = ""
+        self.verdict = Verdict("")
         self.standing: Standing | None = None
         self.ragged = False
-
-    @property
-    def code(self) -> tuple[str, ...]:
-        """The files: candidates with the same ones have equal code."""
-        return tuple(self.paths.values())
 
     @property
     def ratio(self) -> float | None:
@@ -63,23 +58,37 @@ class TuningCandidate:
         return self.standing.ratio if self.standing and self.verdict.outcome == "ok" else None
 
 
+class TuningCandidate(NamedTuple):
+    """A choice, and the trial of its code: choices with equal code share one."""
+
+    choice: Choice
+    trial: Trial
+
+    @property
+    def verdict(self) -> Verdict:
+        """What became of it."""
+        return self.trial.verdict
+
+    @property
+    def ratio(self) -> float | None:
+        """Its time by that of the default, if it ran and computed the same."""
+        return self.trial.ratio
+
+
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
     """Make the folder of a tuning; it goes away."""
-    place, oldest = settings.temporary(), time.time() - _STALE_SECONDS
-    for found in os.scandir(place):
+    place = settings.temporary()
+    for found in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
         with contextlib.suppress(OSError):
-            status = found.stat(follow_symlinks=False)
-            if found.name.startswith(_PREFIX) and status.st_uid == os.getuid() and status.st_mtime < oldest:
-                shutil.rmtree(found.path, ignore_errors=True)
-    made = tempfile.mkdtemp(prefix=_PREFIX, dir=place)  # its mode is 0700
-    try:
+            status = os.lstat(found)
+            if status.st_uid == os.getuid() and status.st_mtime < time.time() - _STALE_SECONDS:
+                shutil.rmtree(found, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:  # of mode 0700
         yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
-class _Form(NamedTuple):
+class _Call(NamedTuple):
     """A call: its arrays on the host, its other values, and its sizes."""
 
     arrays: Arrays
@@ -88,70 +97,83 @@ class _Form(NamedTuple):
 
 
 class CandidateFiles:
-    """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments."""
+    """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
+
+    `default` is the candidate that runs untuned; the others get code for those forms of the call that its trial keeps.
+    """
 
     def __init__(self, kernel: TunedKernel, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str) -> None:
         self.kernel, self.queue, self.folder = kernel, queue, folder
         values = {name: one for name, one in arguments.items() if isinstance(one, _PLAIN)}
         arrays = {name: _host(queue, name, one) for name, one in arguments.items() if name not in values}
-        whole = _Form(arrays, values, kernel.sizes_of(arguments))
-        self._forms = {"": whole, **dict(_cuts(kernel, whole))}
+        whole = _Call(arrays, values, kernel.sizes_of(arguments))
+        self.sizes, self._calls, self._trials = whole.sizes, {"": whole, **dict(_cuts(kernel, whole))}, list[Trial]()
+        self.default = self.candidate(kernel.default_at(self.sizes))
 
     def question(self, places: Any, tolerance: float | None, seconds: float) -> Question:
         """Write the arrays; return what the children have to know."""
-        whole, *cuts = self._forms.values()
-        is_much = sum(array.nbytes for array in whole.arrays.values()) > _MOST_BYTES
-        files = {}
-        for number, (name, array) in enumerate(whole.arrays.items()):
+        arrays, files = self._calls[""].arrays, {}
+        is_much = sum(array.nbytes for array in arrays.values()) > _MOST_BYTES
+        for number, (name, array) in enumerate(arrays.items()):
             path = "" if is_much and array.dtype.kind in "fc" else os.path.join(self.folder, f"array-{number}.npy")
             if path:
                 np.save(path, array, allow_pickle=False)
             files[name] = ArrayFile(path, array.shape, array.dtype, "F" if np.isfortran(array) else "C")
-        changes = [({name: array.shape for name, array in cut.arrays.items()}, cut.values) for cut in cuts]
-        return Question(
-            places, files, whole.values, dict(zip(list(self._forms)[1:], changes, strict=True)), tolerance, seconds
-        )
+        forms = {
+            form: CallForm({name: array.shape for name, array in call.arrays.items()}, call.values)
+            for form, call in self._calls.items()
+        }
+        return Question(places, files, forms, tolerance, seconds)
 
     def candidate(self, choice: Choice, refusal: str = "") -> TuningCandidate:
-        """Generate the code of a choice, for the call and for each cut where the choice is valid."""
-        found = TuningCandidate(choice, Verdict("not valid" if refusal else "", refusal))
+        """Generate the code of a choice, for the call and for each form of it where the choice is valid."""
+        trial, whole = Trial(), {**self.kernel.given, **choice}
+        os.utime(self.folder)  # as long as candidates are made nobody sweeps it
         try:
-            for cut, form in self._forms.items():
-                if not refusal and (not cut or self.kernel.space.is_valid({**self.kernel.given, **choice}, form.sizes)):
-                    found.paths[cut] = self._written(found, form)
+            for form in [] if refusal else self._forms():
+                if not form or not self.kernel.space.refusal(whole, self._calls[form].sizes):
+                    trial.codes[form] = self._generated(trial, choice, self._calls[form])
+            trial.verdict = Verdict("not valid" if refusal else "", refusal)
         except Skip as error:
-            found.verdict = Verdict("skipped", str(error))
+            trial.verdict = Verdict("skipped", str(error))
         except Exception as error:
-            found.verdict = Verdict(
+            trial.verdict = Verdict(
                 "raises", f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]
             )
-        if found.verdict.outcome:
-            found.paths.clear()
-        return found
+        if trial.verdict.outcome:
+            trial.codes.clear()
+            return TuningCandidate(choice, trial)
+        trial.ragged = len(self._forms()) == len(trial.codes) > 1
+        known = next((one for one in self._trials if one.codes == trial.codes), None)
+        self._trials += [] if known else [trial]
+        return TuningCandidate(choice, known or trial)
 
-    def _written(self, found: TuningCandidate, form: _Form) -> str:
-        """Write the code under its digest, so equal code is one file; what loopy prints of a failure is caught."""
+    def _forms(self) -> list[str]:
+        """Return the forms of the call at which the default runs, as far as that is known."""
+        return list(self._trials[0].codes if self._trials else self._calls)
+
+    def _generated(self, trial: Trial, choice: Choice, call: _Call) -> Code:
+        """Return the code of a choice; what loopy prints of a failure is caught."""
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            code = generated(self.kernel.kernel_at(found.choice, form.sizes), {**form.values, **form.arrays})
+            code = generated(self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays})
         with contextlib.suppress(UnknownInput):
-            found.program = found.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest
-        key = Key([Part("candidate", code.digest)])
-        path = os.path.join(self.folder, key.digest)
-        with open(path, "wb") as stream:
-            stream.write(rows.to_entry(code, key, {}).pack(in_pieces=False))
-        return path
+            trial.program = trial.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest
+        return code
 
 
 def _host(queue: cl.CommandQueue, name: str, array: Any) -> np.ndarray[Any, Any]:
     """Return an array on the host; it is read only."""
     found = array.get(queue=queue) if isinstance(array, cl_array.Array) else array
     if not isinstance(found, np.ndarray) or found.dtype.hasobject or not found.flags.forc:
-        raise TypeError(f"tune takes contiguous arrays of numbers, and numbers; {name!r} is of {type(array).__name__}")
+        raise TypeError(
+            f"tune takes contiguous arrays of numbers, and numbers; {name!r} is of {type(array).__name__}: "
+            "give a numpy array, or a pyopencl.array.Array"
+        )
     return found
 
 
-def _cuts(kernel: TunedKernel, whole: _Form) -> Iterator[tuple[str, _Form]]:
+def _cuts(kernel: TunedKernel, whole: _Call) -> Iterator[tuple[str, _Call]]:
     """Yield for each size the call in which it is less by one.
 
     An axis is cut if its extent is that of an axis in the text of the size, or the size itself; and so is a number.
@@ -169,4 +191,4 @@ def _cuts(kernel: TunedKernel, whole: _Form) -> Iterator[tuple[str, _Form]]:
         }
         sizes = kernel.sizes_of({**values, **arrays})
         if sizes[name] == whole.sizes[name] - 1:
-            yield f"{name} = {sizes[name]}", _Form(arrays, values, sizes)
+            yield f"{name} = {sizes[name]}", _Call(arrays, values, sizes)

@@ -1,9 +1,11 @@
 """The program of a child: it builds a candidate, launches it on arrays of its own, compares, and takes samples.
 
-The parent asks by a pipe and gets an answer to each question, so it knows which candidate killed or stopped the child:
+The parent asks by a pipe and gets an answer to each question, so it knows which candidate killed or stopped the child.
+Questions are about codes, by the name of the form of the call: "" is the call itself, "n = 511" is cut by one.
 
-    check(path, cut)         -> Verdict of the candidate, at the sizes of the call or cut by one
-    sample(path, launches)   -> Sample, the fastest of some launches
+    begin(codes)             -> Verdict of the default for each form, whose results candidates have to compute; seconds
+    check(codes)             -> Verdict of a candidate
+    sample(code, launches)   -> Sample, the fastest of some launches
 
 A question that takes too long ends the child, too, since the parent may have died.
 """
@@ -14,7 +16,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
@@ -23,13 +25,12 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
-from kcl import code, drivers
+from kcl import drivers
 from kcl.build.leases import launcher_of
 from kcl.build.results import difference
 from kcl.build.stage import build_of
-from kcl.cache.entry import entry_at
+from kcl.code import Code, made_ready
 from kcl.drivers import devices
-from kcl.generate import rows
 from kcl.launch import ARRAYS, Launcher
 from kcl.tuning.race import Sample
 
@@ -57,13 +58,19 @@ class ArrayFile(NamedTuple):
     order: Literal["C", "F"]
 
 
+class CallForm(NamedTuple):
+    """A call, whole or cut: the shapes of its arrays, and its other values."""
+
+    shapes: dict[str, tuple[int, ...]]
+    values: dict[str, Any]
+
+
 class Question(NamedTuple):
-    """What all questions are about. A cut has other shapes of arrays, and other values, than the call."""
+    """What all questions are about."""
 
     places: devices.DevicePlaces
     arrays: dict[str, ArrayFile]
-    values: dict[str, Any]
-    cuts: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, Any]]]
+    forms: dict[str, CallForm]
     tolerance: float | None
     seconds: float
 
@@ -79,211 +86,170 @@ def main(descriptor: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pipe = Connection(descriptor)
-    asked: Question = pipe.recv()
-    bench = Rig(asked)
+    rig = Rig(pipe.recv())
     while True:
         try:
             seconds, verb, *given = pipe.recv()
         except EOFError:
             os._exit(0)
         signal.setitimer(signal.ITIMER_REAL, seconds + _ORPHAN_SECONDS)
-        pipe.send(getattr(bench, verb)(*given))
+        pipe.send(getattr(rig, verb)(*given))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-class GuardedArray:
-    """An array on the device, with a guard behind it. It begins as `content`, or as a pattern."""
-
-    def __init__(self, queue: cl.CommandQueue, like: np.ndarray[Any, Any], guard: int, content: bool) -> None:
-        self.queue, self.shape, self.dtype, self.strides = queue, like.shape, like.dtype, like.strides
-        self.start = np.full(like.nbytes + GUARD, guard, np.uint8)
-        self.start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if content and like.size else _PATTERN
-        self.buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, self.start.nbytes)
-        self.array = cl_array.Array(queue, self.shape, self.dtype, data=self.buffer, strides=self.strides)
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin again."""
-        del self.array.events[:]
-        cl.enqueue_copy(self.queue, self.buffer, self.start)
-
-    def read(self) -> tuple[np.ndarray[Any, Any], bool]:
-        """Return the array, and whether the guard is as it was."""
-        found = np.empty_like(self.start)
-        cl.enqueue_copy(self.queue, found, self.buffer)
-        array = np.ndarray(self.shape, self.dtype, found, strides=self.strides)
-        return array, bool((found[-GUARD:] == self.start[-GUARD:]).all())
-
-
 class GuardedCall:
-    """The arguments of one call, and the results of the default; outputs are given, too."""
+    """The arguments of one call, outputs too, each with a guard behind it, and the results of the default.
 
-    def __init__(self, bench: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any]) -> None:
-        self.bench, self.values = bench, values
-        self.memory = {name: self._memory(array, True) for name, array in arrays.items()}
-        _event, outputs = default(bench.queue, self._allocator, None, False, self.arguments())
-        self.memory.update(self._outputs(outputs))
-        needed = default.required
-        for name, one in self.memory.items():
-            if name not in needed:
-                one.start[:-GUARD] = _PATTERN
-        self.elapsed = self.launch(default)
-        self.expected = self.results()[0]
-        self.changed = [
-            one
-            for name, one in self.memory.items()
-            if name in needed and one.start[:-GUARD].tobytes() != self.expected[name].ravel(order="K").tobytes()
-        ]
+    An array begins as its content if the default reads that, else as a pattern. `starts` has the bytes of each.
+    """
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a launch."""
-        return {**self.values, **{name: one.array for name, one in self.memory.items()}}
+    def __init__(self, rig: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any]) -> None:
+        self.rig, self.values = rig, values
+        given = {name: cl_array.to_device(rig.queue, array) for name, array in arrays.items()}
+        _event, outputs = default(rig.queue, None, None, False, {**values, **given})
+        if not isinstance(outputs, dict):
+            new = [one for one in outputs if all(one is not array for array in given.values())]
+            outputs = dict(zip([name for name in rig.names if name not in given], new, strict=True))
+        self.starts, self.arrays = Arrays(), dict[str, cl_array.Array]()
+        likes = {**arrays, **{name: one.get() for name, one in outputs.items() if name not in arrays}}
+        for number, (name, like) in enumerate(likes.items()):
+            # Guards differ, so that a copy of what lies behind an array is seen behind another one.
+            start = self.starts[name] = np.full(like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8)
+            is_read = name in default.required and like.size
+            start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if is_read else _PATTERN
+            buffer = cl.Buffer(rig.queue.context, cl.mem_flags.READ_WRITE, start.nbytes)
+            self.arrays[name] = cl_array.Array(rig.queue, like.shape, like.dtype, data=buffer, strides=like.strides)
+        self.launch(default)
+        read = self.read()
+        self.expected = self.results(read)
+        self.changed = [name for name in read if name in default.required and (read[name] != self.starts[name]).any()]
 
-    def launch(self, launcher: Launcher) -> float:
-        """Launch from the same beginning; return the elapsed seconds."""
-        for one in self.memory.values():
-            one.reset()
-        return self.bench.launch(launcher, self.arguments(), self._allocator)
+    def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> float:
+        """Launch from the same beginning, of the arrays with these names or of all; return the elapsed seconds."""
+        for name in self.arrays if names is None else names:
+            del self.arrays[name].events[:]
+            cl.enqueue_copy(self.rig.queue, self.arrays[name].base_data, self.starts[name])
+        return self.rig.launch(launcher, {**self.values, **self.arrays})
 
-    def results(self) -> tuple[Arrays, list[str]]:
-        """Return the arrays, and the names of those behind which something was written."""
-        read = {name: one.read() for name, one in self.memory.items()}
-        return {name: array for name, (array, _whole) in read.items()}, [
-            n for n, (_a, whole) in read.items() if not whole
-        ]
+    def read(self) -> Arrays:
+        """Return the bytes of each array, and of its guard."""
+        found = {name: np.empty_like(start) for name, start in self.starts.items()}
+        for name, content in found.items():
+            cl.enqueue_copy(self.rig.queue, content, self.arrays[name].base_data)
+        return found
 
-    def _memory(self, like: np.ndarray[Any, Any], content: bool) -> GuardedArray:
-        # Guards differ, so that a copy of what lies behind an array is seen behind another one.
-        self.bench.guard = 0x21 + (self.bench.guard + 7) % 0xD0
-        return GuardedArray(self.bench.queue, like, self.bench.guard, content)
+    def results(self, read: Arrays) -> Arrays:
+        """Return bytes that were read as arrays."""
+        ones = self.arrays.items()
+        return {name: np.ndarray(one.shape, one.dtype, read[name], strides=one.strides) for name, one in ones}
 
-    def _allocator(self, size: int) -> cl.Buffer:
-        return self._memory(np.empty(size, np.uint8), False).buffer
-
-    def _outputs(self, outputs: Any) -> dict[str, GuardedArray]:
-        """Return memory for the outputs that the call left out."""
-        given = {id(one.array) for one in self.memory.values()}
-        if isinstance(outputs, dict):
-            found = {name: one for name, one in outputs.items() if name not in self.memory}
-        else:
-            names = [name for name in self.bench.arrays if name not in self.memory]
-            left = [one for one in outputs if id(one) not in given]
-            found = dict(zip(names, left, strict=True))
-        made = {}
-        for name, one in found.items():
-            like = np.ndarray(one.shape, one.dtype, np.empty(max(1, one.nbytes), np.uint8), strides=one.strides)
-            made[name] = self._memory(like, False)
-        return made
+    def broken(self, read: Arrays) -> list[str]:
+        """Return the names of the arrays behind which something was written."""
+        return [name for name, start in self.starts.items() if (read[name][-GUARD:] != start[-GUARD:]).any()]
 
 
 class Rig:
-    """What a child has: a queue, the launchers of the candidates, and the calls, whole and cut."""
+    """What a child has: a queue, the launchers of the candidates, and the calls by the name of their form."""
 
     def __init__(self, asked: Question) -> None:
         self.asked = asked
         context = devices.context_at(asked.places)
         self.queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.build = build_of(context, drivers.of)
-        self.arrays: list[str] = []  # of the kernel, in its order
-        self.guard = 0
-        self._most_local = context.devices[0].local_mem_size
-        self._is_cpu = bool(context.devices[0].type & cl.device_type.CPU)
+        self.names: list[str] = []  # of the arrays, in the order of the kernel
+        self.processor_seconds = 0.0  # of the last launch
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
         self._enqueue = cl.enqueue_nd_range_kernel
         cl.enqueue_nd_range_kernel = self._noted  # the invokers take it from pyopencl at each launch
 
-    def ready(self) -> None:
-        """Answer: modules are imported, and the device is there."""
+    def begin(self, codes: Mapping[str, Code]) -> tuple[dict[str, Verdict], float]:
+        """Launch the default on each form; return what became of it, and how long that took."""
+        began = time.monotonic()
+        found = {form: self._verdict(code, form, is_default=True) for form, code in codes.items()}
+        return found, time.monotonic() - began
 
-    def begin(self, path: str, cut: str) -> Verdict:
-        """Launch the default twice: its first results are what candidates have to compute."""
-        return self._verdict(
-            path, lambda launcher: self._calls.update({cut: GuardedCall(self, launcher, *self._given(cut))}), cut
-        )
+    def check(self, codes: Mapping[str, Code]) -> Verdict:
+        """Build a candidate, launch it once on each form, and compare."""
+        elapsed = 0.0
+        for form, code in codes.items():
+            found = self._verdict(code, form)
+            if found.outcome != "ok":
+                return found._replace(detail=f"{found.detail}, at {form}" if form else found.detail)
+            elapsed = elapsed or found.elapsed
+        return Verdict("ok", elapsed=elapsed)
 
-    def check(self, path: str, cut: str) -> Verdict:
-        """Build a candidate, launch it once, and compare."""
-        return self._verdict(path, lambda _launcher: None, cut)
+    def sample(self, code: Code, launches: int) -> Sample:
+        """Return the fastest of some launches of a candidate; inputs that the kernel changes begin anew each time.
 
-    def _verdict(self, path: str, before: Callable[[Launcher], object], cut: str) -> Verdict:
+        Only on a CPU device processor time says whether somebody else slowed a launch.
+        """
+        is_new, call, found = code.digest not in self._launchers, self._calls[""], []
+        is_cpu, launcher = self.queue.device.type & cl.device_type.CPU, self._launcher(code)
+        if is_new:
+            call.launch(launcher)
+        for _launch in range(launches):
+            elapsed = call.launch(launcher, call.changed)
+            found.append(Sample(elapsed, self.processor_seconds if is_cpu else elapsed))
+        return min(found)
+
+    def launch(self, launcher: Launcher, arguments: dict[str, Any]) -> float:
+        """Launch and wait; return the seconds from the start of the first kernel to the end of the last one."""
+        self.queue.finish()
+        del self._events[:]
+        before = time.process_time()
+        launcher.invoke(launcher.kernels, self.queue, None, None, False, **arguments)
+        self.queue.finish()
+        self.processor_seconds = time.process_time() - before
+        profiles = [event.profile for event in self._events]
+        return float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
+
+    def _verdict(self, code: Code, form: str, is_default: bool = False) -> Verdict:
         step = "does not build"
         try:
-            launcher, step = self._launcher(path), "does not launch"
-            before(launcher)
-            return self._compared(self._calls[cut], launcher)
+            launcher, step = self._launcher(code), "does not launch"
+            if is_default:
+                self._calls[form] = GuardedCall(self, launcher, *self._given(form))
+            call = self._calls[form]
+            elapsed, read = call.launch(launcher), call.read()
         except LocalMemoryError as error:
             return Verdict("needs too much local memory", str(error))
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             telling = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
             return Verdict(step, re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200])
-
-    def sample(self, path: str, launches: int) -> Sample:
-        """Return the fastest of some launches of a candidate; inputs that the kernel changes begin anew each time.
-
-        Only on a CPU device processor time says whether somebody else slowed a launch.
-        """
-        is_new, call, found = path not in self._launchers, self._calls[""], []
-        launcher = self._launcher(path)
-        if is_new:
-            call.launch(launcher)
-        for _launch in range(launches):
-            for one in call.changed:
-                one.reset()
-            self.queue.finish()
-            before = time.process_time()
-            elapsed = self.launch(launcher, call.arguments(), None)
-            found.append(Sample(elapsed, time.process_time() - before if self._is_cpu else elapsed))
-        return min(found)
-
-    def launch(self, launcher: Launcher, arguments: dict[str, Any], allocator: Any) -> float:
-        """Launch and wait; return the seconds from the start of the first kernel to the end of the last one."""
-        self.queue.finish()
-        del self._events[:]
-        launcher.invoke(launcher.kernels, self.queue, allocator, None, False, **arguments)
-        self.queue.finish()
-        profiles = [event.profile for event in self._events]
-        return float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
-
-    def _compared(self, call: GuardedCall, launcher: Launcher) -> Verdict:
-        elapsed = call.launch(launcher)
-        results, broken = call.results()
-        if broken:
+        if broken := call.broken(read):
             return Verdict("writes past the end", f"of {', '.join(broken)}")
-        said = difference(results, call.expected, self._tolerance)
+        said = difference(call.results(read), call.expected, self._tolerance)
         return Verdict("wrong result", said) if said else Verdict("ok", elapsed=elapsed)
 
     def _tolerance(self, dtype: Any) -> float:
         given = self.asked.tolerance
         return float(np.sqrt(np.finfo(dtype).eps)) if given is None else given
 
-    def _given(self, cut: str) -> tuple[Arrays, dict[str, Any]]:
-        """Return arrays and values of the call, cut or whole."""
-        shapes, values = self.asked.cuts.get(cut, ({}, {}))
+    def _given(self, form: str) -> tuple[Arrays, dict[str, Any]]:
+        """Return arrays and values of a form of the call."""
+        shapes, values = self.asked.forms[form]
         arrays = {}
         for name, (path, shape, dtype, order) in self.asked.arrays.items():
             drawn = np.random.default_rng(len(name)).random(shape) if not path else None
             whole = np.load(path, mmap_mode="r") if drawn is None else drawn.astype(dtype, order=order)
-            part = tuple(map(slice, shapes.get(name, shape)))
-            arrays[name] = np.array(whole[part], order=order)
-        return arrays, {**self.asked.values, **values}
+            arrays[name] = np.array(whole[tuple(map(slice, shapes[name]))], order=order)
+        return arrays, values
 
-    def _launcher(self, path: str) -> Launcher:
+    def _launcher(self, code: Code) -> Launcher:
         """Return the launcher of a candidate; raises the errors of its build."""
-        if path not in self._launchers:
-            with open(path, "rb") as stream:
-                ready = code.made_ready(*rows.from_entry(entry_at(os.path.basename(path), stream.read())))
-            self.arrays = [one.name for one in ready.code.invoker.arguments if one.kind in ARRAYS]
-            self._launchers[path] = launcher_of(ready, self.build.from_source(ready.code.text))
-        return self._launchers[path]
+        if code.digest not in self._launchers:
+            self.names = [one.name for one in code.invoker.arguments if one.kind in ARRAYS]
+            self._launchers[code.digest] = launcher_of(made_ready(code), self.build.from_source(code.text))
+        return self._launchers[code.digest]
 
     def _noted(self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any) -> cl.Event:
         """Enqueue, and note the event; raises LocalMemoryError."""
         wanted = kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, queue.device)
-        if wanted > self._most_local:
-            raise LocalMemoryError(f"{wanted} bytes, and the device has {self._most_local}")
+        if wanted > queue.device.local_mem_size:
+            raise LocalMemoryError(f"{wanted} bytes, and the device has {queue.device.local_mem_size}")
         event = self._enqueue(queue, kernel, *given, **named)
         self._events.append(event)
         return event

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcl.tuning.space import Choice, Space
+from kcl.tuning.space import Choice, Space, said
 
 WHOLE = 1024  # choices of which level 2 tries all
-DRAWN = 256  # of a larger space
+DRAWN, _DRAWS = 256, 12_800  # of a larger space: those that are tried, and the attempts to find valid ones
 _FEWEST = 8  # level 1 tries so many of a small space, whose quarter is next to nothing
 
 
@@ -30,14 +30,16 @@ def of_level(
         raise ValueError(f"level {level!r} of tuning: write 0 (the defaults), 1 (a short search) or 2 (a long one)")
     lists = {name: values for name, values in space.lists.items() if name not in given}
     known = list(itertools.islice(space.choices(given, sizes), WHOLE + 1))
-    found = Descent(lists, lambda choice: space.is_valid({**given, **choice}, sizes), start)
+    found = Descent(lists, lambda choice: not space.refusal({**given, **choice}, sizes), start)
     steps = 2 * sum(map(len, lists.values()))
     if level == 1:
         found.most = min(steps, max(_FEWEST, len(known) // 4))
     elif level == 2 and len(known) <= WHOLE:
         found.first = known
     elif level == 2:
-        found.first = list(itertools.islice(_drawn(found, random.Random(seed)), DRAWN))
+        draw = random.Random(seed).choice
+        drawn = ({name: draw(values) for name, values in lists.items()} for _ in range(_DRAWS))
+        found.first = list({said(one): one for one in drawn if found.is_valid(one)}.values())[:DRAWN]
         found.most = DRAWN + steps
     return found, len(known)
 
@@ -54,7 +56,7 @@ class Descent:
         self.first: list[Choice] = []
         self.most = 0
         self._best, self._ratio = dict(start), 1.0
-        self._known = {_key(start)}
+        self._known = {said(start)}
         self._turn = itertools.cycle(lists)
         self._vain = 0  # parameters in sequence without a better choice
 
@@ -66,26 +68,11 @@ class Descent:
             self._vain += 1
             name = next(self._turn)
             line = [{**self._best, name: value} for value in self.lists[name]]
-            found = [one for one in line if _key(one) not in self._known and self.is_valid(one)][:left]
+            found = [one for one in line if said(one) not in self._known and self.is_valid(one)][:left]
         return found
 
     def tell(self, choice: Choice, ratio: float | None) -> None:
         """Go to a better choice."""
-        self._known.add(_key(choice))
+        self._known.add(said(choice))
         if ratio is not None and ratio < self._ratio:
             self._best, self._ratio, self._vain = dict(choice), ratio, 0
-
-
-def _drawn(descent: Descent, drawing: random.Random) -> Iterator[Choice]:
-    """Draw valid choices, each once."""
-    seen = set()
-    for _attempt in range(200 * DRAWN):
-        choice = {name: drawing.choice(values) for name, values in descent.lists.items()}
-        if _key(choice) not in seen and descent.is_valid(choice):
-            seen.add(_key(choice))
-            yield choice
-
-
-def _key(choice: Choice) -> tuple[Any, ...]:
-    """Return a choice as a key: True and 1 are two values."""
-    return tuple([(name, type(value), value) for name, value in sorted(choice.items())])

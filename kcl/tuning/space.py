@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -59,21 +58,16 @@ class Space:
         """
         return Space(self.lists, (*(known for known, _names in self.predicates), predicate))
 
-    def choices(self, given: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[Choice]:
-        """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration."""
-        for choice in self.product(given):
-            if self.is_valid({**given, **choice}, sizes):
-                yield choice
+    def choices(self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None) -> Iterator[Choice]:
+        """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration.
 
-    def product(self, given: Mapping[str, Any]) -> Iterator[Choice]:
-        """Yield all choices of the parameters that are not given, valid or not."""
+        Of `most` choices, valid or not, if that is given.
+        """
         free = [name for name in self.lists if name not in given]
-        for values in itertools.product(*(self.lists[name] for name in free)):
-            yield dict(zip(free, values, strict=True))
-
-    def is_valid(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> bool:
-        """Return True if every predicate holds for a choice, given parameters included, at these sizes."""
-        return not self.refusal(choice, sizes)
+        for values in itertools.islice(itertools.product(*(self.lists[name] for name in free)), most):
+            choice = dict(zip(free, values, strict=True))
+            if not self.refusal({**given, **choice}, sizes):
+                yield choice
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
         """Return why a choice, given parameters included, is not valid at these sizes; empty if it is."""
@@ -137,19 +131,9 @@ def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> 
     return given
 
 
-def text_of(choice: Mapping[str, Any]) -> str:
-    """Return the text that stands for a choice: equal for the same values of the same types only."""
-    return json.dumps(choice, sort_keys=True)
-
-
 def said(values: Mapping[str, Any]) -> str:
-    """Write a choice, or sizes."""
-    return ", ".join(f"{name}={one!r}" for name, one in values.items())
-
-
-def is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return True if two choices have the same values of the same types."""
-    return one == other and all(type(value) is type(other[name]) for name, value in one.items())
+    """Write a choice, or sizes: two texts are equal for the same values of the same types only."""
+    return ", ".join([f"{name}={one!r}" for name, one in values.items()])
 
 
 def is_scalar(value: Any) -> bool:

@@ -12,60 +12,53 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
 from kcl.drivers import devices
-from kcl.tuning.space import is_scalar, text_of
-
-T = TypeVar("T", "Row", "Fact")
+from kcl.tuning.space import is_scalar, said
 
 ROWS, FACTS = 64, 4096
 ROWS_BYTES, FACTS_BYTES = 8_000, 800_000  # as JSON
 TABLES = 4096  # entries on disk: tables and facts
-LABELS = TABLE, FACT = "table", "facts"
+TABLE, FACT = "table", "facts"
+_LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
 _THREADS = "POCL_MAX_PTHREAD_COUNT"
 _GENERATING = ("kcl", "python", "optimize", "other distributions", "argument checks", "dtype names", "state")
 
 
 class Row(NamedTuple):
-    """A decision: the choice for some sizes, and how it was found.
+    """What was measured of a choice at some sizes: the decision of a tuning, or what became of one candidate.
 
-    `ratio` is the elapsed time of the choice by that of the default, 1.0 where the default stays. `tried` of `of` valid
-    choices were measured, at a `level`, with a relative `noise`. `versions` has the distributions that generated.
-    `ragged` is True if results were compared at cut sizes too. `program` is the digest of the program's key. `refused`
-    says why the choice no longer runs.
+    `ratio` is the elapsed time of the choice by that of the default, 1.0 where the default stays, with a relative
+    `noise`. `tried` of `of` valid choices were measured, at a `level`. `versions` has the distributions that generated.
+    `ragged` is True if results were compared at cut sizes too. `program` is the digest of the program's key. `outcome`
+    is "ok", or why the choice cannot win or no longer runs, in which `detail`.
     """
 
     sizes: tuple[int, ...]
     choice: dict[str, Any]
-    ratio: float
+    ratio: float | None
     level: int
     tried: int
     of: int
     noise: float
     day: str
-    versions: dict[str, str]
+    versions: str = ""
     ragged: bool = True
     program: str = ""
-    refused: str = ""
+    outcome: str = "ok"
+    detail: str = ""
 
-
-class Fact(NamedTuple):
-    """The outcome of one candidate at some sizes: "ok", or why it cannot win; `program` is the digest of its key."""
-
-    sizes: tuple[int, ...]
-    choice: dict[str, Any]
-    outcome: str
-    detail: str
-    ratio: float | None
-    level: int
-    day: str
-    program: str = ""
+    @property
+    def name(self) -> str:
+        """The candidate at its sizes."""
+        return fact_name(self.sizes, self.choice)
 
 
 class State:
@@ -99,33 +92,40 @@ class ChoiceTable:
 
     def near(self, sizes: tuple[int, ...]) -> list[Row]:
         """Return the rows in the same power of two on each axis, the nearest by ratio first."""
-        powers = [size.bit_length() for size in sizes]
+        powers = [*map(int.bit_length, sizes)]
         rows = [row for row in self.rows if [*map(int.bit_length, row.sizes)] == powers]
-        return sorted(rows, key=lambda row: distance(row.sizes, sizes))
+        return sorted(rows, key=partial(_distance, sizes)) if len(rows) > 1 else rows
 
     def nearest(self, sizes: tuple[int, ...]) -> Row | None:
         """Return the nearest row by ratio."""
-        rows = [row for row in self.rows if len(row.sizes) == len(sizes)]
-        return min(rows, key=lambda row: distance(row.sizes, sizes), default=None)
+        return min(self.rows, key=partial(_distance, sizes), default=None)
 
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same sizes; other processes may have stored rows since."""
-        kept = {one.sizes: one for one in [*self.rows, *self._stored()] if one.sizes != row.sizes}
-        self.rows = _bounded([*kept.values(), row], ROWS, ROWS_BYTES)
-        self._memo(TABLE).write({**self.about, "rows": [one._asdict() for one in self.rows]})
+        found = {repr(one.sizes): one for one in [*self.rows, *self._stored()]}
+        self.rows = self._write(TABLE, found, {repr(row.sizes): row}, ROWS, ROWS_BYTES)
 
-    def facts(self) -> dict[str, Fact]:
+    def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return {fact_name(one.sizes, one.choice): one for one in listed(self._memo(FACT).read(), Fact)}
+        return {one.name: one for one in listed(self._memo(FACT).read(), FACT)}
 
-    def put_facts(self, facts: Iterable[Fact]) -> None:
+    def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate at the same sizes."""
-        found = {**self.facts(), **{fact_name(one.sizes, one.choice): one for one in facts}}
-        kept = _bounded(list(found.values()), FACTS, FACTS_BYTES)
-        self._memo(FACT).write({**self.about, "facts": [one._asdict() for one in kept]})
+        self._write(FACT, self.facts(), {one.name: one for one in facts}, FACTS, FACTS_BYTES)
 
     def _stored(self) -> list[Row]:
-        return listed(self._memo(TABLE).read(), Row)
+        return listed(self._memo(TABLE).read(), TABLE)
+
+    def _write(self, label: str, old: dict[str, Row], new: dict[str, Row], most: int, size: int) -> list[Row]:
+        """Write the newest rows, as many as may be stored, and return them."""
+        kept = list[Row]()
+        for row in reversed([*(row for name, row in old.items() if name not in new), *new.values()]):
+            size -= len(json.dumps(_written(row))) + 2
+            if size < 0 or len(kept) == most:
+                break
+            kept.insert(0, row)
+        self._memo(label).write({**self.about, _LISTS[label]: [*map(_written, kept)]})
+        return kept
 
     def _memo(self, label: str) -> RunMemo:
         return RunMemo(places.TUNING, self.key, label, TABLES)
@@ -139,71 +139,50 @@ def of(key: Key, about: Mapping[str, Any]) -> ChoiceTable:
 
 def off() -> str:
     """Return why no table is read or written; empty where tables are."""
-    chosen = layers.generator().chosen
-    if settings.TUNING in chosen.no_cache or (layers.generator().off() and layers.binary().off()):
-        return layers.generator().off() if settings.TUNING not in chosen.no_cache else "KCL_NO_CACHE=tuning"
-    return ""
+    layer = layers.generator()
+    if settings.TUNING in layer.chosen.no_cache:
+        return "KCL_NO_CACHE=tuning"
+    return layer.off() if layers.binary().off() else ""
 
 
-def key_of(
-    kernel: str,
-    subject: Key,
-    free: Iterable[str],
-    sizes: Mapping[str, str],
-    dtypes: Iterable[tuple[str, str]],
-    identity: Iterable[Part],
-    units: int,
-) -> Key:
-    """Return the key of a table; `subject` is the generator key of the default choice, `free` names its parameters."""
-    return Key(
-        [
-            Part("recipe", kernel),
-            *(
-                part
-                for part in subject.parts
-                if not part.name.startswith("distribution ") and part.name not in _GENERATING
-            ),
-            *(Part("free", name) for name in sorted(free)),
-            *(Part(f"size {name}", text) for name, text in sizes.items()),
-            *(Part(f"dtype {name}", text) for name, text in dtypes),
-            *devices.parts(identity),
-            Part(devices.UNITS, str(units)),
-            Part("threads", settings.variable(_THREADS) or ""),
-        ]
-    )
+def key_of(kernel: str, subject: Key, free: Iterable[Part], identity: Iterable[Part], units: int) -> Key:
+    """Return the key of a table: `subject` is the generator key of the default choice, `free` has what is left open."""
+    recipe = [
+        part for part in subject.parts if not part.name.startswith("distribution ") and part.name not in _GENERATING
+    ]
+    device = [*devices.parts(identity), Part(devices.UNITS, str(units))]
+    return Key([Part("recipe", kernel), *recipe, *free, *device, Part("threads", settings.variable(_THREADS) or "")])
 
 
 def fact_name(sizes: tuple[int, ...], choice: Mapping[str, Any]) -> str:
     """Return the name of a candidate at some sizes."""
-    return f"{list(sizes)} {text_of(choice)}"
+    return f"{list(sizes)} {said(choice)}"
 
 
-def distance(sizes: tuple[int, ...], others: tuple[int, ...]) -> float:
-    """Return how far sizes lie apart, by their ratios."""
-    return sum(abs(math.log(max(one, 1) / max(other, 1))) for one, other in zip(sizes, others, strict=True))
+def _distance(sizes: tuple[int, ...], row: Row) -> float:
+    """Return how far a row lies from these sizes, by their ratios."""
+    return sum(abs(math.log(max(one, 1) / max(other, 1))) for one, other in zip(sizes, row.sizes, strict=False))
 
 
-def listed(metadata: Mapping[str, Any], kind: type[T]) -> list[T]:
-    """Return the rows or facts in the metadata of an entry; none where it is of another kcl."""
+def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
+    """Return the rows in the metadata of a table, or of facts; none where it is of another kcl."""
     try:
-        found = [kind(**one) for one in metadata.get("rows" if kind is Row else "facts", ())]
+        found = [Row(**one) for one in metadata.get(_LISTS[label], ())]
         return [one._replace(sizes=tuple(one.sizes)) for one in found if _is_sound(one)]
     except (TypeError, ValueError, AttributeError):
         return []
 
 
-def _is_sound(one: Row | Fact) -> bool:
-    """Return True if sizes and choice are what a decision needs; the rest is shown only."""
-    sizes = isinstance(one.sizes, (list, tuple)) and all(type(size) is int and size >= 0 for size in one.sizes)
+def _is_sound(one: Row) -> bool:
+    """Return True if sizes, choice and ratio are what a decision needs; the rest is shown only."""
+    sizes = (
+        isinstance(one.ratio, (float, int, type(None)))
+        and isinstance(one.sizes, (list, tuple))
+        and all(type(size) is int and size >= 0 for size in one.sizes)
+    )
     return sizes and type(one.choice) is dict and all(map(is_scalar, one.choice.values()))
 
 
-def _bounded(found: list[T], most: int, size: int) -> list[T]:
-    """Return the newest rows, as many as may be stored."""
-    kept: list[T] = []
-    for one in reversed(found[-most:]):
-        size -= len(json.dumps(one._asdict()).encode()) + 1
-        if size < 0:
-            break
-        kept.insert(0, one)
-    return kept
+def _written(row: Row) -> dict[str, Any]:
+    """Return a row for JSON, without what is as usual."""
+    return {name: value for name, value in row._asdict().items() if value != Row._field_defaults.get(name, ...)}

@@ -10,11 +10,10 @@ assumption. A size is decided once a process. What was launched last is compared
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -24,16 +23,16 @@ from kcl import handle
 from kcl.base import process
 from kcl.base.dtypes import dtype_text
 from kcl.cache import layer, layers, lookup
+from kcl.cache.key import Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
 from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
 from kcl.tuning import table as tables
-from kcl.tuning.space import Choice, Space, is_same, said, text_of
+from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import ChoiceTable, Row
 
 if TYPE_CHECKING:
-    from kcl.cache.key import Key
     from kcl.record.declarations import RecipeCall
 
 T = TypeVar("T")
@@ -59,17 +58,19 @@ class Decision(NamedTuple):
     why: str = ""
 
     def __str__(self) -> str:
-        values, table, row = tuple(self.sizes.values()), self.table, self.row
-        head = ", ".join(f"{name} = {one or 'any'}" for name, one in self.sizes.items())
-        if row is not None:
-            words = f"{_measured(row, self.sizes)}, takes {row.ratio:.2f} of the time of the default"
+        head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
+        if self.row is not None:
+            words = f"{_measured(self.row, self.sizes)}, takes {self.row.ratio or 1.0:.2f} of the time of the default"
         else:
-            nearest = table.nearest(values) if table is not None else None
-            why = self.why or (f"off: {tables.off()}" if tables.off() else "its key is unknown") * (table is None)
-            why = why or ("no row is in its power of two" if nearest else "nothing is measured")
-            near = f"; the nearest is {_measured(nearest, self.sizes)}" if nearest and not self.why else ""
-            words = f"the default {said(self.choice)}: {why}{near}"
+            words = f"the default {said(self.choice)}: {self.why or self._why()}"
         return f"{head}: {words}" if head else words
+
+    def _why(self) -> str:
+        if self.table is None:
+            return f"off: {tables.off()}" if tables.off() else "its key is unknown"
+        row = self.table.nearest(tuple(self.sizes.values()))
+        found = f"no row is in its power of two; the nearest is {_measured(row, self.sizes)}" if row else ""
+        return found or "nothing is measured"
 
 
 class State:
@@ -120,6 +121,7 @@ class TunedKernel(SizedKernel):
         self.given = {name: call.arguments[name] for name in space.lists if name not in self.defaults}
         self.size_texts = sizes.texts
         self._own = _asked_by(call, sizes)
+        self.has_variants = bool(self._own.texts)
         self._arrays = sorted({name for text in sizes.texts.values() for name in _arrays_in(text)})
         shapes, types = [f"({text})," for text in sizes.texts.values()], [f"{name}.dtype," for name in self._arrays]
         self._code = compile(f"({' '.join(shapes)}), ({' '.join(types)})", "<sizes>", "eval")
@@ -169,23 +171,21 @@ class TunedKernel(SizedKernel):
 
         now = self._guarded(self._decision(queue, arguments, sizes), binding, queue, arguments)
 
+        def launching(one: Decision, given: dict[str, Any]) -> cl.Event:
+            nonlocal now
+            if one is not now[0]:
+                now = binding(one)
+                fitting.clear()
+            return now[1](**given)
+
         def launch(**given: Any) -> cl.Event:
             if (place := self._sizes(given)) not in fitting:
                 here = self._whole(place)
-                refusal = "" if here == sizes or 0 in here.values() else self._refusal(now[0].choice, here)
-                if refusal:
+                if here != sizes and 0 not in here.values() and (refusal := self.refusal(now[0].choice, here)):
                     bound = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
                     raise ValueError(f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again")
                 fitting.add(place)
-
-            def launching(one: Decision) -> cl.Event:
-                nonlocal now
-                if one is not now[0]:
-                    now = binding(one)
-                    fitting.clear()
-                return now[1](**given)
-
-            return self._guarded(now[0], launching, queue, given)
+            return self._guarded(now[0], lambda one: launching(one, given), queue, given)
 
         return launch
 
@@ -227,11 +227,10 @@ class TunedKernel(SizedKernel):
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
         """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these."""
-        if 0 in sizes.values() or not self._refusal(self.defaults, sizes):
+        if 0 in sizes.values() or not self.refusal(self.defaults, sizes):
             return self.defaults
-        for choice in islice(self.space.product(self.given), _LOOKED):
-            if not self._refusal(choice, sizes):
-                return choice
+        for choice in self.space.choices(self.given, sizes, _LOOKED):
+            return choice
         layer.warn_once(
             f"no choice of {self.name} {sizes}",
             f"kernel {self.name!r} has no valid choice for {said(sizes)}, so the defaults {said(self.defaults)} run: "
@@ -239,10 +238,18 @@ class TunedKernel(SizedKernel):
         )
         return self.defaults
 
+    def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+        """Return why a choice does not serve these sizes; empty if it does."""
+        if said(choice) != said(self.defaults) and not (
+            choice.keys() == self.defaults.keys() and self.space.has(choice)
+        ):
+            return "a value is not in the space"
+        return self.space.refusal({**self.given, **choice}, sizes)
+
     def made(self, choice: Mapping[str, Any]) -> Any:
         """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
         chosen = {name: choice.get(name, default) for name, default in self.defaults.items()}
-        place = text_of(chosen)
+        place = said(chosen)
         if place not in self._made:
             call = self._call._replace(arguments={**self._call.arguments, **chosen})
             self._made.setdefault(place, _plain(call, self._own))
@@ -253,14 +260,9 @@ class TunedKernel(SizedKernel):
 
         Runs the recipe with the defaults.
         """
-        return self._table_at(holder, self._place(holder, arguments))
-
-    def _table_at(self, holder: Any, place: tuple[Any, Any]) -> ChoiceTable | None:
+        place = self._place(holder, arguments)
         if place not in self._tables:
-            key = None if tables.off() else self._key(holder, *place)
-            where, names = _facts(place[0])[0], list(self._names)
-            about = {"kernel": self.name, "names": names, "defaults": self.defaults, "device": where}
-            self._tables[place] = None if key is None else tables.of(key, about)
+            self._tables[place] = self._opened(holder, *place)
         return self._tables[place]
 
     def forget(self) -> None:
@@ -285,7 +287,7 @@ class TunedKernel(SizedKernel):
         except _UNKNOWN:
             found = None
         if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
-            kernel = self.kernel_at(self.defaults, self._zeros())
+            kernel = self.kernel_at(self.defaults, {})
             return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it raises the error
         decision = self._decision(queue, arguments, self._whole(found[0]), is_launch=True)
 
@@ -307,7 +309,7 @@ class TunedKernel(SizedKernel):
             return use(decision)
         except Exception as error:
             table, row = decision.table, decision.row
-            if table is None or row is None or is_same(row.choice, self.default_at(decision.sizes)):
+            if table is None or row is None or said(row.choice) == said(self.default_at(decision.sizes)):
                 raise
             if isinstance(error, KclError) and not isinstance(error, RecipeError):  # KCL_STRICT asks for it
                 raise
@@ -315,7 +317,7 @@ class TunedKernel(SizedKernel):
             if not (began := handle.may_have_launched(decision.kernel, queue, arguments)):
                 result = use(self._untuned(table, decision.sizes))  # an error of the call is raised again
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-            table.put(row._replace(refused=words))
+            table.put(row._replace(outcome="no longer runs", detail=words))
             self._decisions = {place: one for place, one in self._decisions.items() if one.row is not row}
             reason = f"the tuned choice {said(row.choice)} no longer runs, the defaults do: {words}"
             lookup.report(layers.binary(), self.name, table.key, reason)
@@ -327,55 +329,45 @@ class TunedKernel(SizedKernel):
         self, holder: Any, arguments: Mapping[str, Any], sizes: dict[str, int], is_launch: bool = False
     ) -> Decision:
         """Return what was decided for these sizes; decide it the first time."""
-        where = self._place(holder, arguments)
-        place = (*where, *sizes.values())
+        place = (*self._place(holder, arguments), *sizes.values())
         found = self._decisions.get(place)
         if found is None:
             state = _state()
             if is_launch and state.untuned is not None:
                 state.untuned(self, holder, dict(arguments))
-            found = self._decide(self._table_at(holder, where), sizes)
+            found = self._decide(self.table(holder, arguments), sizes)
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
-            self._decisions[place] = found
+            if is_launch or state.untuned is None:
+                self._decisions[place] = found
             if is_launch and len(state.decided) < _NOTED:
                 state.decided.append((self.name, found._replace(kernel=None)))
         return found
 
     def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        why = ""
-        for row in [] if table is None or 0 in sizes.values() else table.near(tuple(sizes.values())):
-            fault = self._fault(row, table, sizes)
-            if not fault:
+        why, rows = "", table.near(tuple(sizes.values())) if table is not None and 0 not in sizes.values() else []
+        known = table.rows if table is not None and rows else []
+        refusals = {said(one.choice): f"{one.outcome}: {one.detail}" for one in known if one.outcome != "ok"}
+        for row in rows:
+            name = said(row.choice)
+            if name not in refusals:
+                refusal = self.refusal(row.choice, sizes)
+                refusals[name] = f"is not valid here: {refusal}" if refusal else ""
+            if not refusals[name]:
                 return Decision(self.kernel_at(row.choice, sizes), row.choice, sizes, row, table)
-            why = why or f"{_measured(row, sizes)}, {fault}"
+            why = why or f"{_measured(row, sizes)}, {refusals[name]}"
         return self._untuned(table, sizes, why)
-
-    def _fault(self, row: Row, table: ChoiceTable | None, sizes: Mapping[str, int]) -> str:
-        """Return why a row does not serve a call with these sizes; empty if it does."""
-        refused = [one for one in table.rows if one.refused and is_same(one.choice, row.choice)] if table else []
-        if refused:
-            return f"no longer runs: {refused[0].refused}"
-        if not is_same(row.choice, self.defaults) and not (
-            row.choice.keys() == self.defaults.keys() and self.space.has(row.choice)
-        ):
-            return "is no choice of the space now"
-        refusal = self._refusal(row.choice, sizes)
-        return f"is not valid here: {refusal}" if refusal and not is_same(row.choice, self.default_at(sizes)) else ""
 
     def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str = "") -> Decision:
         choice = self.default_at(sizes)
         return Decision(self.kernel_at(choice, sizes), choice, sizes, None, table, why)
 
-    def _refusal(self, choice: Choice, sizes: Mapping[str, int]) -> str:
-        return self.space.refusal({**self.given, **choice}, sizes)
-
     def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
         """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
         made = self.made(choice)
-        return made.kernel_for(tuple(sizes[name] for name in self._own.texts)) if self._own.texts else made
+        return made.kernel_for(tuple(sizes.get(name, 0) for name in self._own.texts)) if self._own.texts else made
 
-    def _named(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def asked(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         decision, left = self._asked(holder, arguments)
         return decision.kernel, left
 
@@ -400,33 +392,29 @@ class TunedKernel(SizedKernel):
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         return {name: whole_number(self.name, name, one) for name, one in zip(self._names, values, strict=True)}
 
-    def _zeros(self) -> dict[str, int]:
-        return dict.fromkeys(self._names, 0)
-
     def _place(self, holder: Any, arguments: Mapping[str, Any]) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
         """Return the device, and the dtypes of the arrays that the sizes name."""
         device = holder.device if isinstance(holder, cl.CommandQueue) else bindings_of(holder).build.devices[0][0]
         types = dtypes_of({name: arguments[name] for name in self._arrays if name in arguments})
         return device, tuple((name, dtype_text(dtype)) for name, dtype in types.items())
 
-    def _key(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> Key | None:
-        """Return the key of a table, from that of the recipe with its defaults; None if that is unknown, or raises."""
-        try:
-            subject = handle.key_of(self.kernel_at(self.defaults, self._zeros()))
-        except Exception:  # the launch raises it again
+    def _opened(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> ChoiceTable | None:
+        """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
+        subject = None
+        with suppress(Exception):  # the launch raises it again
+            subject = None if tables.off() else handle.key_of(self.kernel_at(self.defaults, {}))
+        if subject is None:
             return None
         build = bindings_of(holder).build
         identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
-        units = _facts(device)[1]
-        if subject is None:
-            return None
-        return tables.key_of(self.name, subject, self.defaults, self.size_texts, types, identity, units)
-
-
-@functools.cache
-def _facts(device: cl.Device) -> tuple[dict[str, str], int]:
-    """Return what views say of a device, and its compute units; each question costs a call of the driver."""
-    return {"name": device.name, "driver": device.driver_version}, device.max_compute_units
+        free = [Part("free", name) for name in sorted(self.defaults)]
+        free += [Part(f"size {name}", text) for name, text in self.size_texts.items()]
+        free += [Part(f"dtype {name}", text) for name, text in types]
+        where = {"name": device.name, "driver": device.driver_version}
+        return tables.of(
+            tables.key_of(self.name, subject, free, identity, device.max_compute_units),
+            {"kernel": self.name, "names": list(self._names), "defaults": self.defaults, "device": where},
+        )
 
 
 def _plain(call: RecipeCall, sizes: Sizes) -> Any:

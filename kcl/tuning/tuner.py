@@ -14,22 +14,20 @@ import pyopencl as cl
 import kcl
 from kcl.base import events, settings
 from kcl.base.settings import trust
-from kcl.base.text import tables
-from kcl.base.text.tables import Column
 from kcl.cache import places
 from kcl.cache.key import Key
 from kcl.cache.progress import ProgressLine
 from kcl.drivers import devices
 from kcl.errors import CacheFault
 from kcl.line import bindings_of
-from kcl.tuning import candidates, race
+from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
-from kcl.tuning.bench import Bench, NoBench
-from kcl.tuning.candidates import CandidateFiles, TunedKernel, TuningCandidate
+from kcl.tuning.bench import Bench, ChildFault
+from kcl.tuning.candidates import CandidateFiles, Trial, TunedKernel, TuningCandidate
 from kcl.tuning.child import Question, Verdict
 from kcl.tuning.race import Standing
-from kcl.tuning.space import Choice
-from kcl.tuning.table import ChoiceTable, Fact, Row, fact_name
+from kcl.tuning.space import Choice, said
+from kcl.tuning.table import ChoiceTable, Row, fact_name
 
 LIMIT_SECONDS = 30.0  # of one candidate
 _SHORT = 5  # rounds of the race after each step of a search
@@ -59,21 +57,20 @@ class Tuning(NamedTuple):
         head = f"{self.kernel}{' at ' if sizes else ''}{sizes}: "
         if self.row is None:
             return f"{head}not tuned: {self.why}"
-        choice = ", ".join(f"{name}={value!r}" for name, value in self.row.choice.items())
-        head += f"{choice} takes {self.row.ratio:.2f} of the time of the default"
+        head += f"{said(self.row.choice)} takes {self.row.ratio:.2f} of the time of the default"
         if self.why:
             return f"{head}; {self.why}"
         ragged = "" if self.row.ragged else "; not tried ragged"
-        lines = [f"{head}; {self.row.tried} of {self.row.of} choices tried in {self.seconds:.1f} s{ragged}"]
-        ordered = sorted(self.tried, key=lambda one: (one.ratio is None, one.ratio))
-        columns = [*map(Column, self.row.choice), Column("/ default"), Column("noise"), Column("outcome")]
-        cells = [[*map(repr, one.choice.values()), *_cells(one)] for one in ordered]
-        return "\n".join([*lines, *(f"  {line}" for line in tables.lines(columns, cells))])
+        head += f"; {self.row.tried} of {self.row.of} choices tried in {self.seconds:.1f} s{ragged}"
+        return "\n  ".join([head, *views.outcomes(list(self.sizes), [_fact(one, self.row) for one in self.tried])])
 
 
-def _cells(one: TuningCandidate) -> list[str]:
-    figures = [f"{one.standing.ratio:.3f}", f"{one.standing.noise:.0%}"] if one.standing else ["", ""]
-    return [*figures, ": ".join(filter(None, one.verdict[:2]))]
+def _fact(one: TuningCandidate, row: Row) -> Row:
+    """Return what became of a candidate, as it is stored beside the row of its tuning."""
+    trial, (outcome, detail, _elapsed) = one.trial, one.verdict
+    noise = trial.standing.noise if trial.standing else 0.0
+    found = Row(row.sizes, one.choice, trial.ratio, row.level, 0, 0, noise, row.day, "", trial.ragged, trial.program)
+    return found._replace(outcome=outcome, detail=detail)
 
 
 def tune(
@@ -98,118 +95,103 @@ def tune(
         told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
         raise RuntimeError(f"{told}, or say anyway=True (kcl tune --anyway)")
     sizes, table = kernel.sizes_of(arguments), kernel.table(queue, arguments)
-    result = Tuning(kernel.name, sizes, table.row(tuple(sizes.values())) if table is not None else None)
-    device = devices.places_of(cl.Context([queue.device]))
+    result, device = Tuning(kernel.name, sizes), devices.places_of(cl.Context([queue.device]))
     if table is None:
         return result._replace(why="nothing can be stored: KCL_NO_CACHE has it off, or the recipe has no key")
     if level == 0:
-        return result._replace(row=None, why="level 0 stands for the defaults, which nobody measures")
-    if result.row is not None and result.row.level >= level and not result.row.refused and not again:
-        return result._replace(why="tuned before; again=True (kcl tune --again) measures again")
+        return result._replace(why="level 0 stands for the defaults, which nobody measures")
+    row = table.row(tuple(sizes.values()))
+    if row is not None and row.level >= level and row.outcome == "ok" and not again:
+        return result._replace(row=row, why="tuned before; again=True (kcl tune --again) measures again")
     if not device or os.name != "posix" or not os.path.basename(sys.executable or "").startswith(("python", "pypy")):
-        return result._replace(row=None, why="it takes child processes: a whole device, and Python by itself")
+        return result._replace(why="it takes child processes: a whole device, and Python by itself")
     with _turn(queue), candidates.folder() as folder:
         files = CandidateFiles(kernel, queue, arguments, folder)
-        found = _Tuner(kernel, sizes, table, files, level, search, again or tolerance is not None)
-        return found.run(files.question(device, tolerance, limit), seconds)
+        if files.default.verdict.outcome:
+            return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
+        known = {} if again or tolerance is not None else table.facts()
+        return _Tuner(files, table, level, search, known).run(files.question(device, tolerance, limit), seconds, result)
 
 
 class _Tuner:
-    """One tuning. Of candidates with equal code one is measured."""
+    """One tuning."""
 
     def __init__(
-        self,
-        kernel: TunedKernel,
-        sizes: dict[str, int],
-        table: ChoiceTable,
-        files: CandidateFiles,
-        level: int,
-        search: Any,
-        anew: bool,
+        self, files: CandidateFiles, table: ChoiceTable, level: int, search: Any, known: dict[str, Row]
     ) -> None:
-        self.kernel, self.sizes, self.table, self.files, self.level = kernel, sizes, table, files, level
-        start = kernel.default_at(sizes)
-        built_in, self.count = searches.of_level(level, kernel.space, kernel.given, sizes, start)
-        self.search = built_in if search is None else search
-        self.default = files.candidate(start)
+        self.files, self.table, self.level, self.kernel, self._known = files, table, level, files.kernel, known
+        of_level = searches.of_level(level, self.kernel.space, self.kernel.given, files.sizes, files.default.choice)
+        self.search, self.count = of_level[0] if search is None else search, of_level[1]
         self.tried: list[TuningCandidate] = []
-        self._known = {} if anew else table.facts()
-        self._of_code = {self.default.code: self.default}
 
-    def run(self, question: Question, seconds: float) -> Tuning:
+    def run(self, question: Question, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
-        began, result = time.monotonic(), Tuning(self.kernel.name, self.sizes)
-        if not self.default.paths:
-            return result._replace(why=f"the default {': '.join(self.default.verdict[:2])}")
+        began = time.monotonic()
         try:
-            with Bench(question, self.default, self.files.folder) as bench, ProgressLine() as line:
+            with Bench(question, self.files.default.trial, self.files.folder) as bench, ProgressLine() as line:
                 while time.monotonic() < began + _CHECKED * seconds and (choices := self.search.ask()):
                     line.say(f"tuning {self.kernel.name}: {len(self.tried)} of {self.count} choices tried")
                     self._measure(bench, choices, began + _CHECKED * seconds, began + _SEARCHED * seconds)
-                self.default.ragged = bool(bench.cuts)
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
-                standings = bench.race(self._finalists(), race.ROUNDS, end)
-        except NoBench as error:
-            return result._replace(why=f"two launches of the default must run, and compute the same: {error}")
+                racers = bench.race(self._finalists(), race.ROUNDS, end)
+        except ChildFault as fault:
+            return result._replace(why=f"two launches of the default must run, and compute the same: {fault}")
         except BaseException:
-            self._store({one: one.standing for one in self.tried if one.ratio and one.standing}, level=0)
+            self._store(
+                [one.trial for one in self.tried if one.ratio and one.trial is not self.files.default.trial], level=0
+            )
             raise
-        self._share(self.tried)
-        row = self._store(standings, self.level)
+        row = self._store(racers, self.level)
         return result._replace(row=row, tried=tuple(self.tried), seconds=time.monotonic() - began)
 
     def _measure(self, bench: Bench, choices: list[Choice], checked: float, raced: float) -> None:
         """Check and race some choices until these moments, and tell the search."""
-        new: list[TuningCandidate] = []
-        bench.check(self._generated(choices, new), checked)
-        bench.race([one for one in new if one.verdict.outcome == "ok"], _SHORT, raced)
-        self._share(new)
+        new, trials = list[TuningCandidate](), list[Trial]()
+
+        def untried() -> Iterator[Trial]:
+            for choice in choices:
+                new.append(one := self._candidate(choice))
+                if not one.verdict.outcome and one.trial not in trials:
+                    trials.append(one.trial)
+                    yield one.trial
+
+        bench.check(untried(), checked)
+        bench.race([one for one in trials if one.verdict.outcome == "ok"], _SHORT, raced)
         for one in new:
             self.tried += [one] if one.verdict.outcome else []
             self.search.tell(one.choice, one.ratio)
 
-    def _share(self, found: list[TuningCandidate]) -> None:
-        """Let candidates have what was measured of equal code."""
-        for one in found:
-            twin = self._of_code.get(one.code, one)
-            one.verdict, one.standing, one.ragged = twin.verdict, twin.standing, twin.ragged
+    def _candidate(self, choice: Choice) -> TuningCandidate:
+        """Return the candidate; the failure of an earlier tuning stands if its program is the same, and it is young."""
+        one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
+        fact = self._known.get(fact_name(tuple(self.files.sizes.values()), choice))
+        if one.verdict.outcome or fact is None or fact.outcome == "ok" or not fact.program == one.trial.program != "":
+            return one
+        if fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS):
+            one.trial.verdict = Verdict(fact.outcome, fact.detail)
+        return one
 
-    def _generated(self, choices: list[Choice], new: list[TuningCandidate]) -> Iterator[TuningCandidate]:
-        """Yield the candidates to be checked; add all of them to `new`."""
-        for choice in choices:
-            refusal = self.kernel.space.refusal({**self.kernel.given, **choice}, self.sizes)
-            if not self.kernel.space.has(choice):
-                refusal = "a value is not in the space"
-            one = self.files.candidate(choice, refusal)
-            new.append(one)
-            fact = self._known.get(fact_name(tuple(self.sizes.values()), choice))
-            if one.paths and self._of_code.setdefault(one.code, one) is one:
-                if fact is not None and _is_believed(fact, one.program):
-                    one.verdict = Verdict(fact.outcome, fact.detail)
-                else:
-                    yield one
-
-    def _finalists(self) -> list[TuningCandidate]:
+    def _finalists(self) -> list[Trial]:
         """Return the fastest, if they are faster than the default."""
-        found = {one: one.ratio for one in self._of_code.values() if one.ratio and one is not self.default}
+        found = {one.trial: one.ratio for one in self.tried if one.ratio and one.trial is not self.files.default.trial}
         most = min(1.0, _NEAR * min(found.values(), default=1.0))
         return sorted((one for one, ratio in found.items() if ratio <= most), key=found.__getitem__)[:_FINALISTS]
 
-    def _store(self, standings: Mapping[TuningCandidate, Standing], level: int) -> Row:
+    def _store(self, racers: list[Trial], level: int) -> Row:
         """Store the winner and what became of each candidate. What was interrupted replaces no finished row."""
-        sizes, day = tuple(self.sizes.values()), time.strftime("%Y-%m-%d")
-        best = race.winner(standings, sorted(standings, key=self._place)) or self.default
-        end, tried, is_ragged = standings.get(best, _EVEN), len(self.tried), best.ragged or best is self.default
+        sizes, default = tuple(self.files.sizes.values()), self.files.default
+        order = sorted((one for one in self.tried if one.trial in racers), key=self._place)
+        best = race.winner({one: one.standing for one in racers if one.standing}, [one.trial for one in order])
+        end = best.standing if best is not None and best.standing is not None else _EVEN
+        won = next((one for one in order if one.trial is best), default)
         row = Row(
-            *(sizes, best.choice, end.ratio, level, tried, self.count, end.noise, day, _versions()),
-            ragged=is_ragged,
-            program=best.program,
+            *(sizes, won.choice, end.ratio, level, len(self.tried), self.count, end.noise, _day(), _versions()),
+            ragged=won is default or won.trial.ragged,
+            program=won.trial.program,
         )
-        self.table.put_facts(
-            Fact(sizes, one.choice, *one.verdict[:2], one.ratio, level, day, one.program) for one in self.tried
-        )
+        self.table.put_facts(_fact(one, row) for one in self.tried)
         before = self.table.row(sizes)
-        if level or (standings and (before is None or before.refused)):
+        if level or (racers and (before is None or before.outcome != "ok")):
             self.table.put(row)
         self.kernel.forget()
         return row
@@ -219,42 +201,37 @@ class _Tuner:
         return [self.kernel.space.lists[name].index(value) for name, value in one.choice.items()]
 
 
-def _is_believed(fact: Fact, program: str) -> bool:
-    """Return True if the failure of an earlier tuning still stands: the program is the same, and a crash is not old."""
-    if fact.outcome == "ok" or not program or fact.program != program:
-        return False
-    age = time.time() - time.mktime(time.strptime(fact.day, "%Y-%m-%d"))
-    return fact.outcome not in ("crashes", "hangs") or age < _BELIEVED_SECONDS
+def _day(ago: float = 0.0) -> str:
+    """Return the date some seconds ago."""
+    return time.strftime("%Y-%m-%d", time.localtime(time.time() - ago))
 
 
-def _versions() -> dict[str, str]:
+def _versions() -> str:
     """Return the versions of what made the code."""
     from importlib import metadata
 
-    found = {"kcl": kcl.__version__}
+    found = [f"kcl {kcl.__version__}"]
     with contextlib.suppress(metadata.PackageNotFoundError):
-        found.update(loopy=metadata.version("loopy") if "loopy" in sys.modules else "")
-    return {name: version for name, version in found.items() if version}
+        found += [f"loopy {metadata.version('loopy')}"] if "loopy" in sys.modules else []
+    return ", ".join(found)
 
 
 @contextlib.contextmanager
 def _turn(queue: cl.CommandQueue) -> Iterator[None]:
     """Wait until no other tuning uses the device; where no lock can be had, go on."""
-    build, descriptor = bindings_of(queue).build, -1
+    build = bindings_of(queue).build
     parts = [part for (one, _), part in zip(build.devices, build.identities, strict=True) if one == queue.device]
-    try:
+    with contextlib.ExitStack() as stack:
         with contextlib.suppress(ImportError, OSError, CacheFault):
             import fcntl
 
             folder = places.own(places.FLIGHT)
             trust.make_trusted(folder)
             descriptor = os.open(os.path.join(folder, f"tune-{Key(parts[0]).digest}"), trust.LOCK, 0o600)
+            stack.callback(os.close, descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 events.logger().warning("waiting for another tuning on %s", queue.device.name)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)

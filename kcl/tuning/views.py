@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kcl.base import events, settings
+from kcl.base.text import tables as layout
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.base.text.tables import lines as laid_out
 from kcl.cache import places, run_memo
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.cache.stores.base import safe
 from kcl.tuning.space import said
-from kcl.tuning.table import FACT, MARK, TABLE, Fact, Row, listed
+from kcl.tuning.table import FACT, MARK, TABLE, Row, listed
 
 _HEAD = [*map(Column, ("sizes", "choice", "ratio", "level", "tried", "day", "notes"))]
-_OUTCOMES = [*map(Column, ("sizes", "choice", "outcome", "ratio", "day", "detail"))]
-_SUMMARY = [*map(Column, ("sizes", "candidate", "outcome", "ratio", "detail"))]
+_OUTCOMES = [*map(Column, ("sizes", "choice", "outcome", "ratio", "noise", "day", "detail"))]
 
 
 class TableFile(NamedTuple):
@@ -31,7 +30,7 @@ class TableFile(NamedTuple):
     device: str
     key: Key
     rows: list[Row]
-    facts: list[Fact]
+    facts: list[Row]
 
 
 def tables(kernel: str | None = None) -> list[TableFile]:
@@ -42,43 +41,39 @@ def tables(kernel: str | None = None) -> list[TableFile]:
         with suppress(TypeError, ValueError, AttributeError):
             name, names = str(about["kernel"]) if "kernel" in about else "", list(map(str, about.get("names", ())))
             words = ", ".join(str(device[of]) for of in ("name", "driver")) if device else ""
-            one = found.get(entry.key.digest, TableFile(name, names, words, entry.key, [], []))
+            one = found.setdefault(entry.key.digest, TableFile(name, names, words, entry.key, [], []))
             kind = place.partition("-")[0]
-            one = one._replace(rows=listed(about, Row)) if kind == TABLE else one
-            found[entry.key.digest] = one._replace(facts=listed(about, Fact)) if kind == FACT else one
+            {TABLE: one.rows, FACT: one.facts}[kind].extend(listed(about, kind))
     return sorted([one for one in found.values() if kernel in (None, one.kernel)], key=lambda one: (one[0], one[2]))
 
 
 def facts() -> dict[str, Any]:
     """Describe the tables: how many, of which kernels, where, and whether they are in use."""
-    found = tables()
+    found, reason = tables(), "KCL_NO_CACHE" if settings.TUNING in settings.read().no_cache else ""
     kernels, sizes = sorted({one.kernel for one in found if one.rows}), sum(len(one.rows) for one in found)
-    reason = "KCL_NO_CACHE" if settings.TUNING in settings.read().no_cache else ""
     words = f"tuned: {counted(sizes, 'size', 'sizes')} of {', '.join(kernels)}, in {places.own(places.TUNING)}"
-    off = f"tuning is off: {reason}" if reason else ""
-    return {"sizes": sizes, "kernels": kernels, "on": not reason, "words": off or (words if sizes else "")}
+    shown = f"tuning is off: {reason}" if reason else words if sizes else ""
+    return {"sizes": sizes, "kernels": kernels, "on": not reason, "words": shown}
 
 
 def lines(table: TableFile, with_facts: bool = False) -> list[str]:
     """Write a table: a row for each decision, then the outcomes of the candidates."""
     rows = [
-        (
-            _sizes(table, row.sizes),
-            said(row.choice),
-            _ratio(row.ratio),
-            str(row.level),
-            f"{row.tried} of {row.of}",
-            row.day,
-            "; ".join(_notes(row)),
-        )
+        (*_start(table.names, row), _ratio(row), str(row.level), f"{row.tried} of {row.of}", row.day, _notes(row))
         for row in table.rows
     ]
-    facts = [
-        (_sizes(table, one.sizes), said(one.choice), one.outcome, _ratio(one.ratio), one.day, one.detail)
-        for one in table.facts
+    found = [f"{table.kernel} on {table.device}", *layout.lines(_HEAD, rows)]
+    return [*found, *(["", *outcomes(table.names, table.facts)] if with_facts and table.facts else [])]
+
+
+def outcomes(names: list[str], found: Iterable[Row]) -> list[str]:
+    """Write what became of candidates, the fastest first."""
+    ordered = sorted(found, key=lambda one: (one.sizes, one.ratio is None, one.ratio))
+    rows = [
+        (*_start(names, one), one.outcome, _ratio(one), f"{one.noise:.0%}" if one.ratio else "", one.day, one.detail)
+        for one in ordered
     ]
-    found = [f"{table.kernel} on {table.device}", *laid_out(_HEAD, rows)]
-    return [*found, *(["", *laid_out(_OUTCOMES, facts)] if with_facts and facts else [])]
+    return layout.lines(_OUTCOMES, rows)
 
 
 def described(table: TableFile) -> dict[str, Any]:
@@ -99,47 +94,36 @@ def elsewhere(kernel: str, key: Key) -> str:
     others = [one.key.diff(key) for one in tables(kernel) if one.rows and one.key != key]
     if not others:
         return ""
-    differences = min(others, key=len)
-    words = [sentence(one, About(binary=True)) or f"{one.name} differs" for one in differences[:3]]
+    words = [sentence(one, About(binary=True)) or f"{one.name} differs" for one in min(others, key=len)[:3]]
     return f"; a table was measured for another case: {'; '.join(words)}"
 
 
 def folders(directory: str, kernel: str | None = None) -> Iterator[tuple[str, dict[str, bytes], dict[int, str]]]:
     """Yield what `kcl unpack` writes of each table: its folder, its files, and the digest of each numbered program."""
     for table in tables(kernel):
-        numbers: dict[str, str] = {}
-        for row in table.rows:
-            numbers.setdefault(said(row.choice), row.program)
-        order = list(numbers)
-        texts = [
-            f"{_sizes(table, row.sizes) or '()'} -> {order.index(said(row.choice))}  {said(row.choice)}"
-            for row in table.rows
-        ]
-        files = {"dispatch_table.txt": "".join(f"{line}\n" for line in texts)}
-        for level in sorted({one.level for one in table.facts}):
-            some = table._replace(facts=[one for one in table.facts if one.level == level], rows=[])
-            rows = [
-                (_sizes(some, one.sizes), said(one.choice), one.outcome, _ratio(one.ratio), one.detail)
-                for one in some.facts
-            ]
-            files[f"summary-{level}.txt"] = "\n".join(laid_out(_SUMMARY, rows)) + "\n"
+        numbers = {said(row.choice): row.program for row in reversed(table.rows)}
+        order = list(dict.fromkeys(said(row.choice) for row in table.rows))
+        cells = [_start(table.names, row) for row in table.rows]
+        files = {"dispatch_table.txt": [f"{sizes or '()'} -> {order.index(one)}  {one}" for sizes, one in cells]}
+        for level in {one.level for one in table.facts}:
+            files[f"summary-{level}.txt"] = outcomes(table.names, (one for one in table.facts if one.level == level))
         place = os.path.join(directory, "recipes", safe(table.kernel, 80) or "_", table.key.digest)
-        yield place, {name: text.encode() for name, text in files.items()}, dict(enumerate(numbers.values()))
+        texts = {name: "".join(f"{line}\n" for line in text).encode() for name, text in files.items()}
+        yield place, texts, {number: numbers[one] for number, one in enumerate(order)}
 
 
-def _sizes(table: TableFile, sizes: tuple[int, ...]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in zip(table.names, sizes, strict=False))
+def _start(names: list[str], row: Row) -> tuple[str, str]:
+    """Return the first cells of a row: its sizes and its choice."""
+    return said(dict(zip(names, row.sizes, strict=False))), said(row.choice)
 
 
-def _ratio(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f}"
+def _ratio(row: Row) -> str:
+    return "" if row.ratio is None else f"{row.ratio:.3f}"
 
 
-def _notes(row: Row) -> Iterator[str]:
-    """Yield what else a reader of a row should know."""
-    if row.refused:
-        yield f"no longer runs: {row.refused}"
-    if not row.ragged:
-        yield "not tried ragged"
-    if row.versions:
-        yield "measured with " + ", ".join(f"{name} {version}" for name, version in row.versions.items())
+def _notes(row: Row) -> str:
+    """Return what else a reader of a row should know."""
+    notes = [] if row.outcome == "ok" else [f"{row.outcome}: {row.detail}"]
+    notes += [] if row.ragged else ["not tried ragged"]
+    notes += [f"measured with {row.versions}"] if row.versions else []
+    return "; ".join(notes)

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 class PreparationItem(NamedTuple):
     """A kernel, and the values that a call would give: dtypes, types, arrays or scalars by name.
 
-    `fault` is the reason why a worker could not prepare it; it is empty where no worker tried.
+    `fault` is the reason why a worker could not prepare it; it is empty where no worker tried. A variant for some sizes
+    is not sent.
     """
 
     kernel: Kernel
     values: dict[str, Any]
     fault: str = ""
+    is_variant: bool = False
 
     @property
     def label(self) -> str:
@@ -79,6 +81,8 @@ def work(
 
 def _bytes(item: PreparationItem) -> bytes:
     """Return the bytes of an item, empty if its kernel cannot be sent."""
+    if item.is_variant:
+        return b""
     try:
         dtypes = {name: _dtypes(value) for name, value in item.values.items()}
         return bytes(reduction.ForkingPickler.dumps((item.kernel, dtypes)))

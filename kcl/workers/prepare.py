@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import settings
@@ -17,6 +18,7 @@ from kcl.cache import layer, layers, progress
 from kcl.errors import PrepareError
 from kcl.handle import Kernel, is_stored_for, prepare_only
 from kcl.inspect import report
+from kcl.sized import SizedKernel
 from kcl.workers import crew
 from kcl.workers.crew import PreparationItem
 
@@ -36,7 +38,8 @@ def prepare(
     """Make kernels ready for `context`: their code is generated, their programs are built, and both are stored.
 
     Each item is a Kernel, or a pair of a Kernel and a mapping that gives open arguments by name: dtypes, types, or
-    arrays and scalars that have the dtype. Nothing is launched. As many worker `processes` generate and build; None is
+    arrays and scalars that have the dtype. A kernel that chooses by sizes takes these too, as "n": 64: what a launch
+    with these sizes would take is prepared. Nothing is launched. As many worker `processes` generate and build; None is
     one for each processor that this process may use, at most 8. A worker imports the modules of the recipes, a script
     too: as with `multiprocessing` it needs the guard `if __name__ == "__main__":`. A recipe that a worker cannot find
     is prepared in this process, as all are with `processes=1`, or where a layer is off.
@@ -52,7 +55,6 @@ def prepare(
     """
     if not isinstance(kernels, Iterable):
         raise TypeError(f"kcl.prepare takes a list of kernels: write kcl.prepare([...], context), not {kernels!r}")
-    items = [_item(one) for one in kernels]
     if processes is not None and processes < 1:
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
     known = sys.modules.get("multiprocessing.process")
@@ -60,9 +62,13 @@ def prepare(
         raise RuntimeError(f"a worker that begins came to a call of kcl.prepare: put {_GUARD} above it")
     if crew.is_worker():
         return
+    items = [_item(one, context) for one in kernels]
     with progress.ProgressLine() as line:
         missing = _missing(items, context)
-        said = _said(line, len(missing))
+
+        def said(done: int, kernel: str) -> None:
+            line.say(f"building {done}/{len(missing)} {kernel}")
+
         left = _in_workers(missing, context, processes, said)
         failed = _here(left, context, len(missing) - len(left), said)
     if missing:
@@ -73,11 +79,12 @@ def prepare(
         raise PrepareError(len(items), failed) from failed[0][1]
 
 
-def _item(one: Any) -> PreparationItem:
-    if isinstance(one, Kernel):
-        return PreparationItem(one, {})
-    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Kernel) and isinstance(one[1], Mapping):
-        return PreparationItem(one[0], dict(one[1]))
+def _item(one: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
+    kernel, values = one if isinstance(one, tuple) and len(one) == 2 else (one, {})
+    if isinstance(kernel, Kernel) and isinstance(values, Mapping):
+        return PreparationItem(kernel, dict(values))
+    if isinstance(kernel, SizedKernel) and isinstance(values, Mapping):
+        return PreparationItem(*kernel.asked(context, dict(values)), is_variant=kernel.has_variants)
     cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
     raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}")
 
@@ -91,10 +98,6 @@ def _warn(faults: list[str]) -> None:
             f"could not: {faults[0]}. A worker imports modules and the script: a recipe must be found there, and what "
             f"the script does belongs below {_GUARD}",
         )
-
-
-def _said(line: progress.ProgressLine, total: int) -> Callable[[int, str], object]:
-    return lambda done, kernel: line.say(f"building {done}/{total} {kernel}")
 
 
 def _here(
@@ -120,7 +123,8 @@ def _in_workers(
     """Let workers prepare the items; return the items that they leave to this process."""
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
     count = min(most, len(items) // _FEWEST_TASKS)
-    if count < 2 or not _is_shared():
+    is_shared = all(layer.stores and not layer.off() for layer in (layers.generator(), layers.binary()))
+    if count < 2 or not is_shared:
         return items
     return crew.work(items, context, count, said)
 
@@ -128,18 +132,8 @@ def _in_workers(
 def _missing(items: list[PreparationItem], context: cl.Context | cl.CommandQueue) -> list[PreparationItem]:
     """Return the items from the first one on that is not stored: the look-up of an item may run a slow recipe."""
     for number, one in enumerate(items):
-        if not _is_stored(one, context):
-            return items[number:]
+        with suppress(Exception):  # the preparation in this process reports it
+            if is_stored_for(one.kernel, context, one.values):
+                continue
+        return items[number:]
     return []
-
-
-def _is_stored(one: PreparationItem, context: cl.Context | cl.CommandQueue) -> bool:
-    try:
-        return is_stored_for(one.kernel, context, one.values)
-    except Exception:  # the preparation in this process reports it
-        return False
-
-
-def _is_shared() -> bool:
-    """Tell whether other processes see the entries that this process stores, and the reverse."""
-    return all(layer.stores and not layer.off() for layer in (layers.generator(), layers.binary()))

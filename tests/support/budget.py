@@ -22,9 +22,9 @@ ROOMS = {
     "bundle": 557,
     "remote": 952,
     "sized": 432,
-    "tuning": 2127,
+    "tuning": 1991,
     "inspect": 3382,
-    "workers": 282,
+    "workers": 280,
     "integrations": 1038,
     "cli": 2376,
 }

@@ -8,10 +8,16 @@ import subprocess
 import sys
 import time
 
+import pyopencl as cl
 import pytest
 from harness import ROOT
 
+from kcl.base import process
+from kcl.tuning import tuner
+
 DRIVER = """\
+import glob
+import os
 import sys
 import numpy as np
 import pyopencl as cl
@@ -24,6 +30,9 @@ def adding(turns=1000, how="right"):
     endless = "while (x[i] != -5) x[i] = 0;" if how == "endless" else ""
     if how == "endless":
         open("begun", "w").close()
+    if os.environ.get("COUNT_TURNS") and turns == 1 and (found := glob.glob(os.environ["TMPDIR"] + "/kcl-tune-*")):
+        with open("turns", "a") as file:  # how many tunings have a folder as a candidate is generated
+            print(len(found), file=file)
     text = f'''kernel void adding(global float *x, int n)
                {{ int i = get_global_id(0); float y = x[i];
                   for (int k = 0; k < {turns}; ++k) y = sin(y);
@@ -49,11 +58,12 @@ if __name__ == "__main__":
 """
 
 
+LONG = ["--seconds", "600"]  # nothing is left out for lack of time
+
+
 @pytest.fixture
 def program(child, device):
     """Run `kcl tune` or the program on the device of this platform."""
-    import pyopencl as cl
-
     (child.directory / "driver.py").write_text(DRIVER)
     place = str(cl.get_platforms().index(device.platform))
 
@@ -65,7 +75,7 @@ def program(child, device):
         assert done.returncode == code, done.stderr
         return done
 
-    run.start = [sys.executable, "-m", "kcl", "tune", "driver.py", place]
+    run.start = [sys.executable, "-m", "kcl", "tune", *LONG, "driver.py", place]
     return run
 
 
@@ -80,13 +90,13 @@ def listed(child):
 class TestTune:
     def test_a_program(self, program, child):
         """Each size is tuned at its first launch, the launch goes on, and the next run measures nothing."""
-        done = program("right", "64", "64", "500", options=[])
+        done = program("right", "64", "64", "500", options=LONG)
         assert done.stdout.split() == ["done", "64", "done", "64", "done", "500"]
         assert done.stderr.count("turns=1 takes") == 2
         assert "adding at n = 64: turns=1 takes 0." in done.stderr
         again = program("right", "64", "500", KCL_STRICT="hit")
         assert "takes" not in again.stderr
-        tuned = program("right", "64", options=["--level", "1"])
+        tuned = program("right", "64", options=["--level", "1", *LONG])
         assert "tuned before" in tuned.stderr
         found = listed(child)
         assert "n=64" in found
@@ -95,13 +105,13 @@ class TestTune:
 
     def test_only(self, program):
         """Other kernels than those that are named run as they are; a kernel that never ran is complained of."""
-        done = program("right", "64", options=["--only", "subtracting"], code=1)
+        done = program("right", "64", options=["--only", "subtracting", *LONG], code=1)
         assert "takes" not in done.stderr
         assert "the program launched no kernel subtracting; it launched adding" in done.stderr
 
     def test_nothing_to_tune(self, program):
         """A program whose recipes have no space has nothing to tune."""
-        done = program("plain", "4", options=[], code=1)
+        done = program("plain", "4", options=LONG, code=1)
         assert "launched no kernel with a space" in done.stderr
         assert done.stdout == "done 4\n"
 
@@ -124,6 +134,29 @@ class TestTune:
         assert "stopped: what is known is kept" in said
         assert os.listdir(folder) == []
 
+    def test_two_at_once(self, program, child, context, monkeypatch):
+        """Two tunings at once take turns, and each of them builds every candidate once."""
+        folder = child.directory / "temporary"
+        folder.mkdir()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
+        process.reset()
+        running, said = [], [child.directory / "first.txt", child.directory / "second.txt"]
+        with tuner._turn(cl.CommandQueue(context)):
+            for path in said:
+                with path.open("w") as stderr:
+                    environment = child.environment(TMPDIR=str(folder), COUNT_TURNS="1")
+                    words = [*program.start, "right", "64"]
+                    running.append(subprocess.Popen(words, env=environment, cwd=child.directory, stderr=stderr))
+            while not all("waiting for another tuning" in path.read_text() for path in said):
+                assert [one.poll() for one in running] == [None, None]
+                time.sleep(0.01)
+            assert os.listdir(folder) == []
+        assert [one.wait() for one in running] == [0, 0]
+        assert set((child.directory / "turns").read_text().split()) == {"1"}
+        for path in said:
+            assert path.read_text().count("turns=1  ok") == 1
+            assert "1 of 2 choices tried" in path.read_text()
+
     @pytest.mark.parametrize(
         ("arguments", "said"), [((), "name a program"), (("--level", "3", "x.py"), "3 is not in the range")]
     )
@@ -137,9 +170,9 @@ class TestTune:
 
     def test_ranks(self, program):
         """Under MPI every rank would tune, so that needs `--anyway`."""
-        done = program("right", "64", options=[], code=2, OMPI_COMM_WORLD_SIZE="2")
+        done = program("right", "64", options=LONG, code=2, OMPI_COMM_WORLD_SIZE="2")
         assert "every rank would tune" in done.stderr
-        done = program("right", "64", options=["--anyway"], OMPI_COMM_WORLD_SIZE="2")
+        done = program("right", "64", options=["--anyway", *LONG], OMPI_COMM_WORLD_SIZE="2")
         assert "turns=1 takes" in done.stderr
 
 

@@ -13,9 +13,10 @@ import kcl
 from kcl.base import settings
 from kcl.drivers import devices
 from kcl.tuning import bench as benches
-from kcl.tuning import candidates
-from kcl.tuning.bench import Bench, Child, LostChild, NoBench
+from kcl.tuning import candidates, race
+from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
+from kcl.tuning.race import Sample
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
@@ -50,15 +51,20 @@ def workshop(queue, tmp_path, monkeypatch):
 
 @pytest.fixture
 def question(workshop, queue):
-    return workshop.question(devices.places_of(queue.context), None, 2.0)
+    return workshop.question(devices.places_of(queue.context), None, 60.0)
 
 
 @pytest.fixture
 def bench(workshop, question, monkeypatch):
     """A bench with one child at a time."""
     monkeypatch.setattr(settings, "processors", lambda: 1)
-    with Bench(question, workshop.candidate({"text": ""}), workshop.folder) as made:
+    with Bench(question, trial(workshop, ""), workshop.folder) as made:
         yield made
+
+
+def trial(workshop, text):
+    """Return the trial of a choice."""
+    return workshop.candidate({"text": text}).trial
 
 
 def later(seconds=300.0):
@@ -68,36 +74,53 @@ def later(seconds=300.0):
 class TestCheck:
     def test_all_go_on(self, bench, workshop):
         """Candidates that crash or hang cost themselves only, and the next ones go to a new child."""
-        texts = ["", NULL, "/* */", "while (x[i] != -5) z[i] += 1;", ";", NULL + ";", "float y;"]
-        found = [workshop.candidate({"text": text}) for text in texts]
+        found = [trial(workshop, text) for text in ("", NULL, "/* */", NULL + ";", "float y;")]
         bench.check(iter(found), later())
-        assert [one.verdict.outcome for one in found] == ["ok", "crashes", "ok", "hangs", "ok", "crashes", "ok"]
+        assert [one.verdict.outcome for one in found] == ["ok", "crashes", "ok", "crashes", "ok"]
+        bench.limit = 1.0
+        bench.check([hanging := trial(workshop, "while (x[i] != -5) z[i] += 1;")], later())
+        bench.limit = 60.0
+        bench.check([after := trial(workshop, ";")], later())
+        assert [hanging.verdict.outcome, after.verdict.outcome] == ["hangs", "ok"]
 
     def test_no_time(self, bench, workshop):
         """After its end nothing is checked, and nothing is said of the candidates."""
-        found = workshop.candidate({"text": ""})
+        found = trial(workshop, ";")
         bench.check([found], time.monotonic() - 1)
         assert found.verdict.outcome == ""
 
     def test_an_innocent(self, bench, workshop):
         """Of a child that dies after others were there nobody knows the reason: a new child decides."""
-        bench.check([first := workshop.candidate({"text": ";"})], later())
+        bench.check([first := trial(workshop, ";")], later())
         bench._children[-1]._process.kill()
-        bench.check([second := workshop.candidate({"text": ";;"})], later())
+        bench.check([second := trial(workshop, ";;")], later())
         assert [first.verdict.outcome, second.verdict.outcome] == ["ok", "ok"]
 
 
 class TestRace:
     def test_ratios(self, bench, workshop):
         """All race against the default; who is far behind is out, who stays to the end is returned."""
-        near, slow = workshop.candidate({"text": ";"}), workshop.candidate({"text": SLOW})
+        near, slow = trial(workshop, ";"), trial(workshop, SLOW)
         bench.check([near, slow], later())
         assert set(bench.race([near, slow], 15, later())) <= {near}
         assert slow.ratio > 4
 
+    def test_elapsed_time_counts(self, workshop, question, monkeypatch):
+        """Of two choices of equal processor time that which keeps one processor busy never wins."""
+        one_group, many_groups = trial(workshop, ";"), trial(workshop, ";;")
+        made = Bench(question, workshop.default.trial, workshop.folder)
+        times = [Sample(0.060, 0.110), Sample(0.053, 0.053), Sample(0.026, 0.053)]
+        monkeypatch.setattr(made, "_round", lambda _racers, running: {racer: times[racer] for racer in running})
+        found = made.race([one_group, many_groups], race.ROUNDS, later())
+        assert race.winner({one: one.standing for one in found}, [one_group, many_groups]) is many_groups
+        found = made.race([one_group], race.ROUNDS, later())
+        times[0] = Sample(0.026, 0.053)
+        made.race([one_group], race.ROUNDS, later())
+        assert race.winner({one_group: one_group.standing}, [one_group]) is None
+
     def test_a_death(self, bench, workshop):
         """A candidate that dies in the race is named, and the race goes on without it."""
-        late, right = workshop.candidate({"text": LATE}), workshop.candidate({"text": ";"})
+        late, right = trial(workshop, LATE), trial(workshop, ";")
         bench.check([late, right], later())
         assert late.verdict.outcome == "ok"
         found = bench.race([late, right], 5, later())
@@ -110,22 +133,29 @@ class TestBench:
     @pytest.mark.parametrize("text", [NULL, "z[i] = q;", "if (i == 0) z[n] = 1;"])
     def test_the_default_must_run(self, workshop, question, text):
         """Without a default that runs there is no bench, and no process is left."""
-        with pytest.raises(NoBench), Bench(question, workshop.candidate({"text": text}), workshop.folder):
+        with pytest.raises(ChildFault), Bench(question, trial(workshop, text), workshop.folder):
             pass
 
-    def test_a_cut_at_which_the_default_fails(self, workshop, question):
+    @pytest.mark.parametrize("text", [f"if (n == 63) {NULL}", "if (n == 63) z[n] = 1;"])
+    def test_a_cut_at_which_the_default_fails(self, queue, tmp_path, text):
         """A cut at which the default does not run is left out."""
-        default = workshop.candidate({"text": f"if (n == 63) {NULL}"})
+
+        @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
+        def whole(text=text):
+            return doubling.function(text)
+
+        workshop = CandidateFiles(whole(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, str(tmp_path))
+        default, question = workshop.default.trial, workshop.question(devices.places_of(queue.context), None, 60.0)
         with Bench(question, default, workshop.folder) as made:
-            assert made.cuts == []
-            made.check([found := workshop.candidate({"text": ";"})], later())
+            assert list(default.codes) == [""]
+            made.check([found := trial(workshop, ";")], later())
             assert found.verdict.outcome == "ok"
             assert not found.ragged
 
     def test_number_of_children(self, workshop, question, monkeypatch):
         """There is one child for each processor, and fewer for large arrays."""
         monkeypatch.setattr(settings, "processors", lambda: 7)
-        default = workshop.candidate({"text": ""})
+        default = trial(workshop, "")
         with Bench(question, default, workshop.folder) as made:
             assert made._pool._max_workers == 7
         monkeypatch.setattr(benches, "_MOST_BYTES", 0)
@@ -134,8 +164,8 @@ class TestBench:
 
     def test_no_process_stays(self, workshop, question):
         """The children end with the bench, whatever they do."""
-        with Bench(question, workshop.candidate({"text": ""}), workshop.folder) as made:
-            made.race([workshop.candidate({"text": ";"})], 1, later())
+        with Bench(question, trial(workshop, ""), workshop.folder) as made:
+            made.race([trial(workshop, ";")], 1, later())
             processes = [child._process for child in made._children]
             assert len(processes) == 2
         assert all(process.returncode is not None for process in processes)
@@ -147,7 +177,7 @@ class TestChild:
         monkeypatch.setenv("KCL_STRICT", "hit")
         own = Child(question, workshop.folder)
         try:
-            assert own.ask(60.0, "begin", workshop.candidate({"text": ""}).paths[""], "").outcome == "ok"
+            assert own.ask(60.0, "begin", trial(workshop, "").codes)[0][""].outcome == "ok"
             with open(f"/proc/{own._process.pid}/environ", "rb") as stream:
                 found = dict(line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line)
         finally:
@@ -169,8 +199,8 @@ class TestChild:
     def test_hang(self, workshop, question):
         """A question without an answer in time ends the child."""
         own = Child(question, workshop.folder)
-        with pytest.raises(LostChild) as caught:
-            own.ask(0.0, "begin", workshop.candidate({"text": ""}).paths[""], "")
+        with pytest.raises(ChildFault) as caught:
+            own.ask(0.0, "begin", trial(workshop, "").codes)
         assert caught.value.verdict.outcome == "hangs"
         assert own._process.returncode is not None
         assert not os.path.exists(f"/proc/{own._process.pid}")

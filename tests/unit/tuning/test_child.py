@@ -10,7 +10,7 @@ import kcl
 from kcl.drivers import devices
 from kcl.tuning import child
 from kcl.tuning.candidates import CandidateFiles
-from kcl.tuning.child import GuardedArray, Rig
+from kcl.tuning.child import Rig
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
@@ -25,6 +25,15 @@ def accumulating(text="z[i] = 2*x[i]; w[i] += x[i];"):
         kcl.Scalar("n", np.int32),
     ]
     return kcl.Source(code, entry="accumulating", arguments=arguments, global_size="n", local_size=1)
+
+
+@kcl.kernel(space=kcl.space(factor=[1, 2]))
+def swapping(factor=1):
+    """Negate a matrix in Fortran's order."""
+    import loopy as lp
+
+    domain, arguments = "{[i,j]: 0<=i<2 and 0<=j<3}", [lp.GlobalArg("x", np.float32, shape=(2, 3), order="F"), ...]
+    return lp.make_kernel(domain, f"z[i,j] = -{factor}*x[i,j]", arguments, lang_version=(2018, 2), name="swapping")
 
 
 RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
@@ -50,47 +59,58 @@ def bench(workshop, context, monkeypatch):
 def begun(workshop, context, monkeypatch, tolerance=None):
     monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)  # the bench replaces it
     made = Rig(workshop.question(devices.places_of(context), tolerance, 30.0))
-    default = workshop.candidate({"text": RIGHT})
-    for cut, path in default.paths.items():
-        assert made.begin(path, cut).outcome == "ok"
+    default = workshop.candidate({"text": RIGHT}).trial
+    verdicts, seconds = made.begin(default.codes)
+    assert [one.outcome for one in verdicts.values()] == ["ok", "ok"]
+    assert seconds > 0
     return made
+
+
+def default(bench):
+    """Return the launcher of the default."""
+    return next(iter(bench._launchers.values()))
 
 
 def verdict(bench, workshop, text):
     """Return outcome and detail of a candidate."""
-    return bench.check(workshop.candidate({"text": text}).paths[""], "")[:2]
+    return bench.check({"": workshop.candidate({"text": text}).trial.codes[""]})[:2]
 
 
 class TestMemory:
-    def test_guard(self, queue):
+    def test_guard(self, bench):
         """Behind an array lie 4 kB that nobody may write; the array begins as its content each time."""
-        like = np.arange(6, dtype=np.int16).reshape(2, 3)
-        memory = GuardedArray(queue, like, 0x55, True)
-        assert memory.buffer.size == like.nbytes + child.GUARD
-        array, is_whole = memory.read()
-        assert np.array_equal(array, like)
-        assert is_whole
-        cl.enqueue_copy(queue, memory.buffer, np.zeros(1, np.uint8), dst_offset=like.nbytes + 4095)
-        assert not memory.read()[1]
-        memory.reset()
-        assert memory.read()[1]
+        call = bench._calls[""]
+        x = call.arrays["x"]
+        assert x.base_data.size == x.nbytes + child.GUARD
+        assert call.broken(call.read()) == []
+        cl.enqueue_copy(bench.queue, x.base_data, np.zeros(1, np.uint8), dst_offset=x.nbytes + 4095)
+        assert call.broken(call.read()) == ["x"]
+        call.launch(default(bench))
+        assert call.broken(call.read()) == []
+        assert np.array_equal(call.results(call.read())["x"], np.arange(1, 65))
 
-    def test_pattern(self, queue):
-        """An output begins as what is no number."""
-        assert np.isnan(GuardedArray(queue, np.zeros(4, np.float64), 0x55, False).read()[0]).all()
+    def test_pattern(self, bench):
+        """An output begins as what is no number, and what is read as it was given."""
+        found = bench._calls[""].results(bench._calls[""].starts)
+        assert np.isnan(found["z"]).all()
+        assert np.array_equal(found["w"], np.ones(64))
 
-    def test_order(self, queue):
+    def test_order(self, queue, context, tmp_path, monkeypatch):
         """An array in Fortran's order stays one."""
-        like = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-        memory = GuardedArray(queue, like, 0x55, True)
-        assert np.array_equal(memory.read()[0], like)
-        assert memory.array.flags.f_contiguous
+        like = np.asfortranarray(np.arange(6.0, dtype=np.float32).reshape(2, 3))
+        made = CandidateFiles(swapping(), queue, {"x": like}, str(tmp_path))
+        monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)
+        rig = Rig(made.question(devices.places_of(context), None, 30.0))
+        assert rig.begin(made.default.trial.codes)[0][""].outcome == "ok"
+        call = rig._calls[""]
+        assert call.arrays["x"].flags.f_contiguous
+        assert np.array_equal(call.results(call.starts)["x"], like)
 
 
 class TestVerdict:
     def test_right(self, bench, workshop):
         """A candidate that computes the same in another way is right."""
-        found = bench.check(workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).paths[""], "")
+        found = bench.check(workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).trial.codes)
         assert found.outcome == "ok"
         assert found.elapsed > 0
 
@@ -126,18 +146,18 @@ class TestVerdict:
     def test_cut(self, bench, workshop):
         """At a cut the arrays are shorter, and the guard lies directly behind them."""
         found = workshop.candidate({"text": "z[i] = 2*x[i]; w[i] += x[i]; z[63] = 2*x[63];"})
-        assert bench.check(found.paths[""], "").outcome == "ok"
-        assert bench.check(found.paths["n = 63"], "n = 63")[:2] == ("writes past the end", "of z")
+        assert bench.check({"": found.trial.codes[""]}).outcome == "ok"
+        assert bench.check(found.trial.codes)[:2] == ("writes past the end", "of z, at n = 63")
 
 
 class TestSample:
     def test_inputs_begin_anew(self, bench, workshop):
         """An input that the kernel changes is restored before each launch of a sample; time is counted."""
-        path = workshop.candidate({"text": RIGHT}).paths[""]
-        found = bench.sample(path, 5)
+        code = workshop.candidate({"text": RIGHT}).trial.codes[""]
+        found = bench.sample(code, 5)
         assert found.elapsed > 0
         assert found.processor > 0
-        assert bench.check(path, "").outcome == "ok"
-        bench.sample(path, 1)
-        results = bench._calls[""].results()[0]
-        assert np.array_equal(results["w"], np.arange(2, 66))
+        assert bench.check({"": code}).outcome == "ok"
+        bench.sample(code, 1)
+        call = bench._calls[""]
+        assert np.array_equal(call.results(call.read())["w"], np.arange(2, 66))

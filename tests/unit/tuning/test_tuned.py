@@ -64,7 +64,7 @@ def queue(context):
 
 def row(*sizes, ratio=0.5, **choice):
     """Return the row of a choice."""
-    return Row(sizes, choice, ratio, 1, 6, 6, 0.01, "2026-11-26", {"loopy": "2025.2"})
+    return Row(sizes, choice, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2")
 
 
 def put(kernel, queue, *rows, **arguments):
@@ -114,7 +114,7 @@ class TestDispatch:
         axpy_table(kernel, queue, row(100, block=16, exact=False))
         with pytest.raises(kcl.CacheMiss, match="axpy"):
             added(kernel, queue, 100)
-        assert kernel.table(queue, {"x": np.empty(1, np.float32)}).rows[0].refused == ""
+        assert kernel.table(queue, {"x": np.empty(1, np.float32)}).rows[0].outcome == "ok"
 
     def test_exact_sizes(self, queue):
         """The row of the same sizes serves a call."""
@@ -144,6 +144,25 @@ class TestDispatch:
         assert all(("exact=True" in said.partition(", ")[0]) is False for said in words.values())
         served = {size for size, said in words.items() if " takes " in said}
         assert served == {size for size in range(16, 256) if size % 16 == 0}
+
+    def test_a_new_size_asks_each_choice_once(self, queue):
+        """At a new size a predicate is asked once for each choice of the table, however many rows have it."""
+        asked = []
+
+        def serves(value, n):
+            asked.append(value)
+            return value == 1 or n % 16 == 0
+
+        @kcl.kernel(sizes={"n": "x.size"}, space=kcl.space(value=[1, 2, 3]).where(serves))
+        def few(value=1):
+            return filling.function(value)
+
+        kernel, x = few(), np.zeros(17, np.int32)
+        put(kernel, queue, *(row(size, value=2 + size % 2) for size in range(18, 32)), x=x)
+        kernel.explain(queue, x=x)
+        assert sorted(asked) == [1, 2, 3]
+        kernel.explain(queue, x=x)
+        assert len(asked) == 3
 
     def test_defaults_that_a_predicate_refuses(self, queue):
         """Where the defaults are no valid choice, the first valid one runs untuned."""
@@ -314,7 +333,7 @@ class TestFailingChoices:
         (event,) = [one for one in seen if "no longer runs" in one.reason]
         assert event.outcome == "error"
         assert event.reason.startswith(f"the tuned choice value=2, how={how!r} no longer runs, the defaults do: ")
-        assert table.rows[0].refused
+        assert table.rows[0].outcome == "no longer runs"
         assert "no longer runs" in kernel.explain(queue).splitlines()[-1]
         process.reset()
         seen.clear()
@@ -335,7 +354,7 @@ class TestFailingChoices:
             kernel(queue, np.zeros(100, np.float32))
         with pytest.raises(TypeError, match=r"CommandQueue"):
             kernel(x=np.zeros(100, np.float32))
-        assert table.rows[0].refused == ""
+        assert table.rows[0].outcome == "ok"
         assert "block=16" in added(kernel, queue, 100)
 
     def test_some_of_several_kernels(self, queue):
@@ -369,7 +388,7 @@ class TestFailingChoices:
         with pytest.raises(cl.Error):
             kernel(queue, x=x)
         assert value() == 3
-        assert table.rows[0].refused
+        assert table.rows[0].outcome == "no longer runs"
         kernel(queue, x=x)
         assert value() == 8
 
@@ -398,7 +417,7 @@ class TestHandle:
             for _ in range(2):
                 launch(x=x).wait()
         assert x.get().tolist() == [1] * 4
-        assert table.rows[0].refused
+        assert table.rows[0].outcome == "no longer runs"
 
     def test_asked_by_name(self, queue):
         """`prepare`, `source`, `key` and `explain` take sizes by name, or from arrays, on a queue or a context."""
@@ -486,7 +505,7 @@ queue = cl.CommandQueue(context)
 kernel, x = axpy(), np.ones(100, np.float32)
 if put:
     from kcl.tuning.table import Row
-    kernel.table(queue, {"x": x}).put(Row((100, 100), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26", {}))
+    kernel.table(queue, {"x": x}).put(Row((100, 100), {"block": 16}, 0.5, 1, 2, 2, 0.0, "2026-11-26"))
 _event, (z,) = kernel(queue, x=x)
 assert z.tolist() == [3] * 100
 kcl.flush()
@@ -496,6 +515,60 @@ imported = [name for name in names if name in sys.modules]
 said = kernel.explain(queue, x=x).splitlines()[-1]
 print(json.dumps([said, found["generator"]["misses"], found["binary"]["misses"], imported]))
 """
+
+
+UNTUNED = """
+import json, os, sys
+import numpy as np
+import pyopencl as cl
+import kcl
+
+started = []
+sys.addaudithook(lambda event, _given: started.append(event) if event in ("subprocess.Popen", "os.fork") else None)
+platform, has_space = sys.argv[1:]
+given = {}
+if has_space:
+    given = {"sizes": {"n": "x.shape[0]"}, "space": kcl.space(block=[16, 64]).where(lambda block, n: n >= block)}
+
+@kcl.kernel(**given)
+def axpy(block=64):
+    import loopy as lp
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "z[i] = 2*x[i] + 1", lang_version=(2018, 2), name="axpy")
+    return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
+
+(device,) = [p for p in cl.get_platforms() if p.name == platform][0].get_devices()[:1]
+queue = cl.CommandQueue(cl.Context([device]))
+kernel = axpy()
+for size in (100, 100, 200):
+    kernel(queue, x=np.ones(size, np.float32))
+cache = os.environ["XDG_CACHE_HOME"]
+files = sorted(os.path.relpath(folder, cache) for folder, _folders, files in os.walk(cache) for _file in files)
+used = kcl.stats()
+outcomes = [used[layer][name] for layer in ("generator", "binary") for name in ("hits", "misses", "errors")]
+tuning = [name for name in sys.modules if name.startswith("kcl.tuning.")]
+print(json.dumps([files, started, outcomes, tuning]))
+"""
+
+
+class TestNothingTuned:
+    def test_costs_nothing(self, child, platform_name):
+        """Where a space is declared and nothing is tuned there is no file and no process more, cold and warm.
+
+        The look-ups are the same, and what tunes is not imported.
+        """
+        (child.directory / "untuned.py").write_text(UNTUNED)
+        found = {}
+        for has_space in ("", "yes"):
+            place = str(child.directory / f"cache{has_space}")
+            for run in ("cold", "warm"):
+                words = (PLATFORMS[platform_name], has_space)
+                found[run, has_space] = child.script("untuned.py", *words, XDG_CACHE_HOME=place, KCL_PROMOTE="off")
+        for run in ("cold", "warm"):
+            (*plain, none), (*spaced, imported) = found[run, ""], found[run, "yes"]
+            assert spaced == plain
+            assert none == []
+            assert set(imported) == {"kcl.tuning.space", "kcl.tuning.table", "kcl.tuning.tuned"}
+        assert found["warm", "yes"][2][1] == 0
 
 
 class TestWarmStart:

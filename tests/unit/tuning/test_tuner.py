@@ -17,7 +17,8 @@ import kcl
 from kcl.tuning import tuner
 from kcl.tuning.table import Row
 
-LIMIT = 2.0  # seconds of a candidate that hangs
+LIMIT = 10.0  # seconds of a candidate that hangs
+LONG = {"seconds": 600.0}  # nothing is left out for lack of time
 
 # What a candidate does beside y[i] = 2*x[i], and the outcome.
 KINDS = {
@@ -119,7 +120,7 @@ def outcomes(found):
 class TestOutcomes:
     def test_each_is_named(self, queue, folders):
         """Candidates that fail are named, none wins, nothing of them stays, and the program goes on."""
-        found = tuner.tune(doubling(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT)
+        found = tuner.tune(doubling(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG)
         assert outcomes(found) == {kind: outcome for kind, (_text, outcome) in KINDS.items()}
         assert (found.row.choice, found.row.ratio) == ({"kind": "right"}, 1.0)
         details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
@@ -141,16 +142,16 @@ class TestOutcomes:
         """A failure of an earlier tuning is not tried again as long as its program is the same."""
         kernel, given = doubling(), {"x": vectors()[0]}
         table = kernel.table(queue, given)
-        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]))
+        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG)
         (fact,) = table.facts().values()
         assert (fact.outcome, fact.choice, fact.sizes) == ("does not build", {"kind": "no name"}, (512,))
         table.put_facts([fact._replace(detail="as before")])
         asked = Given([{"kind": "no name"}])
-        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=asked, again=True)
+        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=asked, again=True, **LONG)
         assert found.tried[0].verdict.detail != "as before"  # again
         table.put_facts([fact._replace(detail="as before")])
         table.put(found.row._replace(level=1))
-        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]))
+        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG)
         assert found.tried[0].verdict == ("does not build", "as before", 0.0)
 
     @pytest.mark.parametrize(("days", "program", "is_believed"), [(29, "", True), (31, "", False), (1, "-", False)])
@@ -158,11 +159,11 @@ class TestOutcomes:
         """A crash is believed for 30 days, and for its own program only."""
         kernel, given = doubling(), {"x": vectors()[0]}
         table = kernel.table(queue, given)
-        tuner.tune(kernel, queue, given, search=Given([{"kind": "even"}]))
+        tuner.tune(kernel, queue, given, search=Given([{"kind": "even"}]), **LONG)
         (fact,) = table.facts().values()
         day = (datetime.date.today() - datetime.timedelta(days)).isoformat()
         table.put_facts([fact._replace(outcome="crashes", detail="long ago", day=day, program=fact.program + program)])
-        found = tuner.tune(kernel, queue, given, level=2, search=Given([{"kind": "even"}]))
+        found = tuner.tune(kernel, queue, given, level=2, search=Given([{"kind": "even"}]), **LONG)
         assert (found.tried[0].verdict.detail == "long ago") == is_believed
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
@@ -175,7 +176,7 @@ class TestOutcomes:
             knl = lp.make_kernel("{[i,j]: 0<=i,j<8}", "y[i] = i {id=a}", name="reversed_", lang_version=(2018, 2))
             return knl if order == "i" else lp.prioritize_loops(knl, "j,i,k")
 
-        found = tuner.tune(reversed_(), queue, {}, level=2)
+        found = tuner.tune(reversed_(), queue, {}, level=2, **LONG)
         assert set(outcomes(found).values()) <= {"ok", "raises"}
         printed = capfd.readouterr()
         assert (printed.out, printed.err) == ("", "")
@@ -185,12 +186,12 @@ class TestWinner:
     def test_is_stored_and_served(self, queue):
         """The fastest wins by far; a call takes it, and a second tuning measures nothing."""
         kernel, (x, _y) = adding(), vectors()
-        found = kernel.tune(queue, level=2, x=x)
+        found = kernel.tune(queue, level=2, x=x, **LONG)
         assert found.row.choice == {"turns": 1, "unused": 1}
         assert found.row.ratio < 0.5
         assert (found.row.tried, found.row.of, found.row.level, found.row.ragged) == (6, 6, 2, True)
         assert "turns=1, unused=1, measured" in kernel.explain(queue, x=x)
-        again = adding().tune(queue, level=1, x=x)
+        again = adding().tune(queue, level=1, x=x, **LONG)
         assert again.tried == ()
         assert again.row == found.row
         assert "tuned before" in str(again)
@@ -199,24 +200,24 @@ class TestWinner:
         """Arrays of the caller, on the host and on the device, stay as they are."""
         x, _y = vectors()
         on_device = cl_array.to_device(queue, x)
-        adding().tune(queue, x=on_device)
+        adding().tune(queue, x=on_device, **LONG)
         assert np.array_equal(on_device.get(), vectors()[0])
-        adding().tune(queue, x=x, again=True)
+        adding().tune(queue, x=x, again=True, **LONG)
         assert np.array_equal(x, vectors()[0])
 
     def test_equal_code_is_measured_once(self, queue):
         """Choices with equal code have one measurement."""
-        found = adding().tune(queue, level=2, x=vectors()[0])
+        found = adding().tune(queue, level=2, x=vectors()[0], **LONG)
         by_turns = {}
         for one in found.tried:
-            by_turns.setdefault(one.choice["turns"], set()).add((one.code, one.standing))
+            by_turns.setdefault(one.choice["turns"], set()).add(one.trial)
         assert {len(measured) for measured in by_turns.values()} == {1}
 
     def test_ragged(self, queue):
         """Choices are compared at n - 1, too, where the space has them there; a row says where it does not."""
         x, y = vectors()
-        found = axpy().tune(queue, level=2, x=x, y=y)
-        assert {tuple(one.choice.values()): one.ragged for one in found.tried} == {
+        found = axpy().tune(queue, level=2, x=x, y=y, **LONG)
+        assert {tuple(one.choice.values()): one.trial.ragged for one in found.tried} == {
             (16, False): True,
             (16, True): False,
             (64, False): True,
@@ -237,13 +238,13 @@ class TestWinner:
 
         kernel, given = adding(), {"x": vectors()[0]}
         with pytest.raises(KeyboardInterrupt):
-            kernel.tune(queue, search=Impatient([{"turns": 1, "unused": 1}]), **given)
+            kernel.tune(queue, search=Impatient([{"turns": 1, "unused": 1}]), **given, **LONG)
         table = kernel.table(queue, given)
         row = table.row((512,))
         assert (row.choice, row.level) == ({"turns": 1, "unused": 1}, 0)
         assert [one.outcome for one in table.facts().values()] == ["ok"]
         with pytest.raises(KeyboardInterrupt):
-            kernel.tune(queue, search=Impatient([]), **given)
+            kernel.tune(queue, search=Impatient([]), **given, **LONG)
         assert table.row((512,)) == row
 
     def test_time(self, queue):
@@ -271,7 +272,7 @@ class TestSearch:
         """A search of the user's is asked, and told ratios to the default, None for failures."""
         asked = [{"turns": 1, "unused": 1}, {"turns": 7, "unused": 1}, {"turns": 9000, "unused": 1}]
         searching = Given(list(asked))
-        found = adding().tune(queue, search=searching, x=vectors()[0])
+        found = adding().tune(queue, search=searching, x=vectors()[0], **LONG)
         assert [choice for choice, _ratio in searching.told] == asked
         first, second, third = [ratio for _choice, ratio in searching.told]
         assert first < 0.5
@@ -289,34 +290,34 @@ class TestRefusals:
 
     def test_a_kernel_that_differs_from_itself(self, queue):
         """A kernel that computes something else each time is not tuned, and that is said."""
-        found = ticking().tune(queue)
+        found = ticking().tune(queue, **LONG)
         assert found.row is None
         assert "not tuned: two launches of the default must run, and compute the same: wrong result" in str(found)
 
     def test_a_default_that_fails(self, queue):
         """Nothing can be compared with a default that does not run."""
-        found = tuner.tune(failing(), queue, {"x": vectors()[0]}, limit=LIMIT)
+        found = tuner.tune(failing(), queue, {"x": vectors()[0]}, limit=LIMIT, **LONG)
         assert found.row is None
         assert "does not build" in found.why
 
     def test_other_arguments(self, queue):
         """An argument that is no contiguous array and no number is named."""
         with pytest.raises(TypeError, match="'x' is of ndarray"):
-            adding().tune(queue, x=np.ones(64, np.float32)[::2])
+            adding().tune(queue, x=np.ones(64, np.float32)[::2], **LONG)
         with pytest.raises(TypeError, match="'x' is of Buffer"):
-            ticking().tune(queue, x=cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 64))
+            ticking().tune(queue, x=cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 64), **LONG)
 
     def test_ranks(self, queue, monkeypatch):
         """Under a batch scheduler every rank would tune, unless that is meant."""
         monkeypatch.setenv("SLURM_JOB_ID", "1")
         with pytest.raises(RuntimeError, match=r"SLURM_JOB_ID is set.*anyway=True"):
-            adding().tune(queue, x=vectors()[0])
+            adding().tune(queue, x=vectors()[0], **LONG)
         assert "level 0" in adding().tune(queue, level=0, anyway=True, x=vectors()[0]).why
 
     def test_nothing_to_store(self, queue, monkeypatch):
         """Without a table nothing is measured."""
         monkeypatch.setenv("KCL_NO_CACHE", "tuning")
-        found = adding().tune(queue, x=vectors()[0])
+        found = adding().tune(queue, x=vectors()[0], **LONG)
         assert "nothing can be stored" in found.why
 
 
@@ -325,7 +326,9 @@ class TestTurns:
         """Tunings on one device take turns: the second one waits until the first one ends."""
         found = []
         with tuner._turn(queue):
-            tuning = threading.Thread(target=lambda: found.append(adding().tune(queue, level=2, x=vectors()[0])))
+            tuning = threading.Thread(
+                target=lambda: found.append(adding().tune(queue, level=2, x=vectors()[0], **LONG))
+            )
             tuning.start()
             end = time.monotonic() + 120
             while "waiting for another tuning" not in caplog.text and time.monotonic() < end:
@@ -339,7 +342,7 @@ class TestTurns:
 class TestTuning:
     def test_table(self):
         """str() has the choice, what it gains, and how it was found."""
-        row = Row((512,), {"block": 64}, 0.5, 1, 3, 12, 0.02, "2026-11-26", {}, ragged=False)
+        row = Row((512,), {"block": 64}, 0.5, 1, 3, 12, 0.02, "2026-11-26", ragged=False)
         said = str(tuner.Tuning("axpy", {"n": 512}, row, seconds=3.21))
         assert said.splitlines()[0] == (
             "axpy at n = 512: block=64 takes 0.50 of the time of the default; 3 of 12 choices tried in 3.2 s; "

@@ -15,7 +15,7 @@ from kcl.base import process
 from kcl.cache.entry import Entry
 from kcl.cache.stores.directory import Directory
 from kcl.tuning import views
-from kcl.tuning.table import ChoiceTable, Fact, Row
+from kcl.tuning.table import ChoiceTable, Row
 
 pytestmark = pytest.mark.one_platform
 
@@ -29,11 +29,12 @@ def chosen(value=1):
 
 
 def row(size, value, **fields):
-    return Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26", {"loopy": "2025.2"}, **fields)
+    return Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26", "loopy 2025.2", **fields)
 
 
 def fact(size, value, outcome="ok", level=1, detail=""):
-    return Fact((size,), {"value": value}, outcome, detail, 0.5 if outcome == "ok" else None, level, "2026-11-26")
+    ratio = 0.5 if outcome == "ok" else None
+    return Row((size,), {"value": value}, ratio, level, 0, 0, 0.0, "2026-11-26", outcome=outcome, detail=detail)
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ class TestCommands:
         """`kcl show KERNEL --tuning` prints decisions and outcomes."""
         lines = [" ".join(line.split()) for line in run("show", "chosen", "--tuning").output.splitlines()]
         assert lines[0].startswith("chosen on ")
-        assert lines[2] == "n=4 value=2 0.50 1 2 of 3 2026-11-26 measured with loopy 2025.2"
+        assert lines[2] == "n=4 value=2 0.500 1 2 of 3 2026-11-26 measured with loopy 2025.2"
         assert "n=4 value=3 crashes 2026-11-26 signal 11" in lines
         (found,) = json.loads(run("show", "chosen", "--tuning", "--json").output)
         assert found["key"] == table.key.digest

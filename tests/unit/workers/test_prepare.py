@@ -9,6 +9,7 @@ import pytest
 from prepare_recipes import filled, scaled
 
 import kcl
+from kcl.tuning.table import Row
 from kcl.workers import crew
 
 
@@ -119,3 +120,41 @@ class TestInWorkers:
         kcl.prepare(kernels, context, processes=2)
         assert misses() == 4
         assert [launched(kernel, context) for kernel in kernels] == [0, 1, 2, 3]
+
+
+@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(value=[1, 2, 3]))
+def chosen(value=1):
+    """Write the chosen value."""
+    text = f"kernel void chosen(global int *x, int n) {{ x[get_global_id(0)] = {value}; }}"
+    arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
+    return kcl.Source(text, entry="chosen", arguments=arguments, global_size="n")
+
+
+@kcl.kernel(sizes={"n": "x.shape[0]"})
+def multiple(n: kcl.Size):
+    """Write what divides the size."""
+    text = f"kernel void multiple(global int *x, int n) {{ x[get_global_id(0)] = {n.multiple}; }}"
+    arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
+    return kcl.Source(text, entry="multiple", arguments=arguments, global_size="n")
+
+
+class TestSizes:
+    @pytest.mark.parametrize("processes", [1, 2])
+    def test_what_a_launch_would_take(self, context, processes):
+        """Of a kernel that chooses by sizes the choice for the given sizes is prepared, else that for all sizes."""
+        queue = cl.CommandQueue(context)
+        table = chosen().table(queue, {"x": np.empty(1, np.int32)})
+        for size, value in ((64, 2), (100, 3)):
+            table.put(Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26"))
+        items = [
+            chosen(),
+            (chosen(), {"x": np.int32, "n": 64}),
+            (chosen(), {"x": np.empty(100, np.int32)}),
+            (multiple(), {"n": 64}),
+        ]
+        kcl.prepare(items, context, processes)
+        before = misses(), misses("binary")
+        for kernel, size, value in ((chosen(), 7, 1), (chosen(), 64, 2), (chosen(), 100, 3), (multiple(), 64, 64)):
+            _event, (x,) = kernel(queue, x=np.zeros(size, np.int32))
+            assert set(x.tolist()) == {value}
+        assert (misses(), misses("binary")) == before
