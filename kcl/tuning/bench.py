@@ -33,6 +33,7 @@ _CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import chi
 _SAMPLE_SECONDS = 2e-3  # short launches are repeated in a sample, up to
 _LAUNCHES = 20
 _ATTEMPTS = 3  # at a round that others disturb
+_LONG = 1.0  # seconds: a round that takes longer is not repeated
 _BEGIN = 10.0  # times the limit: the default may be slow
 
 
@@ -139,9 +140,11 @@ class Bench:
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
         while not is_over(rounds, running, most) and (not rounds or time.monotonic() < end):
+            began = time.monotonic()
             for _attempt in range(_ATTEMPTS):
                 found = self._round(racers, running)
-                if not any(is_disturbed(sample, earlier[racer]) for racer, sample in found.items()):
+                is_long = time.monotonic() - began > _LONG
+                if is_long or not any(is_disturbed(sample, earlier[racer]) for racer, sample in found.items()):
                     break
             for racer, sample in found.items():
                 earlier[racer].append(sample)

@@ -150,6 +150,8 @@ class _Tuner:
 
         def untried() -> Iterator[Trial]:
             for choice in choices:
+                if time.monotonic() >= checked:
+                    return
                 new.append(one := self._candidate(choice))
                 if not one.verdict.outcome and one.trial not in trials:
                     trials.append(one.trial)

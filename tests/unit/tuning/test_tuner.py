@@ -253,6 +253,22 @@ class TestWinner:
         assert found.tried == ()
         assert (found.row.choice["turns"], found.row.tried) == (1000, 0)
 
+    def test_slow_recipes(self, queue):
+        """No recipe runs after the time for building, however many choices a step has."""
+        runs = []
+
+        @kcl.kernel(space=kcl.space(part=list(range(100))))
+        def slow(part=0):
+            runs.append(part)
+            time.sleep(0.2)
+            arguments = [kcl.Array("x", np.float32, 8, "out")]
+            text = f"kernel void slow(global float *x) {{ x[get_global_id(0)] = 1; /* {part} */ }}"
+            return kcl.Source(text, entry="slow", arguments=arguments, global_size=8)
+
+        found = slow().tune(queue, level=2, seconds=4.0)
+        assert len(runs) < 40
+        assert found.row is not None
+
 
 class Given:
     """A search that asks for given choices."""
