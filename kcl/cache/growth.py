@@ -64,7 +64,7 @@ def write(folder: str = "") -> None:
         with suppress(*_FAULTS):
             trust.make_trusted(folder)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | trust.AT_ONCE
-            with open(os.open(os.path.join(folder, places.SPACE), flags, 0o600), "ab", 0) as stream:
+            with open(trust.opened(os.path.join(folder, places.SPACE), flags), "ab", 0) as stream:
                 stream.write(f"{size}\n".encode())
 
 

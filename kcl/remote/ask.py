@@ -101,7 +101,7 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome | None:
     seconds = child.SECONDS["pull"] + 5.0 if strict else settings.read().remote_timeout
     if not strict and notes.recent(digest, address) is not None:
         return None
-    lock = os.open(notes.path(f"{digest}.lock"), trust.LOCK, 0o600)
+    lock = trust.opened(notes.path(f"{digest}.lock"), trust.LOCK)
     try:
         locked, waited = _lock(lock, started + seconds)
         noted = notes.read(digest)  # another process may have pulled since this one began, and be done with it

@@ -132,7 +132,7 @@ def arrivals() -> list[Arrival]:
 def _append(file: str, text: str) -> None:
     """Add lines to a file, in one piece; one that has grown large begins anew."""
     trust.make_trusted(os.path.dirname(file))
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN, 0o600), "wb", 0) as stream:
+    with open(trust.opened(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN), "wb", 0) as stream:
         if os.fstat(stream.fileno()).st_size > _LARGE:
             stream.truncate(0)
         stream.write(f"{text}\n".encode())

@@ -137,7 +137,6 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
     ),
     *(
         "pkgutil",
-        "re",
         "runpy",
         "shlex",
         "shutil",
@@ -189,7 +188,7 @@ class TestFences:
         """The environment is read in the settings and in the rows of foreign caches only."""
         readers = using("os.environ", "os.environb", "os.getenv", "os.getenvb")
         beside_kcl = {"integrations.children.sitecustomize"}  # read by any interpreter, with kcl or without
-        assert readers == {"base.settings", "caches"} | beside_kcl
+        assert readers == {"base.settings", "base.settings.trust", "caches"} | beside_kcl
 
     def test_command_line(self):
         """click and rich are imported by the command line only."""

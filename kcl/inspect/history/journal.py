@@ -340,7 +340,7 @@ def _fold(store: Directory) -> None:
 @contextmanager
 def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
     """Hold the lock for removing records; yield False if another process holds it. A dead process holds no lock."""
-    descriptor = os.open(os.path.join(folder, "lock"), trust.LOCK, 0o600)
+    descriptor = trust.opened(os.path.join(folder, "lock"), trust.LOCK)
     try:
         end = time.monotonic() + patience
         while not (mine := _locked(descriptor)) and time.monotonic() < end:
