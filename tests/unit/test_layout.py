@@ -159,7 +159,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         ),
     },
     "a unit or program that was not written for kcl": {
-        *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
+        *(("integrations", of) for of in ("base.spans", "cache.layer", "cache.layers", "caches", "record.imports")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
         *(("integrations.units", of) for of in ("base.events", "record.callables.distributions", "record.recorder")),
         *(("integrations.runner", of) for of in ("base.events", "caches")),
