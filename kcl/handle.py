@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from kcl.base import events, settings, spans
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
-from kcl.errors import RecipeError, UnknownInput
+from kcl.errors import CacheMiss, RecipeError, UnknownInput
 from kcl.generate import origins
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
@@ -131,7 +132,7 @@ class Kernel:
         [2.0, 2.0, 2.0, 2.0]
         """
         if not isinstance(queue, cl.CommandQueue):
-            raise self._no_queue(queue)
+            raise TypeError(self._wrong_queue(queue))
         with self._lead() as lead:
             return self._bound(queue, arguments, lead)
 
@@ -277,7 +278,7 @@ class Kernel:
             return cl.Context.from_int_ptr(only, retain=True)
         if isinstance(queue, (cl.CommandQueue, cl.Context)):
             return queue
-        raise self._no_queue(queue)
+        raise TypeError(self._wrong_queue(queue))
 
     def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
         """Return code for the dtypes that the caller names; raises TypeError where these are not the kernel's."""
@@ -306,6 +307,8 @@ class Kernel:
         """Return the error of a call in the user's terms, None if the error itself is clear."""
         from kcl.launch import refusals
 
+        if isinstance(error, CacheMiss):
+            return error.with_traceback(None)  # the user's frames are added, and not kcl's
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
         known = found.code.invoker.arguments if found is not None else self._line.generate.arguments
         is_source = found is not None and found.code.invoker.front_end == "opencl"
@@ -340,9 +343,6 @@ class Kernel:
             return ""
         return f"kernel {self.name!r}: the queue is of another context than the executor; write unit.executor(queue)"
 
-    def _no_queue(self, given: Any) -> TypeError:
-        return TypeError(self._wrong_queue(given))
-
     def _named(self, queue: cl.CommandQueue) -> str:
         """Write the arguments of a call by name."""
         from kcl.launch import refusals
@@ -373,10 +373,8 @@ def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
     """Call the recipe of a name in a module."""
     import importlib
 
-    recipe: Any = importlib.import_module(module)
     try:
-        for part in name.split("."):
-            recipe = getattr(recipe, part)
+        recipe: Any = attrgetter(name)(importlib.import_module(module))
     except AttributeError:
         raise RecipeError(
             f"kernel {name!r} cannot be unpickled: {module} has no such recipe in this process; "

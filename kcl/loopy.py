@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kcl.record import imports
-from kcl.record.face import Face
+from kcl import integrations
+from kcl.record import face, imports
 
 if TYPE_CHECKING:
     from loopy import *  # noqa: F403
 
 
 __kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
-sys.modules[__name__].__class__ = Face
+sys.modules[__name__].__class__ = face.Face
 imports.named_above()
+integrations.note_programs()

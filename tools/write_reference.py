@@ -54,7 +54,8 @@ def environment() -> str:
     lines += ["`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.", ""]
     lines += ["## kcl's own", "", *head("variable", "in the settings file", "values", "default", "effect")]
     for setting in settings.SETTINGS:
-        cells = f"`{setting.variable}`", f"`{setting.key}`", setting.values, setting.default, setting.effect
+        in_file = "never" if setting.of_variable else f"`{setting.key}`"
+        cells = f"`{setting.variable}`", in_file, setting.values, setting.default, setting.effect
         lines.append(row(*cells))
     lines += ["", "An unknown name of a layer in `KCL_NO_CACHE` switches all layers off, with a warning.", ""]
     lines += ["The first of these that is set decides the place of the files: a call of `kcl.option.cache_dir(path)`,"]

@@ -52,7 +52,7 @@ def write(folder: str = "") -> None:
     if size:
         with suppress(*_FAULTS):
             flags = os.O_WRONLY | os.O_APPEND | trust.AT_ONCE  # without a measurement there is nothing to add to
-            with open(os.open(os.path.join(folder, places.SPACE), flags), "ab", 0) as stream:
+            with open(trust.opened(os.path.join(folder, places.SPACE), flags), "ab", 0) as stream:
                 stream.write(f"{size}\n".encode())
 
 

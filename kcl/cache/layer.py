@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcl import caches
 from kcl.base import events, process, settings
@@ -93,7 +93,7 @@ class Layer:
         self._keeps_read = keeps_read
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
-        self._by_owner = {kind: _why_off(owner) for kind, owner in owners.items()}
+        self._by_owner = {kind: caches.state(owner).reason for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
@@ -326,11 +326,6 @@ class State(process.LockedState):
 _state = process.own(State)
 
 
-def warn_again() -> None:
-    """Forget the causes that kcl has warned about."""
-    _state().on_change()
-
-
 def warn_once(cause: str, message: str) -> None:
     """Warn about `cause` once in this process; raises nothing, even where warnings are errors.
 
@@ -351,14 +346,21 @@ def warn_the_program(message: str, category: type[Warning], module: str = "") ->
 
     The filters see `module`, by default that of the line.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER:
-        frame = frame.f_back
+    frame = _frame_of_the_program()
     names = frame.f_globals
     place = frame.f_code.co_filename, frame.f_lineno, module or str(names.get("__name__"))
     warnings.warn_explicit(message, category, *place, names.setdefault("__warningregistry__", {}))
 
 
-def _why_off(owner: str) -> str:
-    state = caches.state(owner)
-    return "" if state.on else state.reason
+def line_of_the_program() -> str:
+    """Return the name of the file, and the line, that `warn_the_program` names."""
+    frame = _frame_of_the_program()
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _frame_of_the_program() -> Any:
+    """Return the innermost frame of the program, or of a library that kcl works for."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER:
+        frame = frame.f_back
+    return frame

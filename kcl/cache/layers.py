@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.base import process, settings
 from kcl.cache import places
-from kcl.cache.layer import Layer, warn_again, warn_once
+from kcl.cache.layer import Layer, warn_once
 from kcl.cache.stores.directory import Directory
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def opened() -> dict[str, Layer]:
 
 def reset() -> None:
     """Forget every layer, so that the next look-up reads switches and places again, and warns again."""
-    _state().on_change()
-    warn_again()
+    process.changed()
 
 
 def _open(name: str) -> Layer:

@@ -185,7 +185,7 @@ class KeyLead:
         if sys.platform == "win32" or trust.is_network(folder):  # locks of other nodes may answer late, or never
             return _ANOTHER
         while True:
-            descriptor, name = os.open(self._key, trust.LOCK, 0o600), ""
+            descriptor, name = trust.opened(self._key, trust.LOCK), ""
             _state().descriptors.add(descriptor)
             try:
                 is_mine = _is_locked(descriptor)

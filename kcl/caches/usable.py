@@ -13,15 +13,15 @@ ROOM = 256 << 10  # bytes of room that a cache needs: a few programs
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 
 
-def fault(path: str) -> str:
+def fault(path: str, gives: bool = False) -> str:
     """Return the reason why a directory, which need not exist, is not writable; empty if it is. Leaves no file.
 
     Mode bits say nothing of full disks, quotas and root: a file without a name is written. Root counts as unable to
-    write in the home of another user, who could not remove a file of root.
+    write in the home of another user, who could not remove a file of root; `gives` says that its writer gives it away.
     """
     there = nearest(path)
     try:
-        trust.check_writer(there)
+        trust.check_writer(there, gives)
         if not os.path.isdir(there):
             return f"{there} is no directory"
         with tempfile.TemporaryFile(dir=there) as stream:

@@ -7,7 +7,6 @@ import click
 from kcl import drivers
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.caches import usable
 from kcl.cli import output
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
@@ -55,7 +54,7 @@ def _left(done: bool) -> Reply:
     """Return the programs that are left."""
     try:
         trust.check(places.own())
-        trust.check_writer(usable.nearest(places.own()))
+        trust.check_writer(places.own(), gives=True)
         found = drivers.pending()
     except (OSError, CacheFault) as error:
         output.fail(f"nothing can be stored: {error}")

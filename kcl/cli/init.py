@@ -68,7 +68,7 @@ def _make(checkout: str, folder: str) -> None:
     trust.make_trusted(folder)
     try:
         for name, text in {**_FILES, "token": token + "\n"}.items():
-            with open(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            with open(trust.opened(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w") as stream:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
     except BaseException:

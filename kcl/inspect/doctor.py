@@ -78,7 +78,7 @@ def directories() -> Iterator[Finding]:
         except (OSError, CacheFault) as error:
             faults[str(error)] = None
             continue
-        if (why := usable.fault(path)) and is_there:
+        if (why := usable.fault(path, gives=True)) and is_there:
             yield Finding(NOTE, f"{path} cannot be written: {why}; it is read: hits only")
         elif why:
             yield Finding(PROBLEM, f"{path} cannot be made: {why}", "set KCL_CACHE_DIR to a directory of your own")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kcl import caches, drivers
 from kcl.base import process, settings
-from kcl.base.settings import option, trust
+from kcl.base.settings import option, trust, units
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places
 from kcl.cache.stores.directory import publish
@@ -119,7 +119,7 @@ def purge(
     system refuses is in `refusals`. Waits at most a minute for a helper process that works on these entries.
     Thread-safe.
     """
-    age = settings.age(older) if isinstance(older, str) else older
+    age = units.age(older) if isinstance(older, str) else older
     own, remarks = {*settings.LAYERS, KEPT}, []
     if not (dry_run or own.isdisjoint(_names(layers, everything, kernel)) or drivers.quiet(places.own())):
         remarks.append("kcl's helper process still works: what it makes may reappear")

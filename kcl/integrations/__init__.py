@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kcl.base import process
@@ -122,6 +123,39 @@ def is_installed() -> bool:
     return _state().depth > 0
 
 
+def note_programs() -> None:
+    """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
+    if "pyopencl" in sys.modules:
+        _note_builds(sys.modules["pyopencl"])
+        return
+    from kcl.base import attended
+
+    def run(package: Any, loader: Any) -> None:
+        loader.exec_module(package)
+        _note_builds(package)
+
+    attended.Finder("pyopencl".__eq__, run).install()
+
+
+def _note_builds(package: Any) -> None:
+    from kcl.cache import layer, layers
+    from kcl.record import imports
+
+    original = getattr(getattr(package, "Program", None), "build", None)
+    if original is None or is_installed():  # of another package, or not replaced on top of kcl's own
+        return
+
+    def build(*arguments: Any, **keywords: Any) -> Any:
+        is_kcls = sys._getframe(1).f_globals.get("__name__", "").startswith("kcl.") or is_installed()
+        if not is_kcls and not layers.binary().off(frozenset({"opencl"})):
+            words = f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
+            layers.binary().note(f"{words}; kcl.install() caches it")
+        return original(*arguments, **keywords)
+
+    imports.uncounted(build)
+    package.Program.build = build
+
+
 def _run(row: PackageRow, package: Any, loader: Any) -> None:
     """Run a package's own code, and put the functions of its row in place.
 
@@ -162,15 +196,14 @@ def _put(row: PackageRow, package: Any) -> None:
 
 def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
     """Raise an error for a package whose version is not known, or that lacks a name."""
-    version = importlib.import_module(f"{row.package}.version")
-    if not row.knows(version.VERSION_TEXT):
-        raise ImportError(f"{row.package} {version.VERSION_TEXT} is not known to this kcl")
+    version = importlib.import_module(f"{row.package}.version").VERSION_TEXT
+    if not row.knows(version):
+        raise ImportError(f"{row.package} {version} is not known to this kcl")
     for dotted in needed:
-        holder = package
-        for name in dotted.split("."):
-            if not hasattr(holder, name):
-                raise ImportError(f"{row.package} {version.VERSION_TEXT} has no {dotted}")
-            holder = getattr(holder, name)
+        try:
+            attrgetter(dotted)(package)
+        except AttributeError:
+            raise ImportError(f"{row.package} {version} has no {dotted}") from None
 
 
 def refuse(row: PackageRow, error: Exception) -> None:

@@ -8,9 +8,7 @@ some of the devices of a context, a cache directory that the program chose.
 from __future__ import annotations
 
 import functools
-import os
 import shlex
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -22,7 +20,7 @@ from kcl.base import events
 from kcl.build.program_key import first_kernel
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
-from kcl.cache.layer import INNER, warn_once
+from kcl.cache.layer import line_of_the_program, warn_once
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
 from kcl.code import ProgramText
@@ -158,12 +156,9 @@ def _kernel_name(source: str, given: tuple[str, ...]) -> str:
 
 def _where(text: ProgramText) -> dict[str, str]:
     """Return the line of the program that builds a text, and the options for the compiler, as names without a value."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER:
-        frame = frame.f_back
     words = f" {' '.join(text.options)}".replace(" -D ", " -D").split(" -")[1:]
     options = [f"-{word[:60]}" for word in words if not word.startswith("I")]
-    return dict.fromkeys([f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}", *options], "")
+    return dict.fromkeys([line_of_the_program(), *options], "")
 
 
 def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kcl.base import process, settings
 
+_KINDS = {"-m": "module", "-c": "text", "--": "script"}
 _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
 
 
@@ -59,8 +60,10 @@ def parsed(arguments: list[str]) -> RunRequest | None:
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
-        if word in ("-m", "-c"):
-            return _with(wanted, {"-m": "module", "-c": "text"}[word], rest)
+        if word in _KINDS or word == "-" or not word.startswith("-"):
+            rest = rest if word in _KINDS else [word, *rest]
+            kind = _KINDS.get(word, "script")
+            return wanted._replace(program=Target(kind, rest[0], tuple(rest[1:]))) if rest else None
         if name in ("--off", "--strict", "--trace"):
             if not equals and not rest:
                 return None
@@ -72,17 +75,9 @@ def parsed(arguments: list[str]) -> RunRequest | None:
             wanted = wanted._replace(report=(*wanted.report, _SWITCHES[word]))
         elif word == "--fresh":
             wanted = wanted._replace(fresh=True)
-        elif word == "--":
-            return _with(wanted, "script", rest)
-        elif word != "-" and word.startswith("-"):
-            return None
         else:
-            return _with(wanted, "script", [word, *rest])
+            return None
     return None
-
-
-def _with(wanted: RunRequest, kind: str, rest: list[str]) -> RunRequest | None:
-    return wanted._replace(program=Target(kind, rest[0], tuple(rest[1:]))) if rest else None
 
 
 def main(arguments: list[str]) -> bool:

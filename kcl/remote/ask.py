@@ -96,7 +96,7 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
     """Return the outcome of a pull now; that of another process, for which it has warned, has no fault."""
     digest, terms, started = driver.digest(name), driver.terms(address), time.monotonic()
     seconds = child.SECONDS["pull"] + _SLACK if strict else settings.read().remote_timeout
-    lock = os.open(notes.path(f"{digest}.lock"), trust.LOCK, 0o600)
+    lock = trust.opened(notes.path(f"{digest}.lock"), trust.LOCK)
     try:
         while True:
             is_mine, left = _is_locked(lock), started + seconds - time.monotonic()

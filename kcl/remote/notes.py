@@ -115,7 +115,7 @@ def _append(file: str, lines: list[tuple[str, ...]]) -> None:
     if not lines:
         return
     trust.make_trusted(os.path.dirname(file))
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN, 0o600), "wb", 0) as stream:
+    with open(trust.opened(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN), "wb", 0) as stream:
         if os.fstat(stream.fileno()).st_size > _LARGE:
             stream.truncate(0)
         stream.write("".join(f"{' '.join(line)}\n" for line in lines).encode())

@@ -229,7 +229,7 @@ def _turn(queue: cl.CommandQueue) -> Iterator[None]:
 
             folder = places.own(places.FLIGHT)
             trust.make_trusted(folder)
-            descriptor = os.open(os.path.join(folder, f"tune-{Key(parts[0]).digest}"), trust.LOCK, 0o600)
+            descriptor = trust.opened(os.path.join(folder, f"tune-{Key(parts[0]).digest}"), trust.LOCK)
             stack.callback(os.close, descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -62,10 +62,11 @@ def work(
     tasks = [(item, blob) for item in items if (blob := _bytes(item))] if places and _is_python() else []
     if not places or not tasks:
         return items
-    chosen = option.get_cache_dir() if option.is_chosen() else ""
     faults: dict[int, str] = {}
     try:
-        crew = futures.ProcessPoolExecutor(min(count, len(tasks)), get_context("spawn"), begin, (chosen,))
+        crew = futures.ProcessPoolExecutor(
+            min(count, len(tasks)), get_context("spawn"), begin, (option.get_cache_dir(),)
+        )
         try:
             given = {crew.submit(work_on, places, blob): item for item, blob in tasks}
             for done in futures.as_completed(given):
@@ -128,8 +129,7 @@ def begin(cache_dir: str) -> None:
     for stream in (1, 2):
         os.dup2(null, stream)
     _state().is_worker = True
-    if cache_dir:
-        option.cache_dir(cache_dir)
+    option.cache_dir(cache_dir)
     binary = layers.binary()
     binary.chosen = binary.chosen._replace(promote="off")
 

@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
+
+from kcl.drivers.pocl.jobs import JobQueue
 
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
 RANKS = 4
@@ -65,6 +68,56 @@ def test_launcher_does_not_wait(child, platform_name):
     done = subprocess.run(command, env=child.environment(), text=True, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
+
+
+def killed(child, **variables):
+    """Run the program until its launches are over; then every process of the job is killed, a helper, too."""
+    (child.directory / "solver.py").write_text(PROGRAM + "import time; time.sleep(3600)\n")
+    environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
+    command = [sys.executable, "-m", "kcl", "run", "solver.py"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, cwd=child.directory, start_new_session=True, **streams) as job:
+        said = job.stdout.readline()
+        os.killpg(job.pid, signal.SIGKILL)
+    assert said == "[128.0, 192.0]\n"
+    assert job.returncode == -signal.SIGKILL
+    queue = JobQueue(child.cache / "kcl")
+    while queue.has_helper():
+        if queue.holder():
+            os.kill(queue.holder(), signal.SIGKILL)
+        time.sleep(0.01)
+    (child.directory / "solver.py").write_text(PROGRAM)
+
+
+def solved(child, *options, **variables):
+    """Run the program to its end; return what it said beside its numbers."""
+    command = [sys.executable, "-m", "kcl", "run", *options, "solver.py"]
+    environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
+    done = subprocess.run(command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "[128.0, 192.0]\n"), done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("promote", ["background", "off"])
+def test_killed_job(child, platform_name, promote):
+    """What a job that was killed after its first launches leaves costs misses in the next run at most."""
+    if platform_name != "pocl":
+        pytest.skip("only PoCL's entries are completed by a helper")
+    killed(child, KCL_PROMOTE=promote)
+    assert "Warning" not in solved(child)
+    solved(child, "--strict", "hit")
+
+
+@pytest.mark.slow
+def test_ten_short_jobs(child, platform_name):
+    """Of ten runs that end before a helper can do anything the report says what is open; one `kcl flush` mends it."""
+    if platform_name != "pocl":
+        pytest.skip("only PoCL's entries are completed by a helper")
+    for _ in range(10):
+        killed(child, KCL_PROMOTE="off")  # so that no helper is fast enough
+    assert "2 programs wait to be completed" in solved(child, KCL_PROMOTE="off", KCL_REPORT="1")
+    assert child.python("-m", "kcl", "flush").returncode == 0
+    solved(child, "--strict", "hit")
 
 
 def test_open_jobs_are_told(child, platform_name):

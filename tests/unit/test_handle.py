@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
 import sys
 from xml.etree import ElementTree
 
@@ -560,3 +561,28 @@ class TestNotebook:
         generator, binary = shown()[2:]
         assert generator == ["generator", "hit", hit.reason, f"{hit.seconds:.3f}", f"{hit.saved:.3f}"]
         assert binary[1] == "not looked up"  # the context has the program
+
+
+@pytest.mark.one_platform
+@pytest.mark.parametrize("options", [(), ("-m", "kcl", "run")])
+def test_frames_of_a_miss(child, platform_name, options):
+    """The traceback of a CacheMiss has the user's frames first, and one of kcl: of the call, or of the build."""
+    head = (
+        "import kcl, pyopencl as cl, numpy as np\n"
+        f"(platform,) = [one for one in cl.get_platforms() if one.name == {PLATFORMS[platform_name]!r}]\n"
+        "context = cl.Context(platform.get_devices())\n"
+    )
+    recipe = (
+        "@kcl.kernel\ndef halved():\n    import loopy as lp\n"
+        "    return lp.make_kernel('{[i]: 0<=i<n}', 'y[i] = x[i]/2', lang_version=(2018, 2))\n"
+        "def solve():\n    halved()(cl.CommandQueue(context), x=np.ones(4))\nsolve()\n"
+    )
+    program = "def solve():\n    cl.Program(context, 'kernel void f(global int *a) { a[0] = 1; }').build()\nsolve()\n"
+    for text in (recipe, program) if options else (recipe,):
+        path = child.directory / "solver.py"
+        path.write_text(head + text)
+        said = child.python(*options, path, KCL_STRICT="hit").stderr
+        files = re.findall(r'File "([^"]+)", line', said)
+        assert "CacheMiss" in said
+        assert files[:2] == [str(path)] * 2
+        assert len(files) == 3

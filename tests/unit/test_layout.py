@@ -136,7 +136,6 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
     ),
     *(
         "pkgutil",
-        "re",
         "runpy",
         "shlex",
         "shutil",
@@ -159,7 +158,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         ),
     },
     "a unit or program that was not written for kcl": {
-        *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
+        *(("integrations", of) for of in ("base.spans", "cache.layer", "cache.layers", "caches", "record.imports")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
         *(("integrations.units", of) for of in ("base.events", "record.distributions")),
         *(("integrations.runner", of) for of in ("base.events", "caches")),
@@ -188,7 +187,7 @@ class TestFences:
         """The environment is read in the settings and in the rows of foreign caches only."""
         readers = using("os.environ", "os.environb", "os.getenv", "os.getenvb")
         beside_kcl = {"integrations.children.sitecustomize"}  # read by any interpreter, with kcl or without
-        assert readers == {"base.settings", "caches"} | beside_kcl
+        assert readers == {"base.settings", "base.settings.trust", "caches"} | beside_kcl
 
     def test_command_line(self):
         """click and rich are imported by the command line only."""

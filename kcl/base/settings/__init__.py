@@ -23,8 +23,6 @@ SWITCHED = SHAPES, TUNING = "shapes", "tuning"
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"", "0", "false", "no", "off"})
-_UNITS = "KMGTP"
-_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 # Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
 _BATCH = (
     *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
@@ -39,10 +37,7 @@ _LAUNCHERS = (
 
 def is_terminal() -> bool:
     """Return True if stderr is a terminal."""
-    try:
-        return sys.stderr is not None and sys.stderr.isatty()
-    except ValueError:  # stderr is closed
-        return False
+    return not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
 
 
 def processors() -> int:
@@ -54,20 +49,13 @@ def processors() -> int:
 
 
 class _Refused(ValueError):
-    """The words for a value that is not understood, and what is used instead."""
-
-    def __init__(self, words: str, instead: object) -> None:
-        super().__init__(words)
-        self.instead = instead
+    """A value that is not understood: the words on it, and what is used instead."""
 
 
-def _switch(default: Callable[[], bool]) -> Callable[[str], bool]:
-    def parse(text: str) -> bool:
-        if text.lower() not in _YES | _NO:
-            raise _Refused(f"{text!r} is not 1 or 0; it is taken as 0", False)
-        return text.lower() in _YES if text else default()
-
-    return parse
+def _progress(text: str) -> bool:
+    if text.lower() not in _YES | _NO:
+        raise _Refused(f"{text!r} is not 1 or 0; it is taken as 0", False)
+    return text.lower() in _YES if text else is_terminal()
 
 
 def _absolute(text: str) -> str | None:
@@ -168,45 +156,21 @@ def _users(text: str) -> frozenset[int]:
     try:
         return frozenset(map(int, _words(text)))
     except ValueError:
-        raise _Refused(
-            f"{text!r} is no list of numbers of users; nobody's files are read for it", frozenset()
-        ) from None
+        raise _Refused(f"{text!r} is no list of numbers of users; nobody's files are read", frozenset()) from None
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(word.strip().lower() for word in text.split(",")) - {""}
 
 
-def size(text: str) -> int:
-    """Return the bytes that a text like `500M` names; raises ValueError for another text.
-
-    A unit is a power of 1000, as commands print it. A unit with an `i`, as in `500MiB`, is a power of 1024.
-    """
-    import re
-
-    told = re.fullmatch(rf"(\d+(?:\.\d*)?)\s*(?:([{_UNITS}])(I?))?B?", text.strip().upper())
-    found = -1.0
-    if told:
-        found = float(told[1]) * (1024 if told[3] else 1000) ** (1 + _UNITS.index(told[2]) if told[2] else 0)
-    if not 0 <= found < 1 << 62:
-        raise ValueError(f"{text!r} is no number of bytes: write 500M or 2G")
-    return int(found)
-
-
-def age(text: str) -> float:
-    """Return the seconds that a text like `90min`, `12h`, `30d` or `4w` names; raises ValueError for another text."""
-    import re
-
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h|d|w)", text.strip())
-    if found is None:
-        raise ValueError(f"{text!r} is no age: write 90min, 12h, 30d or 4w")
-    return float(found[1]) * _SECONDS[found[2]]
-
-
-def _bound(parse: Callable[[str], float], default: float, example: str) -> Callable[[str], float]:
+def _bound(unit: str, default: float, example: str) -> Callable[[str], float]:
     def bound(text: str) -> float:
+        if text in ("", "0"):
+            return 0 if text else default
+        from kcl.base.settings import units
+
         try:
-            return 0 if text == "0" else parse(text) if text else default
+            return units.size(text) if unit == "size" else units.age(text)
         except ValueError:
             raise _Refused(f"{text!r} is not understood; write {example}, or 0", default) from None
 
@@ -214,14 +178,15 @@ def _bound(parse: Callable[[str], float], default: float, example: str) -> Calla
 
 
 class Setting(NamedTuple):
-    """One setting: its variable, the values it takes, its default, its effect, and the parser of its text."""
+    """One setting: its variable, the values it takes, its effect, the parser of its text, and its default."""
 
     variable: str
     values: str
-    default: str
     effect: str
     parse: Callable[[str], Any]
+    default: str = "unset"
     of_file: bool = False  # a variable of this name is not read: only the settings file widens trust
+    of_variable: bool = False  # the settings file cannot have it: it decides whose files are read
 
     @property
     def key(self) -> str:
@@ -233,14 +198,12 @@ SETTINGS = (
     Setting(
         "KCL_CACHE_DIR",
         "an absolute path",
-        "unset",
         "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
         _absolute,
     ),
     Setting(
         "KCL_DUMP",
         "an absolute path",
-        "unset",
         "Writes every stage of each kernel of the run below this directory: loopy's unit as returned and as scheduled, "
         "OpenCL C, invoker, options, log, binary. On a hit loopy generates for that, so the run is slow.",
         _absolute,
@@ -248,15 +211,14 @@ SETTINGS = (
     Setting(
         "KCL_MAX_SIZE",
         "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
-        "2G",
         "Bounds what the entries of both layers take on disk. Where they take more, kernels are removed until a tenth "
         "of the bound is free: first those that were used longest ago.",
-        _bound(size, 2_000_000_000, "bytes such as 500M or 2G"),
+        _bound("size", 2_000_000_000, "bytes such as 500M or 2G"),
+        default="2G",
     ),
     Setting(
         "KCL_NO_CACHE",
         "`1`, or a comma-separated list of `generator`, `binary`, `shapes`, `tuning`",
-        "unset",
         "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file. "
         "`shapes`: no size is fixed. `tuning`: every recipe with a space takes its defaults.",
         _layers,
@@ -264,49 +226,52 @@ SETTINGS = (
     Setting(
         "KCL_PROGRESS",
         "`1` or `0`",
-        "1 where stderr is a terminal, else 0",
         "After two seconds of work that was not in the cache, counts the kernels of the run on one line of stderr; "
         "the line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
-        _switch(is_terminal),
+        _progress,
+        default="1 where stderr is a terminal, else 0",
     ),
     Setting(
         "KCL_PROMOTE",
         "`background`, `exit` or `off`",
-        "background",
         "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
         "after the first launches, `exit` as the process ends; `off` leaves the jobs to later runs and to `kcl flush`.",
         _promotion,
+        default="background",
     ),
     Setting(
         "KCL_REMOTE",
         "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
-        "unset",
         "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
         _remote,
     ),
     Setting(
         "KCL_REMOTE_FRESH",
         "an age",
-        "1h",
         "The remote is asked again after it.",
-        _bound(age, 3600.0, "1h"),
+        _bound("age", 3600.0, "1h"),
+        default="1h",
         of_file=True,
     ),
     Setting(
-        "KCL_REMOTE_NAME", "a text", "FOLDER/FILE, or the package", "Names the pack of your drivers.", str, of_file=True
+        "KCL_REMOTE_NAME",
+        "a text",
+        "Names the pack of your drivers.",
+        str,
+        default="FOLDER/FILE, or the package",
+        of_file=True,
     ),
     Setting(
         "KCL_REMOTE_TIMEOUT",
         "an age",
-        "2s",
         "No process waits longer for a pack.",
-        _bound(age, 2.0, "2s"),
+        _bound("age", 2.0, "2s"),
+        default="2s",
         of_file=True,
     ),
     Setting(
         "KCL_REMOTE_UNSIGNED",
         "addresses",
-        "unset",
         "Remotes whose packs need no signature.",
         _listed("://"),
         of_file=True,
@@ -314,26 +279,26 @@ SETTINGS = (
     Setting(
         "KCL_REMOTE_WRITE",
         '`true`, `false` or `"exit"`',
-        "false",
         "A process that made something pushes it: `true` after its end, `exit` before it, in a minute at most.",
         _writing,
+        default="false",
         of_file=True,
     ),
     Setting(
         "KCL_REPORT",
         "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
-        "unset",
         "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, errors, seconds, saved, bytes, "
         "files), `kernels` the same with a row for each kernel with its parameters, `explain` what missed in this "
         "process and why. `json:PATH`, which comes last, adds a line of JSON to the file at this absolute path: one "
         "for each process that ends, with the members that `kcl report --json` prints.",
         _report,
     ),
-    Setting("KCL_SIGNING_KEY", "a name", "the only key", "The key of `kcl key new` that signs.", str, of_file=True),
+    Setting(
+        "KCL_SIGNING_KEY", "a name", "The key of `kcl key new` that signs.", str, default="the only key", of_file=True
+    ),
     Setting(
         "KCL_SITE",
         "absolute paths with `:` between, or `off`",
-        "unset",
         "Directories of root, which `kcl load --into` fills. A layer asks them for what the own cache lacks, and "
         "writes none of them.",
         _folders,
@@ -341,7 +306,6 @@ SETTINGS = (
     Setting(
         "KCL_SITE_OWNERS",
         "numbers of users: `[1001]`",
-        "unset",
         "Further users, beside root and you, whose site directories are read.",
         _users,
         of_file=True,
@@ -349,7 +313,6 @@ SETTINGS = (
     Setting(
         "KCL_STRICT",
         "`hit`, `fault` or `hit,fault`",
-        "unset",
         "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
         "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss. With "
         "any other value each look-up raises `kcl.SettingError`.",
@@ -358,18 +321,22 @@ SETTINGS = (
     Setting(
         "KCL_TRACE",
         "an absolute path",
-        "unset",
         "Adds what took how long to this file as each process ends, as Chrome trace events, which Perfetto and "
         "speedscope show: import, record, make, generate, build, load, complete, first launch, by kernel and layer.",
         _absolute,
     ),
+    Setting("KCL_TRUSTED_KEYS", "`NAME:base64`s", "Beside those of `kcl key trust`.", _listed(":"), of_file=True),
     Setting(
-        "KCL_TRUSTED_KEYS", "`NAME:base64`s", "unset", "Beside those of `kcl key trust`.", _listed(":"), of_file=True
+        "KCL_TRUST_UID",
+        "the number of a user",
+        "Root runs the code of this user from the directory that `KCL_CACHE_DIR` names, and gives this user the files "
+        "that it makes there.",
+        _users,
+        of_variable=True,
     ),
     Setting(
         "KCL_VERIFY",
         "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
-        "unset",
         "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
         "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
         "compares, at the first launch, what the stored binary and a program built from source compute.",
@@ -404,6 +371,7 @@ class Settings(NamedTuple):
     strict_fault: str
     trace: str | None
     trusted_keys: tuple[str, ...]
+    trust_uid: frozenset[int]
     verify: float
     verify_results: bool
     rejected: tuple[str, ...]
@@ -421,24 +389,17 @@ def read() -> Settings:
         try:
             found[setting.key] = setting.parse(text)
         except _Refused as refused:
-            found[setting.key] = refused.instead
-            faults[setting.variable] = f"{_named(setting.variable)}: {refused}"
-    cache_dir, reason, stranger = _cache_dir(found["cache_dir"])
-    report, report_file = found["report"]
-    verify, verify_results = found["verify"]
+            words, found[setting.key] = refused.args
+            faults[setting.variable] = f"{_named(setting.variable)}: {words}"
+    found["cache_dir"], reason, stranger = _cache_dir(found["cache_dir"])
+    found["report"], found["report_file"] = found["report"]
+    found["verify"], found["verify_results"] = found["verify"]
     return Settings(
-        **{
-            **found,
-            "cache_dir": cache_dir,
-            "cache_dir_reason": reason,
-            "no_cache_value": _given("KCL_NO_CACHE"),
-            "report": report,
-            "report_file": report_file,
-            "verify": verify,
-            "verify_results": verify_results,
-            "strict_fault": faults.get("KCL_STRICT", ""),
-            "rejected": (*_file()[1], *faults.values(), *([stranger] if stranger else [])),
-        }
+        **found,
+        cache_dir_reason=reason,
+        no_cache_value=_given("KCL_NO_CACHE"),
+        strict_fault=faults.get("KCL_STRICT", ""),
+        rejected=(*_file()[1], *faults.values(), *([stranger] if stranger else [])),
     )
 
 
@@ -500,14 +461,12 @@ def temporary() -> str:
 
 def settings_file() -> str:
     """Return the path of the user's settings file, which need not exist."""
-    xdg = os.environ.get("XDG_CONFIG_HOME", "")
-    if os.path.isabs(xdg):
-        return os.path.join(xdg, "kcl", "config.toml")
-    if sys.platform in ("darwin", "win32"):
+    root = os.environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(root) and sys.platform in ("darwin", "win32"):
         import platformdirs
 
-        return os.path.join(platformdirs.user_config_dir("kcl", False), "config.toml")
-    return os.path.join(home(), ".config", "kcl", "config.toml")
+        root = platformdirs.user_config_dir()
+    return os.path.join(root if os.path.isabs(root) else os.path.join(home(), ".config"), "kcl", "config.toml")
 
 
 def from_file() -> dict[str, str]:
@@ -544,7 +503,7 @@ class State:
 
     def __init__(self) -> None:
         self.loaded: _Says | None = None
-        self.checkout: tuple[str | None, str] | None = None
+        self.checkout = _find_checkout()  # once in a process: from the working directory of that moment upward
 
 
 _state = process.own(State)
@@ -558,23 +517,20 @@ def _file() -> _Says:
     """Return the content of root's and the user's files; a missing file costs one system call, once in a process."""
     state = _state()
     if state.loaded is None:
-        values: dict[str, str] = {}
-        faults: tuple[str, ...] = ()
-        for path in (SITE_FILE, settings_file()):
-            if os.path.lexists(path):
-                from kcl.base.settings.file import load
+        loaded: _Says = {}, ()
+        for path in filter(os.path.lexists, (SITE_FILE, settings_file())):
+            from kcl.base.settings.file import load
 
-                found = load(path, [setting.key for setting in SETTINGS], of_root=path == SITE_FILE)
-                values |= found.values
-                faults += found.faults
-        state.loaded = values, faults
+            keys = [setting.key for setting in SETTINGS if not setting.of_variable]
+            found, faults = load(path, keys, of_root=path == SITE_FILE)
+            loaded = {**loaded[0], **found}, (*loaded[1], *faults)
+        state.loaded = loaded
     return state.loaded
 
 
 def _given(variable: str) -> str:
     """Return the text of a setting; a variable that is set, even to an empty text, wins over the file."""
-    value = os.environ.get(variable)
-    return _file()[0].get(_key(variable), "") if value is None else value
+    return os.environ.get(variable, _file()[0].get(_key(variable), ""))
 
 
 def _named(variable: str) -> str:
@@ -584,24 +540,14 @@ def _named(variable: str) -> str:
 
 def _cache_dir(given: str | None) -> tuple[str | None, str, str]:
     """Return the root of kcl's files, its source (the variable, the checkout, or the settings file), and a fault."""
-    place, fault = (None, "") if given and "KCL_CACHE_DIR" in os.environ else _checkout_cache()
+    place, fault = (None, "") if given and "KCL_CACHE_DIR" in os.environ else _state().checkout
     if place:
         return place, f"kcl init in {os.path.dirname(place)}", fault
     return given, _named("KCL_CACHE_DIR") if given else "", fault
 
 
-def _checkout_cache() -> tuple[str | None, str]:
-    """Return the recorded cache directory of the working directory's checkout, and a remark on an unrecorded one.
-
-    The search happens once in a process: from the working directory of that moment upward.
-    """
-    state = _state()
-    if state.checkout is None:
-        state.checkout = _find_checkout()
-    return state.checkout
-
-
 def _find_checkout() -> tuple[str | None, str]:
+    """Return the recorded cache directory of the working directory's checkout, and a remark on an unrecorded one."""
     try:
         place, above = os.getcwd(), ""
     except OSError:  # the working directory was removed

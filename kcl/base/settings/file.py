@@ -12,10 +12,9 @@ what others can write.
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from kcl.base.settings import trust
 from kcl.errors import UnusableDirectory
@@ -23,20 +22,16 @@ from kcl.errors import UnusableDirectory
 SIZE_LIMIT = 1 << 20
 
 
-class SettingsText(NamedTuple):
-    """The content of a settings file: the text of each variable, and the file's faults."""
+def load(path: str, keys: Iterable[str], of_root: bool = False) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the text of each setting of a file, of those named `keys`, and its faults: a file with one may give none.
 
-    values: dict[str, str]
-    faults: tuple[str, ...]
-
-
-def load(path: str, keys: Iterable[str], of_root: bool = False) -> SettingsText:
-    """Read a settings file with settings named `keys`; an unusable file is a fault, and gives no setting."""
+    A missing file gives none.
+    """
     try:
         text = _trusted_text(path, of_root)
-        return SettingsText({}, ()) if text is None else _understood(path, _parsed(text), frozenset(keys))
+        return ({}, ()) if text is None else _understood(path, _parsed(text), frozenset(keys))
     except (OSError, ValueError, ImportError, RecursionError) as error:
-        return SettingsText({}, (f"the settings file {path} is ignored: {error}",))
+        return {}, (f"the settings file {path} is ignored: {error}",)
 
 
 def checkouts(path: str) -> dict[str, str]:
@@ -103,28 +98,15 @@ def _trusted_text(path: str, of_root: bool = False) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     with open(descriptor, "rb") as stream:
-        fault = (_fault_of_roots if of_root else _fault)(os.fstat(descriptor))
-        if fault:
-            raise ValueError(fault)
+        status = os.fstat(descriptor)
+        fault = trust.file_fault(status, frozenset({0} if of_root else ()), strict=False)
+        if fault or (of_root and status.st_uid):
+            cure = "chown root and chmod go-w" if of_root else "chmod go-w"
+            raise ValueError(f"{fault or 'it is not of root'}; run {cure} on it")
         blob = stream.read(SIZE_LIMIT + 1)
     if len(blob) > SIZE_LIMIT:
         raise ValueError(f"it is larger than {SIZE_LIMIT} bytes")
     return blob.decode("utf-8")
-
-
-def _fault(status: os.stat_result) -> str | None:
-    fault = trust.file_fault(status)
-    loose = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if fault and loose == stat.S_IWGRP and trust.is_private_group(status.st_gid, status.st_uid):
-        return trust.file_fault(os.stat_result((status.st_mode & ~stat.S_IWGRP, *status[1:])))
-    return f"{fault}; run chmod go-w on it" if fault and loose else fault
-
-
-def _fault_of_roots(status: os.stat_result) -> str | None:
-    if not stat.S_ISREG(status.st_mode):
-        return "it is no regular file"
-    is_roots = status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return None if is_roots else "it is not root's, or others can write it; run chown root and chmod go-w on it"
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -136,7 +118,7 @@ def _parsed(text: str) -> dict[str, Any]:
     return data
 
 
-def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> SettingsText:
+def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     values, faults = {}, []
     for key, value in data.items():
         text = _as_text(value)
@@ -146,7 +128,7 @@ def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> Settin
             faults.append(f"{path}: {key} cannot be {value!r} and is ignored")
         else:
             values[key] = text
-    return SettingsText(values, tuple(faults))
+    return values, tuple(faults)
 
 
 def _as_text(value: object) -> str | None:

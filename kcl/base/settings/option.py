@@ -80,11 +80,6 @@ def _move(choose: Callable[[list[CacheDirectory]], list[CacheDirectory]]) -> Non
         process.changed()
 
 
-def is_chosen() -> bool:
-    """Return True if `cache_dir` was called."""
-    return bool(_state().chosen)
-
-
 def get_cache_dir() -> str:
     """Return the root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`.
 

@@ -4,7 +4,7 @@
 user namespace does not map. No other user can write an ancestor, unless it is sticky; the cache directory must not be
 writable even then. A private group counts as its user. Symbolic links are followed: each link and each directory on its
 way falls under the same rule. For root the owner of the home directory counts as me, because ``sudo`` may keep HOME.
-Root reads there and makes nothing: that user could neither use nor remove a file of root.
+Root reads there and makes nothing: that user could neither use nor remove a file of root. `served` is the exception.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database,
 _LINK_LIMIT = 40
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
+_TRUST = "KCL_TRUST_UID"
 _NETWORK = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.juicefs", "fuse.s3fs"}
     | {"fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs"}
@@ -59,21 +60,41 @@ def refuse_roots(path: str) -> None:
         raise UnusableDirectory(f"{path} belongs to root and is no cache of yours: read it by KCL_SITE={_quoted(root)}")
 
 
+def opened(path: str, flags: int, mode: int = 0o600) -> int:
+    """Open a file of kcl's, and return its descriptor; raises `OSError`.
+
+    What root has made in a folder of the user whom it serves is given to that user, or removed if it cannot be given.
+    """
+    descriptor, uid = os.open(path, flags, mode), served()
+    try:
+        if uid and (folder := os.stat(os.path.dirname(path))).st_uid == uid and not os.fstat(descriptor).st_uid:
+            os.fchown(descriptor, uid, folder.st_gid)
+    except OSError:
+        os.close(descriptor)
+        with suppress(OSError):
+            (os.rmdir if os.path.isdir(path) else os.unlink)(path)
+        raise
+    return descriptor
+
+
+def make_folder(path: str, mode: int = 0o700) -> None:
+    """Make a directory in one that exists; raises `OSError`."""
+    os.mkdir(path, mode)
+    if served():
+        os.close(opened(path, FOLDER))
+
+
 def make_directory(path: str, mode: int = 0o700) -> None:
     """Make a directory and its missing ancestors, all with this mode; an existing directory is no error."""
+    if os.path.isdir(path):
+        return
+    if (parent := os.path.dirname(path)) not in ("", path):
+        make_directory(parent, mode)
     try:
-        os.mkdir(path, mode)
+        make_folder(path, mode)
     except FileExistsError:
         if not os.path.isdir(path):
             raise
-    except FileNotFoundError:
-        parent = os.path.dirname(path)
-        if parent in ("", path):
-            raise
-        make_directory(parent, mode)
-        # one more attempt only: some parents, such as /proc, exist and allow no new directory
-        with suppress(FileExistsError):
-            os.mkdir(path, mode)
 
 
 def make_trusted(path: str, mode: int = 0o700) -> None:
@@ -81,23 +102,25 @@ def make_trusted(path: str, mode: int = 0o700) -> None:
 
     Raises `PermissionError` if root would write into the home of another user, even for an existing directory.
     """
-    check_writer(path)
+    check_writer(path, gives=True)
     if not check(path):
         try:
             make_directory(path, mode)
         except FileNotFoundError as error:  # the parent allows no new directory, or has vanished
             says = f"the cache directory {error.filename!r} cannot be made: {error.strerror}"
             raise UnusableDirectory(f"{says}; {ELSEWHERE}") from error
-        if not check(path):  # another process may have made it before the first check
-            raise UnusableDirectory(f"the cache directory {path} vanished while it was made; {ELSEWHERE}")
+        check(path)  # another process may have made it before the first check
 
 
-def check_writer(path: str) -> None:
-    """Raise `PermissionError` where root would make files in the home of another user: that user is locked out."""
-    others = my_uids() - {os.geteuid()} if sys.platform != "win32" else frozenset()
-    if others and _nearest(path).st_uid in others:
-        words = f"root makes no files in a home that HOME names and uid {min(others)} owns; use sudo -H"
-        raise PermissionError(errno.EPERM, f"{words}, or {ELSEWHERE}", path)
+def check_writer(path: str, gives: bool = False) -> None:
+    """Raise `PermissionError` where root would make files that lock another user out of a directory.
+
+    A writer that `gives` its files away, by `opened`, locks the user whom root serves out of nothing.
+    """
+    others = my_uids() - {0, served() if gives else 0} if _is_root() else ()
+    if others and (owner := _nearest(path).st_uid) in others:
+        words = f"root makes no files in a home that HOME names and uid {owner} owns; use sudo -H"
+        raise PermissionError(errno.EPERM, f"{words}, or {_cure(owner) if gives else ELSEWHERE}", path)
 
 
 def check_folder(path: str, others: frozenset[int] = frozenset()) -> None:
@@ -105,23 +128,21 @@ def check_folder(path: str, others: frozenset[int] = frozenset()) -> None:
 
     Raises `FileNotFoundError` for a missing folder. A link is not followed.
     """
-    status = os.lstat(path)
-    if not stat.S_ISDIR(status.st_mode):
-        raise UnusableDirectory(f"{path} is not a directory; remove it")
-    if sys.platform != "win32":
-        _check_owner(path, status, my_uids() | {0} | others, True)
-        _check_mode(path, status, 0)
+    _check(path, os.lstat(path), my_uids() | {0} | others)
 
 
-def file_fault(status: os.stat_result, others: frozenset[int] = frozenset()) -> str | None:
-    """Return the fault of a file that should be mine alone, or that of one of `others`; ``None`` for no fault."""
+def file_fault(status: os.stat_result, others: frozenset[int] = frozenset(), strict: bool = True) -> str | None:
+    """Return the fault of a file that should be mine alone, or that of one of `others`; ``None`` for no fault.
+
+    A `strict` call counts a private group as another user, too.
+    """
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
     if sys.platform == "win32":
         return None
-    if status.st_uid not in my_uids() | others | {os.geteuid()}:
+    if status.st_uid not in my_uids() | others:
         return f"it belongs to uid {status.st_uid}, not to uid {os.geteuid()}"
-    if status.st_mode & _LOOSE:
+    if status.st_mode & _LOOSE if strict else _loose(status):
         return f"others can write it (mode {stat.S_IMODE(status.st_mode):04o})"
     return None
 
@@ -158,15 +179,45 @@ def database_uri(path: str, mode: str) -> str:
 
 
 def my_uids() -> frozenset[int]:
-    """Return the uids that count as me: my own, and for root that of HOME's owner."""
-    me = os.geteuid()
-    if me != 0:
-        return frozenset([me])
+    """Return the uids that count as me: my own, and for root those of HOME's owner and of the user whom root serves."""
+    if sys.platform == "win32":
+        return frozenset()
+    return frozenset([0, _owner_of_home(), served()] if _is_root() else [os.geteuid()])
+
+
+def served() -> int:
+    """Return the uid of the user for whom root keeps the cache that KCL_CACHE_DIR names; 0 for nobody.
+
+    KCL_TRUST_UID names that user. Without it, that is HOME's owner, if the list of users has no entry for it: root runs
+    that user's code anyway, and nobody logs in as that user.
+    """
+    if not _is_root() or not os.path.isabs(os.environ.get("KCL_CACHE_DIR", "")):
+        return 0
+    home, named = _owner_of_home(), os.environ.get(_TRUST, "").strip()
+    uid = int(named[:10]) if named.isdecimal() else 0 if named or _name_of(home) else home
+    return 0 if uid == _UNMAPPED else uid  # which stands for any number of users
+
+
+def _is_root() -> bool:
+    return sys.platform != "win32" and os.geteuid() == 0
+
+
+def _name_of(uid: int) -> str:
+    """Return the name of a user in the list of users; empty if there is none."""
+    import pwd
+
     try:
-        home = os.path.expanduser("~")  # any user may own a relative one, such as "~" itself
-        return frozenset([me, os.stat(home).st_uid] if os.path.isabs(home) else [me])
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""
+
+
+def _owner_of_home() -> int:
+    home = os.path.expanduser("~")  # any user may own a relative one, such as "~" itself
+    try:
+        return os.stat(home).st_uid if os.path.isabs(home) else 0
     except OSError:
-        return frozenset([me])
+        return 0
 
 
 def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
@@ -185,17 +236,17 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
     """Check every component from the root on, one lstat each; `FileNotFoundError` at the first missing component."""
     pending = _components(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
     current, links = "/", 0
-    shared = _check_ancestor(current, os.lstat(current), owners, False)
+    shared = _check(current, os.lstat(current), owners, False, stat.S_ISVTX)
     while pending:
         name = pending.pop()
         if name == "..":
             current = os.path.dirname(current)
-            shared = _is_shared(os.lstat(current))
+            shared = bool(os.lstat(current).st_mode & stat.S_IWOTH)
             continue
         place = os.path.join(current, name)
         status = os.lstat(place)
         if not stat.S_ISLNK(status.st_mode):
-            current, shared = place, _check_ancestor(place, status, owners, shared)
+            current, shared = place, _check(place, status, owners, shared, stat.S_ISVTX)
             continue
         links += 1
         if links > _LINK_LIMIT:
@@ -203,40 +254,40 @@ def _walk(path: str, owners: frozenset[int]) -> bool:
         _check_owner(place, status, owners, shared)
         target = os.readlink(place)
         current = "/" if os.path.isabs(target) else current
-        shared = _is_shared(os.lstat(current))
+        shared = bool(os.lstat(current).st_mode & stat.S_IWOTH)
         pending += _components(target)
-    status = os.lstat(current)
-    _check_owner(current, status, owners, True)
-    _check_mode(current, status, 0)
+    _check(current, os.lstat(current), owners)
     return True
 
 
 def _nearest(path: str) -> os.stat_result:
     """Return the status of the nearest existing directory on the way."""
-    while True:
-        try:
-            return os.stat(path)
-        except OSError:
-            path, before = os.path.dirname(path) or ".", path
-            if path == before:
-                raise
+    while not os.path.exists(path) and (above := os.path.dirname(path) or ".") != path:
+        path = above
+    return os.stat(path)
 
 
 def _components(path: str) -> list[str]:
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
-def _is_shared(status: os.stat_result) -> bool:
-    return bool(status.st_mode & stat.S_IWOTH)
+def _check(place: str, status: os.stat_result, owners: frozenset[int], shared: bool = True, excuse: int = 0) -> bool:
+    """Check one directory, whose parent may be shared; return True if every user can make files in it.
 
-
-def _check_ancestor(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> bool:
-    """Check one directory on the way; return True if every user can make files in it."""
+    A bit of the mode may excuse that others can write it.
+    """
     if not stat.S_ISDIR(status.st_mode):
         raise UnusableDirectory(f"{place} is not a directory; remove it, or {ELSEWHERE}")
+    if sys.platform == "win32":
+        return False
     _check_owner(place, status, owners, shared)
-    _check_mode(place, status, stat.S_ISVTX)
-    return _is_shared(status)
+    if not status.st_mode & excuse and (loose := _loose(status)):
+        who = "go-w" if loose & stat.S_IWOTH else "g-w"
+        raise UnusableDirectory(
+            f"others can write {place} (mode {stat.S_IMODE(status.st_mode):04o}), and a cache of code is code: "
+            f"chmod {who} {_quoted(place)}, or {ELSEWHERE}"
+        )
+    return bool(status.st_mode & stat.S_IWOTH)
 
 
 def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], shared: bool) -> None:
@@ -247,36 +298,28 @@ def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], sha
         return
     raise UnusableDirectory(
         f"{place} belongs to uid {status.st_uid}, and a cache of code is code: "
-        f"chown {os.geteuid()} {_quoted(place)}, or {ELSEWHERE}"
+        f"chown {os.geteuid()} {_quoted(place)}, or {_cure(status.st_uid)}"
     )
 
 
-def _check_mode(place: str, status: os.stat_result, excuse: int) -> None:
+def _cure(owner: int) -> str:
+    """Return the words on what to set for a directory of another user."""
+    is_named = _is_root() and os.path.isabs(os.environ.get("KCL_CACHE_DIR", "")) and owner != _UNMAPPED
+    return f"{ELSEWHERE}, or {_TRUST}={owner} if root may run that user's code" if is_named else ELSEWHERE
+
+
+def _loose(status: os.stat_result) -> int:
+    """Return the mode bits by which others can write; a group whose one user is the owner, or me, is no other."""
     loose = status.st_mode & _LOOSE
-    if not loose or status.st_mode & excuse:
-        return
-    if loose == stat.S_IWGRP and is_private_group(status.st_gid, status.st_uid):
-        return
-    who = "go-w" if loose & stat.S_IWOTH else "g-w"
-    raise UnusableDirectory(
-        f"others can write {place} (mode {stat.S_IMODE(status.st_mode):04o}), and a cache of code is code: "
-        f"chmod {who} {_quoted(place)}, or {ELSEWHERE}"
-    )
-
-
-def is_private_group(gid: int, owner: int) -> bool:
-    """Return True if a group has one user only: the owner of the directory, or me."""
-    return any(_is_group_of(gid, uid) for uid in (owner, os.geteuid()))
+    if loose == stat.S_IWGRP and any(_is_group_of(status.st_gid, uid) for uid in (status.st_uid, os.geteuid())):
+        return 0
+    return loose
 
 
 def _is_group_of(gid: int, uid: int) -> bool:
     import grp
-    import pwd
 
-    try:
-        user = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        user = ""
+    user = _name_of(uid)
     try:
         group = grp.getgrgid(gid)
     except KeyError:

@@ -129,7 +129,7 @@ class Directory:
         if "/" in address:
             folder = os.path.dirname(f"{self.location}/{address}")
             with suppress(FileExistsError):
-                os.mkdir(folder, self._mode)
+                trust.make_folder(folder, self._mode)
             trust.check_folder(folder)
 
     def _files(self) -> Iterator[tuple[os.DirEntry[str], str]]:
@@ -154,7 +154,7 @@ class Directory:
 def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
     """Write a file whole or not at all: a temporary file in the same directory takes its place by renaming."""
     temporary = os.path.join(os.path.dirname(path), places.TEMPORARY + os.urandom(8).hex())
-    descriptor = os.open(temporary, _WRITE, mode)
+    descriptor = trust.opened(temporary, _WRITE, mode)
     try:
         try:
             rest = memoryview(blob)

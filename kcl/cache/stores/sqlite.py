@@ -224,7 +224,7 @@ class Rows(Database):
         if not os.path.lexists(self.location):
             trust.make_trusted(os.path.dirname(self.location))
             with suppress(FileExistsError):  # another process was faster
-                os.close(os.open(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+                os.close(trust.opened(self.location, os.O_RDWR | os.O_CREAT | os.O_EXCL))
 
         def step(connection: sqlite3.Connection) -> None:
             if self._prepared is not connection:

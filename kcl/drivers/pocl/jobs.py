@@ -111,7 +111,7 @@ class JobQueue:
         """Note whether this host has the device of a setting."""
         path = f"{self.folder}/{setting}/{_LACKS}{host()}"
         with suppress(OSError):
-            os.unlink(path) if is_there else os.close(os.open(path, trust.LOCK, 0o600))
+            os.unlink(path) if is_there else os.close(trust.opened(path, trust.LOCK))
 
     def sweep(self) -> None:
         """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
@@ -203,7 +203,7 @@ class JobQueue:
     def _locked(self, exclusive: bool) -> int | None:
         if sys.platform == "win32":
             return None
-        descriptor = os.open(self._lock_path, trust.LOCK, 0o600)
+        descriptor = trust.opened(self._lock_path, trust.LOCK)
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -326,7 +326,7 @@ def _fold(store: Directory) -> None:
 @contextmanager
 def _alone(folder: str, patience: float = 0.0) -> Iterator[bool]:
     """Hold the lock for removing records; yield False if another process holds it. A dead process holds no lock."""
-    descriptor, end = os.open(os.path.join(folder, "lock"), trust.LOCK, 0o600), time.monotonic() + patience
+    descriptor, end = trust.opened(os.path.join(folder, "lock"), trust.LOCK), time.monotonic() + patience
     try:
         while not (mine := _locked(descriptor)) and time.monotonic() < end:
             time.sleep(0.01)

@@ -84,6 +84,12 @@ class TestRows:
         assert [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")] == ["bypass", "miss"]
         assert kernels.labels([row]) == ["axpy"]
 
+    def test_partial_hit(self):
+        """A kernel whose code is a hit and whose program is a miss is one line."""
+        code = stored("generator", "axpy", "a")
+        found = rows([look("generator", digest=code.entry.key.digest), look("binary", outcome="miss", saved=0.0)], code)
+        assert [line.split() for line in kernels.lines(found)[1:]] == [["axpy", "hit", "miss", "1.000", "2.000"]]
+
     def test_order(self):
         """Rows come in the order in which their look-ups began."""
         found = rows([look("binary", "late", time=9.0), look("binary", "early", time=8.0)])

@@ -283,4 +283,4 @@ class TestSite:
             process.reset()
             chosen = settings.read()
             assert chosen.promote == "background"
-            assert "it is not root's, or others can write it" in chosen.rejected[0]
+            assert "; run chown root and chmod go-w on it" in chosen.rejected[0]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from harness import ROOT
 
+from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.errors import UnusableDirectory
 
@@ -255,6 +256,57 @@ class TestMaking:
         with pytest.raises(OSError, match="exists"):
             trust.make_trusted(str(tmp_path / "link"))
         assert not (tmp_path / "nowhere").exists()
+
+
+@AS_ROOT
+class TestServed:
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """The directory that KCL_CACHE_DIR names, of a user without an entry in the list of users."""
+        place = tmp_path / "cache"
+        place.mkdir()
+        os.chown(place, 47110, 47111)
+        monkeypatch.setenv("KCL_CACHE_DIR", str(place))
+        monkeypatch.setenv("HOME", str(tmp_path))
+        return place
+
+    @pytest.mark.parametrize(
+        ("named", "served"), [("47110", 47110), (" 1 ", 1), ("", 0), ("0", 0), ("65534", 0), ("x", 0)]
+    )
+    def test_named(self, monkeypatch: pytest.MonkeyPatch, named: str, served: int) -> None:
+        """KCL_TRUST_UID names one user; root is none, nor is the number that stands for unmapped users."""
+        monkeypatch.setenv("KCL_TRUST_UID", named)
+        assert trust.served() == served
+        assert bool(settings.read().rejected) is (named == "x")
+        monkeypatch.delenv("KCL_CACHE_DIR")
+        assert trust.served() == 0
+
+    @pytest.mark.parametrize(("owner", "served"), [(47110, 47110), (1, 0), (0, 0), (65534, 0)])
+    def test_owner_of_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, served: int) -> None:
+        """HOME's owner is served if the list of users has no entry for it, and if no other user is named."""
+        os.chown(tmp_path, owner, owner)
+        assert trust.served() == served
+        monkeypatch.setenv("KCL_TRUST_UID", "2")
+        assert trust.served() == 2
+
+    def test_given(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What root makes gets owner and group of its folder; what was there, and what lies elsewhere, stays."""
+        monkeypatch.setenv("KCL_TRUST_UID", "47110")
+        (place / "old").touch()
+        trust.make_directory(str(place / "new" / "folder"))
+        for path in (place / "new" / "folder" / "file", place.parent / "file"):
+            os.close(trust.opened(str(path), trust.LOCK))
+        made = (place / "new", place / "new" / "folder", place / "new" / "folder" / "file")
+        assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(47110, 47111)}
+        assert (place / "old").stat().st_uid == (place.parent / "file").stat().st_uid == 0
+
+    def test_not_in_the_settings_file(self) -> None:
+        """The settings file cannot name a user: it would decide who may write it."""
+        file = Path(settings.settings_file())
+        file.parent.mkdir(parents=True)
+        file.write_text("trust_uid = 47110\n")
+        assert trust.served() == 0
+        assert "there is no setting 'trust_uid'" in " ".join(settings.read().rejected)
 
 
 class TestNetwork:

@@ -389,6 +389,22 @@ class TestFile:
         with pytest.raises(UnusableDirectory, match="belongs to uid 12345"):
             Rows(os.path.dirname(rows.location)).get(example(1))
 
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+    @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+    def test_given_away(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+        """Root gives the file to the user whom it serves, and SQLite the files that it opens beside it."""
+        os.chown(tmp_path, 12345, 12345)
+        monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path))
+        monkeypatch.setenv("KCL_TRUST_UID", "12345")
+        rows = Rows(tmp_path / "pytools")
+        rows.put(example(1), b"blob")
+        with contextlib.closing(sqlite3.connect(rows.location, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA journal_mode = {mode}")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM dict")
+            found = {path.name.partition(".sqlite")[2]: path.stat().st_uid for path in (tmp_path / "pytools").iterdir()}
+            assert found == dict.fromkeys({"DELETE": ["", "-journal"], "WAL": ["", "-wal", "-shm"]}[mode], 12345)
+
     def test_loose_directory(self, rows: Rows) -> None:
         """A directory that others can write is refused for reading and writing."""
         os.chmod(os.path.dirname(rows.location), 0o777)

@@ -1,0 +1,46 @@
+"""kcl.base.settings.units: bytes and ages as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl.base.settings import units
+
+
+class TestSize:
+    @pytest.mark.parametrize(
+        ("text", "size"),
+        [
+            ("0", 0),
+            ("10", 10),
+            ("1B", 1),
+            ("500M", 500_000_000),
+            ("1.5 kB", 1500),
+            (" 2 GiB ", 2 << 30),
+            ("3.P", 3 * 10**15),
+        ],
+    )
+    def test_read(self, text: str, size: int) -> None:
+        """A unit is a power of 1000, with an `i` a power of 1024; case and blanks do not matter."""
+        assert units.size(text) == size
+
+    @pytest.mark.parametrize("text", ["", "M", ".5M", "-1", "1.2.3M", "1KK", "5I", "1e3", "9000000P", "ten"])
+    def test_refused(self, text: str) -> None:
+        """Another text, and more than any disk holds, is refused with an example."""
+        with pytest.raises(ValueError, match="write 500M or 2G"):
+            units.size(text)
+
+
+class TestAge:
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [("5s", 5), ("90min", 5400), ("1.5h", 5400), ("30d", 2592000), ("4w", 2419200)]
+    )
+    def test_read(self, text: str, seconds: float) -> None:
+        """An age is a number with a unit from seconds to weeks."""
+        assert units.age(text) == seconds
+
+    @pytest.mark.parametrize("text", ["", "5", "h", "5m", "1e3s", "-5s"])
+    def test_refused(self, text: str) -> None:
+        """Another text is refused with examples."""
+        with pytest.raises(ValueError, match="write 90min, 12h, 30d or 4w"):
+            units.age(text)
