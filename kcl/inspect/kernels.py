@@ -70,6 +70,12 @@ class KernelRow(NamedTuple):
         return {name: dtype(text) for name, text in found.items()}
 
     @property
+    def others(self) -> int:
+        """The number of further kernels of a program that kcl names by its first."""
+        programs = [one for one in self.stored if one.metadata.get("site") and one.layer == settings.BINARY]
+        return max((len(one.metadata.get("kernels", ())) - 1 for one in programs), default=0)
+
+    @property
     def spent(self) -> tuple[float, float]:
         """The seconds that all look-ups of the kernel took, and those that its hits saved."""
         return sum(look.seconds for look in self.looks), sum(look.saved for look in self.looks)
@@ -243,8 +249,8 @@ def cells(found: Sequence[KernelRow]) -> list[tuple[str, ...]]:
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`; where that does not tell rows apart, with the dtypes that do, or the key."""
-    plain = [of_kernel(row.kernel, row.parameters) for row in found]
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key."""
+    plain = [of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "") for row in found]
     rows, shared = Counter(plain), Counter[tuple[str, str, str]]()
     for row, label in zip(found, plain, strict=True):
         shared.update((label, *item) for item in row.dtypes.items())

@@ -23,7 +23,7 @@ ROOMS = {
     "remote": 952,
     "sized": 432,
     "tuning": 1996,
-    "inspect": 3382,
+    "inspect": 3388,
     "workers": 280,
     "integrations": 1061,
     "cli": 2376,

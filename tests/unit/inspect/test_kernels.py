@@ -87,8 +87,16 @@ class TestRows:
     def test_partial_hit(self):
         """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")
-        found = rows([look("generator", digest=code.entry.key.digest), look("binary", outcome="miss", saved=0.0)], code)
+        found = rows([look("generator", digest=code.digest), look("binary", outcome="miss", saved=0.0)], code)
         assert [line.split() for line in kernels.lines(found)[1:]] == [["axpy", "hit", "miss", "1.000", "2.000"]]
+
+    def test_program_of_several(self):
+        """A program of pyopencl is named by its first kernel, and counts the others that its entry names."""
+        program = stored("binary", "lap", "a")
+        program.metadata.update(site="solver.py:49", kernels=["lap", "norm", "axpy"])
+        given = (("solver.py:49", ""), ("-DREAL", ""))
+        (row,) = rows([look("binary", "lap", digest=program.digest, parameters=given)], program)
+        assert kernels.labels([row]) == ["lap(solver.py:49, -DREAL) +2"]
 
     def test_order(self):
         """Rows come in the order in which their look-ups began."""
