@@ -27,6 +27,7 @@ WHY = {
     "PoCL's cache": "as for the warm start; PoCL unpacks the libraries in each process",
     "cold": "observing a recipe, keys, entries and the hand-over to the helper are added to the work of loopy",
     "kcl.prepare": "each worker imports loopy and an OpenCL driver",
+    "42 kernels cold": "a child of its own imports a client, and joins, seals and sends the pack",
     "42 new kernels": "each thread runs recipes and makes keys, one thread at a time",
     "the helper": "the helper runs at a low priority, so other processes of the machine slow it down",
     "one kernel": "hashing and parsing grow with the text, and the imports of the process's first kernel are in it",

@@ -16,13 +16,14 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can keep a cache for another user"),
 ]
 PROGRAM = """
-import os, subprocess, sys
+import os, subprocess, sys, warnings
 
 import numpy as np
 import pyopencl as cl
 
 import kcl
 
+warnings.simplefilter("ignore", cl.CompilerWarning)
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 

@@ -51,6 +51,7 @@ MODULES = [
     "kcl.handle",
     "kcl.inspect",
     "kcl.inspect.report",
+    "kcl.integrations",
     "kcl.launch",
     "kcl.line",
     "kcl.loopy",

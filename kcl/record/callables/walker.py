@@ -204,18 +204,21 @@ class Walk(Encoder, Modes):
         return text
 
     def recipe(self, function: FunctionType) -> None:
-        """Note a recipe: its code counts, wherever it is installed."""
+        """Note a recipe: its code counts wherever it is installed, and its parameters in the place of its defaults."""
         label = self._unique(function.__qualname__)
         self._remember(function, f"function {label}")
-        self._wait(Walk._read_function, function, label)
+        self._wait(Walk._read_recipe, function, label)
 
-    def _read_function(self, function: FunctionType, label: str) -> None:
+    def _read_recipe(self, function: FunctionType, label: str) -> None:
+        self._read_function(function, label, defaults=False)
+
+    def _read_function(self, function: FunctionType, label: str, defaults: bool = True) -> None:
         code = function.__code__
         found = facts(code)
         self.sources.append((f"code {label}", function))
         self.add(f"code {label}", found.digest)
         self.where = f"{label} ({site_of(function)})"
-        for name, value in _defaults(function):
+        for name, value in _defaults(function) if defaults else ():
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
         self._add_version(function.__globals__, label)

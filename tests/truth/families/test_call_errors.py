@@ -33,7 +33,8 @@ def says(call):
 
 
 def main(queue):
-    other = cl.CommandQueue(cl.Context(queue.context.devices))
+    apart = cl.Context(queue.context.devices)
+    other = cl.CommandQueue(apart)
     x, far = cla.to_device(queue, X), cla.to_device(other, X)
     y = cla.empty_like(x)
     for dtype in (np.float32, None):

@@ -272,8 +272,8 @@ COMMON = {
     "base.process._states",
     "base.process._owed",
     "base.process._lasting",
-    "record.texts._REAL",  # filled as the modules of the recorder are imported
-    "record.texts._WRITERS",
+    "record.texts.OWN",  # filled as the modules of the recorder are imported
+    "record.texts.WRITERS",
     "record.unmade._known",  # loopy's own classes, as long as this loopy is imported
     "record.insides.NONE",  # no change: never filled
 }

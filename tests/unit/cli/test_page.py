@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
-from kcl.cache.stores.memory import Memory
 from kcl.caches.contents import Contents
 from kcl.cli.page import page
 from kcl.cli.report import facts
@@ -75,9 +75,8 @@ def check(text: str) -> Reader:
 def stored(entry: Entry) -> ListedEntry:
     """Return an entry that is listed, and lies in the memory."""
     address = f"x-{entry.key.digest}"
-    memory = Memory()
-    memory.put(address, entry.pack())
-    return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, {}, memory)
+    held: Any = {address: entry.pack()}
+    return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, {}, held)
 
 
 def page_of(rows: list[KernelRow]) -> str:

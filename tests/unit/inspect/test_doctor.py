@@ -73,7 +73,7 @@ class TestFiles:
             (tmp_path / "own" / folder).mkdir(parents=True, mode=0o700)
         option.cache_dir(tmp_path / "own")
         monkeypatch.setattr(
-            doctor.usable, "fault", lambda path: "a fault" if path.startswith(str(tmp_path / "own")) else ""
+            doctor.usable, "fault", lambda path, **_how: "a fault" if path.startswith(str(tmp_path / "own")) else ""
         )
         assert [finding.severity for finding in doctor.directories()] == ["note"] * 3
 

@@ -537,7 +537,8 @@ def axpy(block=64):
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 (device,) = [p for p in cl.get_platforms() if p.name == platform][0].get_devices()[:1]
-queue = cl.CommandQueue(cl.Context([device]))
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
 kernel = axpy()
 for size in (100, 100, 200):
     kernel(queue, x=np.ones(size, np.float32))
