@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kcl import integrations
+
 if TYPE_CHECKING:
     from kcl.base.events import Event
 
@@ -69,7 +71,5 @@ def pytest_configure(config: Any) -> None:
     Uninstall as the session ends: the process may run another session.
     """
     if config.getoption("kcl") or config.getini("kcl"):
-        from kcl import integrations
-
         integrations.install()
         config.add_cleanup(integrations.uninstall)

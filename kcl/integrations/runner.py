@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from kcl import integrations
 from kcl.base import process, settings
 
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
@@ -90,7 +91,6 @@ def main(arguments: list[str]) -> bool:
     except ValueError as error:
         print(f"kcl run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    from kcl import integrations
     from kcl.integrations import children
 
     children.inherit()

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from kcl import integrations
 from kcl.record import imports
 
 NEEDED = ("TranslationUnit.executor", "TranslationUnit.__call__")
@@ -52,7 +53,6 @@ def uninstalled() -> None:
 
 
 def _is_known_version(row: Any) -> bool:
-    from kcl import integrations
     from kcl.record import distributions
 
     version = distributions.counted("loopy").partition(" ")[0]
