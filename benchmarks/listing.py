@@ -25,13 +25,13 @@ from typing import Any
 import measure
 from measure import Effort, spread
 
+import kcl
 from kcl import option
 from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.inspect.history import journal
 
 START = 'python -c "import rich"'
 COMMANDS = ("status", "ls", "ls --json", "ls --limit 20", "stats", "explain")
@@ -139,7 +139,7 @@ def fill(root: pathlib.Path, count: int) -> None:
             events.emit(Event(layer, name, found, "miss", "not in the cache", 0.1, 100), entry.key)
     connection.commit()
     connection.close()
-    journal.flush()
+    kcl.flush()
 
 
 def run(command: list[str], cache: pathlib.Path) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from typing import Any
 
 DEPTH = 3  # containers inside of containers
 # What stands in the place of __import__, and what makes texts of the values in a unit, which have dtypes of their own.
-ASIDE = ("kcl.record.imports", "kcl.record.callables")
+ASIDE = ("kcl.record.imports", "kcl.record.callables", "kcl.record.plain")
 ENDS = {("of_binaries", "code")}
 DRIVER = """
 import sys

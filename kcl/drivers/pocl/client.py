@@ -125,13 +125,13 @@ def idle(
         if progress is not None and left != shown:
             progress(total - left, total)
             shown = left
-        if time.monotonic() > end:
-            return False
         if not queue.has_helper():
             if not starts:
                 return not queue.due()
             starts = False
             start(folder)
+        if time.monotonic() > end:
+            return False
         time.sleep(0.02)
     if progress is not None and total:
         progress(total, total)
