@@ -31,7 +31,7 @@ test-all:
 # beside eviction, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families of programs: minutes.
 truth: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
-		tests/truth/test_pairs.py tests/truth/test_body_imports.py tests/truth/test_noises.py tests/truth/test_sizes.py
+		tests/truth/test_pairs.py tests/truth/test_noises.py tests/truth/test_sizes.py
 	KCL_TRUTH_CALLS=$${KCL_TRUTH_CALLS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_calls.py
 	KCL_STORMS=$${KCL_STORMS:-10} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/unit/cache/test_lead.py -k storm
