@@ -54,12 +54,10 @@ faults: $(VENV)/.dev
 soak: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python tools/soak.py
 
-# The suites and examples of pyopencl, loopy and pytools as they are, without kcl and with it: half an hour. Then
-# loopy's own tests, examples and tutorial, from its source archive, through kcl's face of loopy; takes most of an hour, writes
-# doc/reference/compatibility.md. COMPAT="--suite examples" or COMPAT="-k split --limit 5" for a quick look.
+# The suites and examples of pyopencl, loopy and pytools as they are, without kcl and with it: half an hour. It writes
+# its parts of doc/reference/compatibility.md and doc/design/made-units.md. COMPAT="--suite loopy" for a quick look.
 compat: $(VENV)/.dev
-	$(ON_POCL) $(BIN)/python tools/compat_unchanged.py
-	$(ON_POCL) $(BIN)/python tools/compat.py $(COMPAT)
+	$(ON_POCL) $(BIN)/python tools/compat_unchanged.py $(COMPAT)
 
 # Programs of public OpenCL libraries, without kcl and with it, in an environment of their own.
 compat-libraries: $(VENV)-libraries/.done
