@@ -18,6 +18,8 @@ from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
 from kcl.tuning.race import Sample
 
+pytestmark = pytest.mark.slow_platforms
+
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
 def doubling(text=""):

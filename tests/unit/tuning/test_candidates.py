@@ -16,6 +16,8 @@ import kcl
 from kcl.tuning import candidates
 from kcl.tuning.candidates import CandidateFiles
 
+pytestmark = pytest.mark.slow_platforms
+
 
 @kcl.kernel(
     sizes={"n": "x.shape[0] - 2", "m": "z.shape[1]"},

@@ -17,6 +17,8 @@ import kcl
 from kcl.tuning import tuner
 from kcl.tuning.table import Row
 
+pytestmark = pytest.mark.slow_platforms
+
 LIMIT = 10.0  # seconds of a candidate that hangs
 LONG = {"seconds": 600.0}  # nothing is left out for lack of time
 
