@@ -8,7 +8,6 @@ import json
 import pathlib
 import re
 import sys
-import warnings
 
 import numpy as np
 from cases import begin
@@ -197,24 +196,6 @@ def unicode_in_source(context, queue):
     import pyopencl as cl
 
     return launched(queue, cl.Program(context, "/* Größe */" + ADD).build("-DN=9").add)
-
-
-@own
-def errors(context, _queue):
-    import pyopencl as cl
-
-    failing = cl.Program(context, "__kernel void f(__global int *a) { a[0] = b; }")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        said = _failed(failing.build)
-        log = failing.get_build_info(context.devices[0], cl.program_build_info.LOG)
-        status = failing.get_build_info(context.devices[0], cl.program_build_info.STATUS)
-    # Of a program that failed pyopencl's cache forgets the log: kcl has it on every platform.
-    found = [said, context.devices[0].platform.name.startswith("Intel") or ["'b'" in log, status, len(caught)]]
-    for options in (["-DN=1", 3], 5):
-        program = cl.Program(context, ADD)
-        found.append(_failed(lambda program=program, options=options: program.build(options)))
-    return [*found, _failed(lambda: cl.Program(context, "").build().kernel_names)]
 
 
 @own

@@ -17,7 +17,6 @@ import remotes
 from proxy import Proxy
 
 from kcl.base import process
-from kcl.base.settings import option
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
@@ -206,15 +205,6 @@ class TestFaults:
         (said,) = Asked().said
         assert cure in said
         assert again().said == []
-
-    def test_password(self, remote):
-        """A password is in no text."""
-        remotes.demand("redis")
-        remote.at(f"redis://user:secretword@127.0.0.1:{remotes.free_port()}/0")
-        asked = Asked()
-        assert "secretword" not in f"{asked.said}{asked.outcome}"
-        for file in pathlib.Path(option.folder("kcl")).rglob("*"):
-            assert file.is_dir() or b"secretword" not in file.read_bytes()
 
     def test_late(self, remote):
         """The child of a process that waits no longer goes on, and its entries are there for the next one."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import glob
 import os
-import threading
 import time
 
 import numpy as np
@@ -207,14 +205,6 @@ class TestWinner:
         adding().tune(queue, x=x, again=True, **LONG)
         assert np.array_equal(x, vectors()[0])
 
-    def test_equal_code_is_measured_once(self, queue):
-        """Choices with equal code have one measurement."""
-        found = adding().tune(queue, level=2, x=vectors()[0], **LONG)
-        by_turns = {}
-        for one in found.tried:
-            by_turns.setdefault(one.choice["turns"], set()).add(one.trial)
-        assert {len(measured) for measured in by_turns.values()} == {1}
-
     def test_ragged(self, queue):
         """Choices are compared at n - 1, too, where the space has them there; a row says where it does not."""
         x, y = vectors()
@@ -325,36 +315,11 @@ class TestRefusals:
         with pytest.raises(TypeError, match="'x' is of Buffer"):
             ticking().tune(queue, x=cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 64), **LONG)
 
-    def test_ranks(self, queue, monkeypatch):
-        """Under a batch scheduler every rank would tune, unless that is meant."""
-        monkeypatch.setenv("SLURM_JOB_ID", "1")
-        with pytest.raises(RuntimeError, match=r"SLURM_JOB_ID is set.*anyway=True"):
-            adding().tune(queue, x=vectors()[0], **LONG)
-        assert "level 0" in adding().tune(queue, level=0, anyway=True, x=vectors()[0]).why
-
     def test_nothing_to_store(self, queue, monkeypatch):
         """Without a table nothing is measured."""
         monkeypatch.setenv("KCL_NO_CACHE", "tuning")
         found = adding().tune(queue, x=vectors()[0], **LONG)
         assert "nothing can be stored" in found.why
-
-
-class TestTurns:
-    def test_one_after_the_other(self, queue, caplog):
-        """Tunings on one device take turns: the second one waits until the first one ends."""
-        found = []
-        with tuner._turn(queue):
-            tuning = threading.Thread(
-                target=lambda: found.append(adding().tune(queue, level=2, x=vectors()[0], **LONG))
-            )
-            tuning.start()
-            end = time.monotonic() + 120
-            while "waiting for another tuning" not in caplog.text and time.monotonic() < end:
-                time.sleep(0.01)
-            assert "waiting for another tuning" in caplog.text
-            assert glob.glob(f"{os.environ['TMPDIR']}/kcl-tune-*") == []
-        tuning.join()
-        assert found[0].row.tried == 6
 
 
 class TestTuning:
