@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
+from at_once import at_once
 
 import kcl
 import kcl.loopy as lp
@@ -304,7 +305,7 @@ class TestThreads:
         def run(number):
             found[number] = launch(recipe(number))
 
-        _together(run, 6, numbered=True)
+        at_once(run, 6)
         assert found == {number: 120.0 * number for number in range(6)}
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -327,14 +328,6 @@ class TestThreads:
             over.set()
             thread.join()
         assert ends == [0] * 4
-
-
-def _together(function, number, numbered=False):
-    threads = [threading.Thread(target=function, args=(one,) if numbered else ()) for one in range(number)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def _forked(function):

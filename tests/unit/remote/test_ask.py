@@ -14,6 +14,7 @@ import warnings
 import proxy
 import pytest
 import remotes
+from at_once import at_once
 from proxy import Proxy
 
 from kcl.base import process
@@ -135,11 +136,7 @@ class TestPull:
         """Threads of one process ask once, and all of them look again."""
         server = remote("http")
         before, came = server.asked(), []
-        threads = [threading.Thread(target=lambda: came.append(ask.before_a_miss(False))) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(lambda _number: came.append(ask.before_a_miss(False)), 4)
         assert came == [True] * 4
         assert server.asked() == before + 1
 

@@ -42,11 +42,6 @@ RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
 
 
 @pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
-
-
-@pytest.fixture
 def workshop(queue, tmp_path):
     given = {"x": np.arange(1, 65, dtype=np.float32), "w": np.ones(64, np.float32)}
     return CandidateFiles(accumulating(), queue, given, str(tmp_path))

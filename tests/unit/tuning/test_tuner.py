@@ -93,11 +93,6 @@ def ticking(shift=0):
     return kcl.Source(text, entry="ticking", arguments=[kcl.Array("x", np.uint64, 4, "out")], global_size=4)
 
 
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
-
-
 @pytest.fixture(autouse=True)
 def folders(tmp_path, monkeypatch):
     """The folders of tunings lie in the directory of the test."""
