@@ -28,7 +28,7 @@ test-all:
 
 # Noises against processes without a cache, made-up calls of 200 kernels against
 # loopy's executor, ten storms of processes with threads, a crowd of 64 processes with 16 threads, 64 readers and writers
-# beside eviction, 20,000 bad bundles, 20,000 lies of a remote, chains of transformations, families of programs: minutes.
+# beside eviction, chains of transformations, families of programs: minutes.
 truth: $(VENV)/.dev
 	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_pairs.py tests/truth/test_noises.py tests/truth/test_sizes.py
@@ -38,8 +38,6 @@ truth: $(VENV)/.dev
 	KCL_CROWD_PROCESSES=$${KCL_CROWD_PROCESSES:-64} KCL_CROWD_THREADS=$${KCL_CROWD_THREADS:-16} \
 		KCL_CROWD_SECONDS=$${KCL_CROWD_SECONDS:-60} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/unit/cache/test_lead.py tests/unit/inspect/test_space.py -k "ways or beside"
-	KCL_TRUTH_BUNDLES=$${KCL_TRUTH_BUNDLES:-20000} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest tests/truth/test_bundles.py
-	KCL_TRUTH_PACKS=$${KCL_TRUTH_PACKS:-20000} $(ON_POCL) $(BIN)/python -m pytest tests/unit/remote/test_packs.py -k many
 	KCL_TRUTH_CHAINS=$${KCL_TRUTH_CHAINS:-200} $(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest \
 		tests/truth/test_chains.py tests/truth/families
 
