@@ -160,6 +160,7 @@ CASES = [
 
 class TestFaults:
     @pytest.mark.parametrize(("kind", "fault", "answer"), CASES, ids=lambda value: value if len(value) < 20 else "")
+    @pytest.mark.slow_cases(3)  # each waits for its second, and all end in the same few lines
     def test_fault(self, remote, kind, fault, answer):
         """A fault is a miss: no exception, one warning at most, a bounded wait, and a minute without a second try."""
         server = remotes.server(kind, None)
