@@ -21,7 +21,7 @@ def ran(child: Any, file: Any, platform: str, modes: tuple[str, ...] = tuple(MOD
     return {mode: child.script(file, platform, mode, *arguments, **MODES[mode]) for mode in modes}
 
 
-def begin(platform: str, mode: str, without_loopy: bool = True) -> tuple[Any, list[list[str]], Any]:
+def begin(platform: str, mode: str) -> tuple[Any, list[list[str]], Any]:
     """Begin a child: return a context, the look-ups, and a function that allows loopy."""
     import pyopencl as cl
 
@@ -32,7 +32,7 @@ def begin(platform: str, mode: str, without_loopy: bool = True) -> tuple[Any, li
         import forbid
 
         forbid.compilation()
-        allow = forbid.loopy() if without_loopy else None
+        allow = forbid.loopy()
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
     looks: list[list[str]] = []
     kcl.add_hook(lambda event: looks.append([event.layer, event.kernel, event.outcome, event.reason]))

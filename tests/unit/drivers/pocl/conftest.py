@@ -35,7 +35,7 @@ def run(full, child):
 @pytest.fixture(scope="session")
 def user(tmp_path_factory: pytest.TempPathFactory) -> User:
     """A process that ran before."""
-    return once(tmp_path_factory, "user", make_user)
+    return make_user(tmp_path_factory.mktemp("user"))
 
 
 @pytest.fixture
