@@ -7,6 +7,7 @@ and in each way to use kcl: a first time, a second time, and after the change, o
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pathlib
@@ -94,6 +95,18 @@ class Program(NamedTuple):
     @staticmethod
     def _filled(text: str, words: Mapping[str, str]) -> str:
         return re.sub("|".join(words), lambda found: words[found[0]], textwrap.dedent(text))
+
+
+def programs(name: str, **more: Any) -> list[Program]:
+    """Make a program of each function `(run)` of a file, which prints its result; those marked `quiet` come first."""
+    text = (SUPPORT / name).read_text()
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and [one.arg for one in node.args.args] == ["run"]:
+            quiet = "quiet" in map(ast.unparse, node.decorator_list)
+            title, call = node.name.replace("_", " "), f"\n\nprint({node.name}(Run(queue)))\n"
+            found.append(Program(title, text + call, asks_nothing=quiet, **more))
+    return sorted(found, key=lambda one: not one.asks_nothing)
 
 
 class Said(NamedTuple):
