@@ -310,6 +310,13 @@ class TestRefusals:
         with pytest.raises(TypeError, match="'x' is of Buffer"):
             ticking().tune(queue, x=cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 64), **LONG)
 
+    def test_ranks(self, queue, monkeypatch):
+        """Under a batch scheduler every rank would tune, unless that is meant."""
+        monkeypatch.setenv("SLURM_JOB_ID", "1")
+        with pytest.raises(RuntimeError, match=r"SLURM_JOB_ID is set.*anyway=True"):
+            adding().tune(queue, x=vectors()[0], **LONG)
+        assert "level 0" in adding().tune(queue, level=0, anyway=True, x=vectors()[0]).why
+
     def test_nothing_to_store(self, queue, monkeypatch):
         """Without a table nothing is measured."""
         monkeypatch.setenv("KCL_NO_CACHE", "tuning")
