@@ -203,6 +203,7 @@ PROGRAMS = [
 told = ran(PROGRAMS)
 
 
+@pytest.mark.slow_platforms
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_program(program, told):
     """A program says with kcl what it says without, in each run."""

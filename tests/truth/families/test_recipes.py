@@ -23,7 +23,7 @@ def made(number):
 
 def launch(kernel):
     _event, (y,) = kernel(queue)
-    return int(y[0])
+    return int(y.get(queue)[0])
 
 
 """
