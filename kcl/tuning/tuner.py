@@ -34,7 +34,7 @@ _SHORT = 5  # rounds of the race after each step of a search
 _LAST_SAMPLE = 20e-3  # seconds of a sample in the last race
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
-_NEAR = 1.2  # of the best time: who is nearer takes part in the last race
+_NEAR = 1.1  # of the best time: who may be nearer takes part in the last race
 _FINALISTS = 12
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
 _EVEN = Standing(1.0, 1.0, 1.0)
@@ -175,10 +175,11 @@ class _Tuner:
         return one
 
     def _finalists(self) -> list[Trial]:
-        """Return the fastest, if they are faster than the default."""
-        found = {one.trial: one.ratio for one in self.tried if one.ratio and one.trial is not self.files.default.trial}
-        most = min(1.0, _NEAR * min(found.values(), default=1.0))
-        return sorted((one for one, ratio in found.items() if ratio <= most), key=found.__getitem__)[:_FINALISTS]
+        """Return who may be the fastest, and faster than the default."""
+        found = {one.trial: one.trial.standing or _EVEN for one in self.tried if one.ratio}
+        found.pop(self.files.default.trial, None)
+        most = min(1.0, _NEAR * min((place.ratio for place in found.values()), default=1.0))
+        return sorted((one for one in found if found[one].low <= most), key=lambda one: found[one].low)[:_FINALISTS]
 
     def _store(self, racers: list[Trial], level: int) -> Row:
         """Store the winner and what became of each candidate. What was interrupted replaces no finished row."""
