@@ -34,6 +34,7 @@ _SAMPLE_SECONDS = 5e-3  # launches are repeated in a sample, as others disturb s
 _LAUNCHES = 20  # at most
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
+_RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
 _BEGIN = 10.0  # times the limit: the default may be slow
 
 
@@ -106,6 +107,7 @@ class Bench:
         self._thread = threading.local()  # has the child of each thread of the pool
         self._children: list[Child] = []
         self._racer: Child | None = None
+        self._is_renewed = size <= _RENEWED_BYTES
         self._is_over = False
 
     def __enter__(self) -> Bench:
@@ -156,8 +158,14 @@ class Bench:
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
     def _round(self, racers: list[Trial], running: set[int], sample: float) -> dict[int, Sample]:
-        """Take a sample of each, in random order; who dies is out."""
+        """Take a sample of each, in random order; who dies is out.
+
+        Small arrays lie in another place each round, as their place changes a time; large ones have pages of all kinds.
+        """
         found = {}
+        with suppress(ChildFault):  # it will not answer the next question, either
+            if self._racer is not None and self._is_renewed:
+                self._racer.ask(self.limit, "renew")
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
             launches = int(sample / max(one.verdict.elapsed, 1e-9))

@@ -6,6 +6,7 @@ Questions are about codes, by the name of the form of the call: "" is the call i
     begin(codes)             -> Verdict of the default for each form, whose results candidates have to compute; seconds
     check(codes)             -> Verdict of a candidate
     sample(code, launches)   -> Sample, the fastest of some launches
+    renew()                  -> None; samples have other arrays from now on
 
 A question that takes too long ends the child, too, since the parent may have died.
 """
@@ -110,15 +111,15 @@ class GuardedCall:
         if not isinstance(outputs, dict):
             new = [one for one in outputs if all(one is not array for array in given.values())]
             outputs = dict(zip([name for name in rig.names if name not in given], new, strict=True))
-        self.starts, self.arrays = Arrays(), dict[str, cl_array.Array]()
+        self.starts, self._forms = Arrays(), dict[str, tuple[Any, ...]]()
         likes = {**arrays, **{name: one.get() for name, one in outputs.items() if name not in arrays}}
         for number, (name, like) in enumerate(likes.items()):
             # Guards differ, so that a copy of what lies behind an array is seen behind another one.
             start = self.starts[name] = np.full(like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8)
             is_read = name in default.required and like.size
             start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if is_read else _PATTERN
-            buffer = cl.Buffer(rig.queue.context, cl.mem_flags.READ_WRITE, start.nbytes)
-            self.arrays[name] = cl_array.Array(rig.queue, like.shape, like.dtype, data=buffer, strides=like.strides)
+            self._forms[name] = like.shape, like.dtype, like.strides
+        self.renew()
         self.launch(default)
         read = self.read()
         self.expected = self.results(read)
@@ -126,10 +127,24 @@ class GuardedCall:
 
     def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> float:
         """Launch from the same beginning, of the arrays with these names or of all; return the elapsed seconds."""
-        for name in self.arrays if names is None else names:
+        self._restore(self.arrays if names is None else names)
+        return self.rig.launch(launcher, {**self.values, **self.arrays})
+
+    def renew(self) -> None:
+        """Give each array another place in memory: where it lies changes the time of a launch."""
+        queue, mode = self.rig.queue, cl.mem_flags.READ_WRITE
+        self.arrays = {
+            name: cl_array.Array(
+                queue, shape, dtype, data=cl.Buffer(queue.context, mode, self.starts[name].nbytes), strides=strides
+            )
+            for name, (shape, dtype, strides) in self._forms.items()
+        }
+        self._restore(self.arrays)
+
+    def _restore(self, names: Iterable[str]) -> None:
+        for name in names:
             del self.arrays[name].events[:]
             cl.enqueue_copy(self.rig.queue, self.arrays[name].base_data, self.starts[name])
-        return self.rig.launch(launcher, {**self.values, **self.arrays})
 
     def read(self) -> Arrays:
         """Return the bytes of each array, and of its guard."""
@@ -193,6 +208,10 @@ class Rig:
             elapsed = call.launch(launcher, call.changed)
             found.append(Sample(elapsed, self.processor_seconds if is_cpu else elapsed))
         return min(found)
+
+    def renew(self) -> None:
+        """Give the arrays of the call other places in memory."""
+        self._calls[""].renew()
 
     def launch(self, launcher: Launcher, arguments: dict[str, Any]) -> float:
         """Launch and wait; return the seconds from the start of the first kernel to the end of the last one."""
