@@ -35,6 +35,7 @@ _LAUNCHES = 20  # at most
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
+_OF_CHILD = 5  # rounds: the next ones have a child whose memory is another
 _BEGIN = 10.0  # times the limit: the default may be slow
 
 
@@ -144,6 +145,9 @@ class Bench:
         earlier: list[list[Sample]] = [[] for _racer in racers]
         while not is_over(rounds, running, most) and (not rounds or time.monotonic() < end):
             began = time.monotonic()
+            if self._racer is not None and rounds and len(rounds) % _OF_CHILD == 0:
+                self._racer.end()
+                self._racer = None
             for _attempt in range(_ATTEMPTS):
                 found = self._round(racers, running, sample)
                 is_long = time.monotonic() - began > _LONG
