@@ -31,7 +31,6 @@ _COPIES = 4  # of each array in a child: as it begins, on the device, expected, 
 _SLOW = 10.0  # a question may take this many times what it took for the default
 _CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
 _SAMPLE_SECONDS = 5e-3  # launches are repeated in a sample, as others disturb some of them
-_LAUNCHES = 20  # at most
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
@@ -172,10 +171,9 @@ class Bench:
                 self._racer.ask(self.limit, "renew")
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
-            launches = int(sample / max(one.verdict.elapsed, 1e-9))
             self._racer = self._racer or self._child({"": self.default.codes[""]})[0]
             try:
-                found[racer] = self._racer.ask(self.limit, "sample", one.codes[""], min(_LAUNCHES, max(1, launches)))
+                found[racer] = self._racer.ask(self.limit, "sample", one.codes[""], sample)
             except ChildFault as fault:
                 self._racer = None
                 running.discard(racer)

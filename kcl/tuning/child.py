@@ -5,7 +5,7 @@ Questions are about codes, by the name of the form of the call: "" is the call i
 
     begin(codes)             -> Verdict of the default for each form, whose results candidates have to compute; seconds
     check(codes)             -> Verdict of a candidate
-    sample(code, launches)   -> Sample, the fastest of some launches
+    sample(code, seconds)    -> Sample, the fastest launch of those that would fill so many seconds
     renew()                  -> None; samples have other arrays from now on
 
 A question that takes too long ends the child, too, since the parent may have died.
@@ -38,6 +38,7 @@ from kcl.tuning.race import Sample
 GUARD = 4096  # bytes behind each array
 _PATTERN = 0xFF  # of an output: not a number, or -1
 _ORPHAN_SECONDS = 10.0
+_LAUNCHES = 20  # of a sample, at most
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -195,16 +196,16 @@ class Rig:
             elapsed = elapsed or found.elapsed
         return Verdict("ok", elapsed=elapsed)
 
-    def sample(self, code: Code, launches: int) -> Sample:
-        """Return the fastest of some launches of a candidate; inputs that the kernel changes begin anew each time.
+    def sample(self, code: Code, seconds: float) -> Sample:
+        """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time.
 
         Only on a CPU device processor time says whether somebody else slowed a launch.
         """
-        is_new, call, found = code.digest not in self._launchers, self._calls[""], []
+        is_new, call, found = code.digest not in self._launchers, self._calls[""], list[Sample]()
         is_cpu, launcher = self.queue.device.type & cl.device_type.CPU, self._launcher(code)
         if is_new:
             call.launch(launcher)
-        for _launch in range(launches):
+        while not found or (len(found) < _LAUNCHES and len(found) * min(found).elapsed < seconds):
             elapsed = call.launch(launcher, call.changed)
             found.append(Sample(elapsed, self.processor_seconds if is_cpu else elapsed))
         return min(found)
