@@ -157,7 +157,8 @@ class Bench:
             rounds.append({racer: taken.elapsed for racer, taken in found.items() if racer in running})
             for racer in running:
                 racers[racer].standing = standing(rounds, racer)
-            running -= losers(rounds, running)
+            processor = {racer: min(taken.processor for taken in earlier[racer]) for racer in running}
+            running -= losers(rounds, running, processor)
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
     def _round(self, racers: list[Trial], running: set[int], sample: float) -> dict[int, Sample]:

@@ -53,13 +53,18 @@ def standing(rounds: Rounds, racer: int) -> Standing:
     return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]))
 
 
-def losers(rounds: Rounds, running: Iterable[int]) -> set[int]:
-    """Return who of the running is out after these rounds; never the default."""
+def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float]) -> set[int]:
+    """Return who of the running is out after these rounds; never the default.
+
+    Who takes less processor time than the leader stays: others may have slowed it in all of these rounds.
+    """
     found = {racer: standing(rounds, racer) for racer in running}
-    leader = min(found.values(), default=Standing(1.0, 1.0, 1.0))
+    first = min(found, key=found.__getitem__, default=0)
+    leader = found.get(first, Standing(1.0, 1.0, 1.0))
     behind = leader.ratio * _FAR.get(len(rounds), _BEHIND)
     beyond = leader.high if len(rounds) >= _DECIDED else float("inf")
-    return {racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)}
+    slow = {racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)}
+    return {racer for racer in slow if processor[racer] > processor[first]}
 
 
 def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:

@@ -34,8 +34,7 @@ _SHORT = 5  # rounds of the race after each step of a search
 _LAST_SAMPLE = 20e-3  # seconds of a sample in the last race
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
-_NEAR = 1.25  # of the best time: who may be nearer takes part in the last race
-_FINALISTS = 12
+_FINALISTS = 12  # of the last race
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
 _EVEN = Standing(1.0, 1.0, 1.0)
 
@@ -176,10 +175,9 @@ class _Tuner:
 
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
-        found = {one.trial: one.trial.standing or _EVEN for one in self.tried if one.ratio}
+        found = {one.trial: one.trial.standing.low for one in self.tried if one.ratio and one.trial.standing}
         found.pop(self.files.default.trial, None)
-        most = min(1.0, _NEAR * min((place.ratio for place in found.values()), default=1.0))
-        return sorted((one for one in found if found[one].low <= most), key=lambda one: found[one].low)[:_FINALISTS]
+        return sorted((one for one in found if found[one] < 1.0), key=found.__getitem__)[:_FINALISTS]
 
     def _store(self, racers: list[Trial], level: int) -> Row:
         """Store the winner and what became of each candidate. What was interrupted replaces no finished row."""
