@@ -57,9 +57,8 @@ class TestLosers:
         assert losers(found[:4], {0, 1, 2, 3}) == set()
         assert losers(found, {0, 1, 2, 3}) == {3}
 
-
     def test_slowed_by_others(self):
-        """Who is behind by the clock, and takes less processor time than the leader, stays: others may have slowed it."""
+        """Who is behind by the clock and takes less processor time than the leader stays: others may have slowed it."""
         found = rounds([9.0] * 3, [1.0] * 3, [5.0] * 3, [5.0] * 3)
         assert race.losers(found, {0, 1, 2, 3}, {0: 18.0, 1: 2.0, 2: 1.9, 3: 2.1}) == {3}
 
