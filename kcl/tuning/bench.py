@@ -34,7 +34,7 @@ _SAMPLE_SECONDS = 5e-3  # launches are repeated in a sample, as others disturb s
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
-_OF_CHILD = 5  # rounds: the next ones have a child whose memory is another
+_OF_CHILD = 5  # rounds of one child: the next one has other memory
 _BEGIN = 10.0  # times the limit: the default may be slow
 
 

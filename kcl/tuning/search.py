@@ -22,7 +22,6 @@ DRAWN, _DRAWS = 256, 12_800  # of a larger space: those that are tried, and the 
 _FEWEST = 8  # level 1 tries so many of a small space, whose quarter is next to nothing
 _SPREAD = 0.35  # of the choices of level 1 lie far apart; the others follow what these tell
 _AT_ONCE = 4  # choices that are built and raced together
-_Point = list[float]
 
 
 def of_level(
@@ -84,7 +83,7 @@ class Interpolation:
             known = [time for time in self._times.values() if time is not None]
             times = [max(known) if time is None else time for time in self._times.values()]
             names = list(self._pool)
-            weights = 1 / self._squares(names, list(self._times))
+            weights = 1 / (self._squares(names, list(self._times)) + 1e-9)  # a default may lie where a choice does
             order = np.argsort(weights @ np.array(times) / weights.sum(axis=1), kind="stable")
             found = [self._pool[names[place]] for place in order[:left]]
         return found
@@ -100,9 +99,9 @@ class Interpolation:
         return np.asarray(sum((a[:, None] - b) ** 2 for a, b in zip(mine, theirs, strict=True)))
 
 
-def _point(lists: Mapping[str, tuple[Any, ...]], choice: Choice) -> _Point:
+def _point(lists: Mapping[str, tuple[Any, ...]], choice: Choice) -> list[float]:
     """Return where a choice lies: one axis for a parameter of numbers, an axis a value for any other."""
-    found: _Point = []
+    found = list[float]()
     for name, values in lists.items():
         value = choice[name]
         if {type(one) for one in (*values, value)} <= {int, float} and len(set(values)) == len(values):

@@ -124,9 +124,10 @@ class TestInterpolation:
         assert sorted(type(one["a"]).__name__ for some in asked for one in some) == ["bool", "float"]
 
     def test_a_default_that_is_no_choice(self):
-        """A default may lie outside of the lists."""
-        asked = run(of_level(1, space(a=[1, 2], b=["x"]), start={"a": 7, "b": None})[0], lambda _choice: 1.0)
-        assert sorted(one["a"] for some in asked for one in some) == [1, 2]
+        """A default may lie outside of the lists, or where a choice lies."""
+        for default in (7, 1.5, 1.0):
+            asked = run(of_level(1, space(a=[1, 2], b=["x"]), start={"a": default, "b": None})[0], lambda _choice: 1.0)
+            assert sorted(one["a"] for some in asked for one in some) == [1, 2]
 
     def test_failures(self):
         """A choice that failed counts as the slowest: what lies near it comes last."""
