@@ -48,21 +48,22 @@ def of_level(
     elif level == 2 and pool is known:
         found.first = random.Random(seed).sample(known, len(known))  # a search that is cut short has seen all corners
     elif level == 2:
-        found.first, found.most = pool[:DRAWN], DRAWN + steps
+        found.first, found.most, found.power = pool[:DRAWN], DRAWN + steps, 6
     return found, len(known)
 
 
 class Interpolation:
     """The choices in `first`, then those of a pool that look fastest, a few at a time; at most `most` in all.
 
-    What a choice is expected to take is a mean over the measured ones, weighted by the inverse square of their distance
-    (Shepard's interpolation). The values of a parameter are evenly spaced from 0 to 1 if they are numbers; other values
-    are equally far from each other. A choice that failed counts as the slowest.
+    What a choice is expected to take is a mean over the measured ones, weighted by the inverse of a power of their
+    distance (Shepard's interpolation): the higher it is, the less do distant ones say. The values of a parameter are
+    evenly spaced from 0 to 1 if they are numbers; other values are equally far from each other. A choice that failed
+    counts as the slowest.
     """
 
     def __init__(self, lists: Mapping[str, tuple[Any, ...]], pool: Sequence[Choice], start: Choice) -> None:
         self.first: list[Choice] = []
-        self.most = 0
+        self.most, self.power = 0, 2
         self._pool = {said(one): one for one in pool}
         self._points = {said(one): _point(lists, one) for one in [*pool, start]}
         self._times: dict[str, float | None] = {said(start): 0.0}
@@ -83,7 +84,8 @@ class Interpolation:
             known = [time for time in self._times.values() if time is not None]
             times = [max(known) if time is None else time for time in self._times.values()]
             names = list(self._pool)
-            weights = 1 / (self._squares(names, list(self._times)) + 1e-9)  # a default may lie where a choice does
+            squares = self._squares(names, list(self._times)) + 1e-9  # a default may lie where a choice does
+            weights = squares ** (-self.power / 2)
             order = np.argsort(weights @ np.array(times) / weights.sum(axis=1), kind="stable")
             found = [self._pool[names[place]] for place in order[:left]]
         return found

@@ -34,7 +34,7 @@ _SHORT = 5  # rounds of the race after each step of a search
 _LAST_SAMPLE = 20e-3  # seconds of a sample in the last race
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
-_FINALISTS = 12  # of the last race
+_FINALISTS, _NEAR = 12, 2.0  # of the last race: who may take less than so many times the best time
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
 _EVEN = Standing(1.0, 1.0, 1.0)
 
@@ -177,7 +177,8 @@ class _Tuner:
         """Return who may be the fastest, and faster than the default."""
         found = {one.trial: one.trial.standing.low for one in self.tried if one.ratio and one.trial.standing}
         found.pop(self.files.default.trial, None)
-        return sorted((one for one in found if found[one] < 1.0), key=found.__getitem__)[:_FINALISTS]
+        most = min(1.0, _NEAR * min(found.values(), default=1.0))
+        return sorted((one for one in found if found[one] < most), key=found.__getitem__)[:_FINALISTS]
 
     def _store(self, racers: list[Trial], level: int) -> Row:
         """Store the winner and what became of each candidate. What was interrupted replaces no finished row."""
