@@ -68,14 +68,13 @@ def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float
 
 
 def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
-    """Return True if no further round is needed: nobody is left, or the last one is decided."""
-    left = [racer for racer in running if racer]
-    if len(rounds) >= most or not left:
+    """Return True if no further round is needed: nobody is left, all of them lose, or the last one is decided."""
+    left = [standing(rounds, racer) for racer in running if racer and rounds]
+    if len(rounds) >= most or not any(running):
         return True
-    if len(left) > 1 or len(rounds) < 2 * _DECIDED:
+    if len(rounds) < 2 * _DECIDED:
         return False
-    last = standing(rounds, left[0])
-    return last.high < _FASTER or last.low > _FASTER
+    return all(one.low > _FASTER for one in left) or (len(left) == 1 and left[0].high < _FASTER)
 
 
 def winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:

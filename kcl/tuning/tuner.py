@@ -34,7 +34,7 @@ _SHORT = 5  # rounds of the race after each step of a search
 _LAST_SAMPLE = 20e-3  # seconds of a sample in the last race
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
-_FINALISTS, _NEAR = 12, 2.0  # of the last race: who may take less than so many times the best time
+_FINALISTS, _NEAR = 8, 2.0  # of the last race: who may take less than so many times the best time
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
 _EVEN = Standing(1.0, 1.0, 1.0)
 

@@ -22,7 +22,7 @@ ROOMS = {
     "bundle": 557,
     "remote": 952,
     "sized": 432,
-    "tuning": 1996,
+    "tuning": 2068,
     "inspect": 3388,
     "workers": 280,
     "integrations": 1061,

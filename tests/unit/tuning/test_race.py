@@ -66,7 +66,7 @@ class TestLosers:
 class TestEnd:
     def test_at_most_fifteen_rounds(self):
         """A race of equals ends after 15 rounds."""
-        found = rounds([1.0] * 15, [1.0] * 15, [1.0] * 15)
+        found = rounds([1.0] * 15, [0.9] * 15, [0.9] * 15)
         assert not race.is_over(found[:14], {0, 1, 2})
         assert race.is_over(found, {0, 1, 2})
 
@@ -74,6 +74,12 @@ class TestEnd:
         """A race without a candidate is over."""
         assert race.is_over([], {0})
         assert not race.is_over([], {0, 1})
+
+    def test_all_lose(self):
+        """A race is over if none of its candidates can win any more."""
+        found = rounds([1.0] * 10, [1.0] * 10, [0.99] * 10)
+        assert not race.is_over(found[:9], {0, 1, 2})
+        assert race.is_over(found, {0, 1, 2})
 
     def test_decided(self):
         """The last candidate runs until its interval says that it wins or loses."""
