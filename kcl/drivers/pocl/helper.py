@@ -21,7 +21,6 @@ from contextlib import suppress
 
 from kcl.base import settings, spans
 from kcl.base.settings import trust
-from kcl.cache import growth
 from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
 from kcl.drivers.pocl.complete import CompletionTask, Workshop
 from kcl.drivers.pocl.files import WorkCache
@@ -189,7 +188,6 @@ class Helper:
         kernel = str(tasks[job].entry.metadata.get("kernel", ""))
         with suppress(Exception), spans.span("complete", kernel, settings.BINARY):
             later = workshop.make(tasks[job])
-            growth.write(self._folder)  # a helper that is ended writes nothing more
         if later is not None:
             tasks[job] = later
             return True
