@@ -131,9 +131,7 @@ class TestPartialHits:
         assert f"{said}`python -m kcl wait` waits for that" in " ".join(partial.stderr.split())
         pocl.finish()
         _address, entry = pocl.binary_of("twice")
-        held = {
-            file.path: file.content for kernel in poclbin.read(entry.parts["binary"]).kernels for file in kernel.files
-        }
+        held = poclbin.read(entry.parts["binary"]).code()
         assert len(held) == 2
         shutil.rmtree(child.cache / "pocl")
         both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)
