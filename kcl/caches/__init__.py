@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
+from importlib import import_module
 from typing import NamedTuple
 
 from kcl.base import process, settings
@@ -245,47 +245,7 @@ def import_anyway(name: str) -> None:
     """
     found = sys.modules.get(name)
     if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
-        with_usable_cache(lambda: _import(name))
-
-
-def _import(name: str) -> None:
-    """Import a module, in a thread of its own for the main thread.
-
-    A signal handler may interrupt the main thread and import the same module. The handler waits for another thread, but
-    would meet a half-imported module of its own thread. While the main thread imports a module already, no other thread
-    is used, since it might wait for that import without end.
-    """
-    import importlib
-
-    if threading.current_thread() is not threading.main_thread() or _imports(sys._getframe()):
-        importlib.import_module(name)
-        return
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=work, name="kcl-import", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # as the interpreter ends, or where the system allows no more threads
-        importlib.import_module(name)
-        return
-    thread.join()
-    if raised:
-        raise raised[0]
-
-
-def _imports(frame: FrameType | None) -> bool:
-    """Tell whether a thread is importing a module, by its innermost frame."""
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
+        with_usable_cache(lambda: import_module(name))
 
 
 def with_usable_cache(load: Callable[[], object]) -> None:
