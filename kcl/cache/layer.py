@@ -191,11 +191,12 @@ class Layer:
         """
         try:
             blob = entry.pack()
-        except (TypeError, ValueError) as error:
+            held = SizedEntry(entry_at(address, blob), len(blob))  # as a store gives it back
+        except (TypeError, ValueError, DamagedEntry) as error:
             self.fault("pack", error)
             return 0
         self.used[address] = None
-        self.memory.put(address, SizedEntry(entry_at(address, blob), len(blob)))
+        self.memory.put(address, held)
         stores = self._writable()[:1]
         for _done in self._each("write", stores, lambda store: store.put(address, blob), faults):
             continue

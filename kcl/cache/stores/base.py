@@ -44,7 +44,6 @@ class Store(Protocol):
     method; the caller catches them.
     """
 
-    name: str
     location: str
     writable: bool
 

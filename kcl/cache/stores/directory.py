@@ -31,8 +31,6 @@ class Directory:
     number, are read like my own; a directory that is read for them is not `writable`.
     """
 
-    name = "directory"
-
     def __init__(
         self,
         root: str | os.PathLike[str],
