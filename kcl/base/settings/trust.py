@@ -24,6 +24,7 @@ READ = os.O_RDONLY | AT_ONCE
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
+LARGEST = 1 << 30  # bytes of a file
 _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
 SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
 _LINK_LIMIT = 40
@@ -75,6 +76,22 @@ def opened(path: str, flags: int, mode: int = 0o600) -> int:
             (os.rmdir if os.path.isdir(path) else os.unlink)(path)
         raise
     return descriptor
+
+
+def content(
+    path: str, most: int, others: frozenset[int] = frozenset(), strict: bool = True, flags: int = READ
+) -> tuple[bytes, os.stat_result]:
+    """Return at most `most` first bytes of a file, and its status; raises `OSError`.
+
+    The error's number is EPERM for a fault that `file_fault` finds, and EFBIG for a file above the limit of all files.
+    """
+    with open(path, "rb", 0, opener=lambda place, _flags: os.open(place, flags)) as stream:
+        status = os.fstat(stream.fileno())
+        if (fault := file_fault(status, others, strict)) is not None:
+            raise PermissionError(errno.EPERM, fault, path)
+        if status.st_size > LARGEST:
+            raise OSError(errno.EFBIG, f"its {status.st_size} bytes are above the limit of {LARGEST}", path)
+        return stream.read(min(most, status.st_size)), status
 
 
 def make_folder(path: str, mode: int = 0o700) -> None:

@@ -16,6 +16,7 @@ from kcl.errors import DamagedEntry
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds between two notes of a use
 
+_NO_ENTRY = (errno.EPERM, errno.EFBIG, errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN
 
 
@@ -170,33 +171,12 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
 def _read(path: str, length: int, others: frozenset[int]) -> tuple[os.stat_result, bytes]:
     """Return the status of a file and its first bytes; raise `DamagedEntry` unless it is this user's alone."""
     try:
-        descriptor = os.open(path, trust.READ)
+        blob, status = trust.content(path, length, others)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
-            raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
+        if error.errno in _NO_ENTRY:
+            raise DamagedEntry(f"{path} cannot be an entry of ours: {error.strerror}; remove it") from error
         raise
-    try:
-        status = os.fstat(descriptor)
-        return status, _read_checked(descriptor, path, status, length, others)
-    finally:
-        os.close(descriptor)
-
-
-def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int, others: frozenset[int]) -> bytes:
-    """Check the opened file, then read `length` bytes of it: both steps see the same file."""
-    fault = trust.file_fault(status, others)
-    if fault is None and status.st_size > SIZE_LIMIT:
-        fault = f"its {status.st_size} bytes are above the limit of {SIZE_LIMIT}"
-    if fault is not None:
-        raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
-    wanted = min(status.st_size, length)
-    blob = os.read(descriptor, wanted)
-    while len(blob) < wanted:
-        more = os.read(descriptor, wanted - len(blob))
-        if not more:
-            break  # truncated while it was read: the lengths in the entry show it
-        blob += more
-    return blob
+    return status, blob
 
 
 def _items(path: str) -> Iterator[os.DirEntry[str]]:
