@@ -15,6 +15,9 @@ from typing import Any
 
 from kcl.base import process, settings
 
+if sys.platform != "win32":  # no flock on Windows: processes that end at once may lose spans
+    import fcntl
+
 _MOST = 200_000  # spans of a process
 _END = b"\n]\n"
 
@@ -110,18 +113,11 @@ def _append(path: str, events: list[dict[str, Any]]) -> None:
     text = ",\n".join([json.dumps(event) for event in events]).encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "r+b") as stream:
-        _lock(stream)
+        if sys.platform != "win32":
+            fcntl.flock(stream, fcntl.LOCK_EX)
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(size - len(_END), 0))
         is_ours = stream.read() == _END
         stream.seek(size - len(_END) if is_ours else 0)
         stream.write((b",\n" if is_ours else b"[\n") + text + _END)
         stream.truncate()
-
-
-def _lock(stream: Any) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: processes that end at once may lose spans
-        return
-    fcntl.flock(stream, fcntl.LOCK_EX)
