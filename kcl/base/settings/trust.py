@@ -14,6 +14,7 @@ import os
 import stat
 import sys
 from contextlib import suppress
+from io import FileIO
 
 from kcl.errors import UnusableDirectory
 
@@ -78,6 +79,11 @@ def opened(path: str, flags: int, mode: int = 0o600) -> int:
     return descriptor
 
 
+def reading(path: str, flags: int = READ) -> FileIO:
+    """Open a file, and raise `OSError` at once where it cannot be read; by default a link at the end is refused."""
+    return open(path, "rb", 0, opener=lambda place, _flags: os.open(place, flags))
+
+
 def content(
     path: str, most: int, others: frozenset[int] = frozenset(), strict: bool = True, flags: int = READ
 ) -> tuple[bytes, os.stat_result]:
@@ -85,7 +91,7 @@ def content(
 
     The error's number is EPERM for a fault that `file_fault` finds, and EFBIG for a file above the limit of all files.
     """
-    with open(path, "rb", 0, opener=lambda place, _flags: os.open(place, flags)) as stream:
+    with reading(path, flags) as stream:
         status = os.fstat(stream.fileno())
         if (fault := file_fault(status, others, strict)) is not None:
             raise PermissionError(errno.EPERM, fault, path)

@@ -164,13 +164,10 @@ class JobQueue:
 
         The last one's remains until the lock is taken again.
         """
-        try:
-            descriptor = os.open(self._lock_path, trust.LOCK & ~os.O_CREAT)
-        except OSError:
-            return 0
-        with open(descriptor, "rb") as stream:
+        with suppress(OSError), trust.reading(self._lock_path) as stream:
             text = stream.read(20)
-        return int(text) if text.isdigit() else 0
+            return int(text) if text.isdigit() else 0
+        return 0
 
     def note_progress(self) -> None:
         """Show the processes that wait that the helper has done a job."""
