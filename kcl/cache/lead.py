@@ -188,10 +188,10 @@ class KeyLead:
             descriptor, name = trust.opened(self._key, trust.LOCK), ""
             _state().descriptors.add(descriptor)
             try:
-                is_mine = _is_locked(descriptor)
+                is_mine = is_locked(descriptor)
                 if not is_mine and not at_once:
                     before_waiting()
-                    is_mine, name = wait(what, partial(_is_locked, descriptor), partial(_holder_of, descriptor))
+                    is_mine, name = wait(what, partial(is_locked, descriptor), partial(_holder_of, descriptor))
                 if is_mine and is_at(self._key, descriptor):
                     _sign(descriptor)
                     self._descriptor, descriptor = descriptor, -1
@@ -295,10 +295,12 @@ def _holder_of(descriptor: int) -> tuple[str, float]:
     return name, LONGEST_SECONDS if _state_of(process) else UNKNOWN_SECONDS
 
 
-def _is_locked(descriptor: int) -> bool:
+def is_locked(descriptor: int, shared: bool = False) -> bool:
     """Try to lock a file; return True if this process has the lock."""
+    if sys.platform == "win32":
+        return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
