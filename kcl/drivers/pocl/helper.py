@@ -27,7 +27,6 @@ from kcl.drivers.pocl.files import WorkCache
 from kcl.drivers.pocl.jobs import Job, JobQueue, lives
 from kcl.drivers.pocl.opencl import Library
 
-LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.0
 STUCK_SECONDS = 60.0  # a job that takes longer is left to a later helper
 AFTER_RANK_SECONDS = 5.0
@@ -47,13 +46,11 @@ class Helper:
     """
 
     def __init__(self, folder: str, pyopencl: str, rank: int, lock: int | None) -> None:
-        self._folder = folder
         self._pyopencl = pyopencl
         self._queue = JobQueue(folder)
         self._lock = lock
         self._work = f"{self._queue.work}{os.getpid()}"
         self._begun = f"{self._work}/begun"  # a file that goes with the folder
-        self._end = time.monotonic() + LIFE_SECONDS
         self._rank = rank
         self._with_rank = time.monotonic()
         self._left: set[Job] = set()  # those that cannot be done now
@@ -82,11 +79,11 @@ class Helper:
         return [job for job in self._queue.due() if job not in self._left]
 
     def _is_in_time(self) -> bool:
-        """Return False if this process is too old, or the rank that started it ended some seconds ago."""
+        """Return False if the rank that started this process ended some seconds ago."""
         now = time.monotonic()
         if not self._rank or lives(self._rank):
             self._with_rank = now
-        return now < self._end and now - self._with_rank < AFTER_RANK_SECONDS
+        return now - self._with_rank < AFTER_RANK_SECONDS
 
     def _do(self, jobs: list[Job], lock: int) -> None:
         """Have a worker do the jobs of a setting, and note how it ended."""
