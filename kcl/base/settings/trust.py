@@ -20,8 +20,7 @@ from kcl.errors import UnusableDirectory
 
 # How kcl opens its own files: through no link at the end of the path, and not for children.
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-AT_ONCE = PLAIN | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in place of a file does not block
-READ = os.O_RDONLY | AT_ONCE
+READ = os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in place of a file does not block
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
@@ -183,15 +182,6 @@ def check_sidecars(path: str) -> None:
     for suffix in SIDECARS:
         with suppress(FileNotFoundError):
             check_database(path + suffix)
-
-
-def special_file(path: str) -> str:
-    """Return the first path of a database and its sidecars that exists and is no regular file; else an empty text."""
-    for place in (path, *(path + suffix for suffix in SIDECARS)):
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(os.lstat(place).st_mode):
-                return f"{place} is not a regular file"
-    return ""
 
 
 def database_uri(path: str, mode: str) -> str:
