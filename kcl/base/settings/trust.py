@@ -27,7 +27,6 @@ FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 LARGEST = 1 << 30  # bytes of a file
 _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
 SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
-_LINK_LIMIT = 40
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _TRUST = "KCL_TRUST_UID"
@@ -47,7 +46,12 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
     if sys.platform == "win32":  # owner and mode bits do not tell the writers there
         return os.path.isdir(path)
     try:
-        return _walk(path, my_uids() | {0} | others)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(path)  # the system refuses a loop of links
+        owners = my_uids() | {0} | others
+        place, _shared = _walk(path if os.path.isabs(path) else os.path.join(os.getcwd(), path), owners)
+        _check(place, os.lstat(place), owners)
+        return True
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as error:
@@ -245,32 +249,23 @@ def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
     return any(right.partition(" ")[0] in _NETWORK for left, _, right in halves if left.split(" ")[2:3] == [device])
 
 
-def _walk(path: str, owners: frozenset[int]) -> bool:
-    """Check every component from the root on, one lstat each; `FileNotFoundError` at the first missing component."""
-    pending = _components(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
-    current, links = "/", 0
-    shared = _check(current, os.lstat(current), owners, False, stat.S_ISVTX)
-    while pending:
-        name = pending.pop()
-        if name == "..":
-            current = os.path.dirname(current)
-            shared = bool(os.lstat(current).st_mode & stat.S_IWOTH)
+def _walk(path: str, owners: frozenset[int]) -> tuple[str, bool]:
+    """Check every component of an absolute path, one lstat each; raises `FileNotFoundError` at the first missing one.
+
+    Returns the path without links, and whether every user can make files there.
+    """
+    current, shared = "/", _check("/", os.lstat("/"), owners, False, stat.S_ISVTX)
+    for name in path.split("/"):
+        if name in ("", "."):
             continue
-        place = os.path.join(current, name)
+        place = os.path.dirname(current) if name == ".." else os.path.join(current, name)
         status = os.lstat(place)
-        if not stat.S_ISLNK(status.st_mode):
+        if stat.S_ISLNK(status.st_mode):
+            _check_owner(place, status, owners, shared)
+            current, shared = _walk(os.path.join(current, os.readlink(place)), owners)
+        else:
             current, shared = place, _check(place, status, owners, shared, stat.S_ISVTX)
-            continue
-        links += 1
-        if links > _LINK_LIMIT:
-            raise UnusableDirectory(f"{path} leads through more than {_LINK_LIMIT} symbolic links; {ELSEWHERE}")
-        _check_owner(place, status, owners, shared)
-        target = os.readlink(place)
-        current = "/" if os.path.isabs(target) else current
-        shared = bool(os.lstat(current).st_mode & stat.S_IWOTH)
-        pending += _components(target)
-    _check(current, os.lstat(current), owners)
-    return True
+    return current, shared
 
 
 def _nearest(path: str) -> os.stat_result:
@@ -278,10 +273,6 @@ def _nearest(path: str) -> os.stat_result:
     while not os.path.exists(path) and (above := os.path.dirname(path) or ".") != path:
         path = above
     return os.stat(path)
-
-
-def _components(path: str) -> list[str]:
-    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
 
 
 def _check(place: str, status: os.stat_result, owners: frozenset[int], shared: bool = True, excuse: int = 0) -> bool:
