@@ -233,13 +233,14 @@ class Layer:
         if isinstance(error, DamagedEntry):
             words = f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
         elif cause == _FULL:
-            words = f"kcl goes on without writing its caches: {_full(self.place) or _FULL}: could not {action}: {error}"
+            room = f"no space or no inode is left on the file system of {self.place}"
+            words = f"kcl goes on without writing its caches: {room}; make room there: could not {action}: {error}"
         warn_once(cause if cause in (_FULL, _FORBIDDEN) else f"{self.name}: {cause}", words)
 
     def is_full(self, error: Exception) -> bool:
         """Tell whether a store failed for lack of space or of inodes, which SQLite's message does not show."""
         if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_SILENT):
-            return bool(_full(self.place))
+            return _has_no_room(self.place)
         return _cause(error) == _FULL
 
     def _writable(self) -> list[Store]:
@@ -264,17 +265,15 @@ class Layer:
                     yield found
 
 
-def _full(place: str) -> str:
-    """Describe the lack of room on a file system, by a path on it that need not exist; empty where it has room."""
+def _has_no_room(place: str) -> bool:
+    """Return True if the file system of a path, which need not exist, has no space or no inode left."""
     while not os.path.lexists(place) and os.path.dirname(place) != place:
         place = os.path.dirname(place)
     try:
         status = os.statvfs(place)
     except (OSError, AttributeError):
-        return ""
-    if status.f_files and not status.f_favail:  # some file systems have no number of inodes
-        return f"no inode is left on the file system of {place}; remove files there"
-    return "" if status.f_bavail else f"no space is left on the file system of {place}; make room there"
+        return False
+    return not status.f_bavail or (status.f_files > 0 and not status.f_favail)  # some number no inodes
 
 
 def _cause(error: Exception) -> str:
