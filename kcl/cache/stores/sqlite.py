@@ -37,11 +37,7 @@ _BUSY = ("database is locked", "database table is locked", "database schema is l
 _DAMAGE = ("no such column", "unsupported file format", "cannot modify", "malformed", "no such table", "no such index")
 
 _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
-# of a row that is too long one byte
-_HEAD = (
-    "SELECT length(key_value), substr(key_value, 1, CASE WHEN length(key_value) > ? THEN 1 ELSE ? END) "
-    "FROM dict WHERE keyhash = ?"
-)
+_HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash = ?"
 
 
 class State:
@@ -96,16 +92,14 @@ class Database:
             self.connection.close()
 
     def get(self, address: str) -> bytes | None:
-        """Return the bytes of a row; raise `DamagedEntry` for a row that is longer than any entry, or holds none."""
+        """Return the bytes of a row, up to the limit of a row: the digest of an entry refuses one that is cut."""
         found = self.head(address, ROW_LIMIT)
-        if found is not None and found[0].size > ROW_LIMIT:
-            raise DamagedEntry(f"a row of {found[0].size} bytes is above the limit of {ROW_LIMIT}")
         return None if found is None else found[1]
 
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of a row."""
         digest_of(address)
-        for size, start in self.ask(_HEAD, ROW_LIMIT, length, address):
+        for size, start in self.ask(_HEAD, length, address):
             if size and not isinstance(start, bytes):
                 raise DamagedEntry(f"a row of {self.location} holds no bytes")
             return Stat(size, None), start or b""  # SQLite returns NULL for no bytes
