@@ -239,15 +239,6 @@ class KeyLead:
             leads.pop(self._key, None)
 
 
-def holder(digest: str) -> str:
-    """Return the id of the process that makes the entry of a key now; empty without a known process."""
-    with suppress(OSError, CacheFault):
-        with open(os.path.join(places.own(places.FLIGHT), digest), "rb") as stream:
-            found, _name = _signature(stream.fileno())
-        return found if _state_of(found) else ""
-    return ""
-
-
 def is_stopped(process: str) -> bool:
     """Return True if the system says that a process of this host is stopped."""
     return _state_of(process) in ("T", "t")

@@ -139,16 +139,6 @@ class TestProcesses:
         head = f"\n    from kcl.cache import lead\n    lead.{limit} = 0.5\n"
         assert answer(started(child, head + TAKE)) == [f"process {leader.pid}", False]
 
-    def test_holder(self, monkeypatch, child, leader):
-        """The process that has the lead is known while it lives; a file that a dead one left says nothing."""
-        monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
-        assert lead.holder(DIGEST) == str(leader.pid)
-        assert lead.holder("b" * 64) == ""
-        leader.kill()
-        leader.wait()
-        assert (child.cache / "kcl" / "flight" / DIGEST).exists()
-        assert lead.holder(DIGEST) == ""
-
     def test_shown(self, child, leader):
         """A long wait says for whom and for what."""
         process = waiting(child)
