@@ -267,10 +267,8 @@ class Layer:
 
 def _has_no_room(place: str) -> bool:
     """Return True if the file system of a path, which need not exist, has no space or no inode left."""
-    while not os.path.lexists(place) and os.path.dirname(place) != place:
-        place = os.path.dirname(place)
     try:
-        status = os.statvfs(place)
+        status = os.statvfs(trust.nearest(place))
     except (OSError, AttributeError):
         return False
     return not status.f_bavail or (status.f_files > 0 and not status.f_favail)  # some number no inodes

@@ -164,7 +164,7 @@ def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
     for path in filter(None, [places.own(), *(caches.place(name).path for name in ROWS)]):
-        there = usable.nearest(path)
+        there = trust.nearest(path)
         try:
             device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
         except OSError:

@@ -144,7 +144,7 @@ def check_writer(path: str, gives: bool = False) -> None:
     A writer that `gives` its files away, by `opened`, locks the user whom root serves out of nothing.
     """
     others = my_uids() - {0, served() if gives else 0} if _is_root() else ()
-    if others and (owner := _nearest(path).st_uid) in others:
+    if others and (owner := os.stat(nearest(path)).st_uid) in others:
         words = f"root makes no files in a home that HOME names and uid {owner} owns; use sudo -H"
         raise PermissionError(errno.EPERM, f"{words}, or {_cure(owner) if gives else ELSEWHERE}", path)
 
@@ -240,7 +240,7 @@ def _owner_of_home() -> int:
 def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
     """Return True if a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
     try:
-        number = _nearest(path).st_dev
+        number = os.stat(nearest(path)).st_dev
         device = f"{os.major(number)}:{os.minor(number)}"  # as in the third field
         with open(mounts, encoding="utf-8", errors="surrogateescape") as stream:
             halves = [line.partition(" - ") for line in stream]
@@ -268,11 +268,11 @@ def _walk(path: str, owners: frozenset[int]) -> tuple[str, bool]:
     return current, shared
 
 
-def _nearest(path: str) -> os.stat_result:
-    """Return the status of the nearest existing directory on the way."""
+def nearest(path: str) -> str:
+    """Return the nearest existing directory on the way to a path, or the path if it exists."""
     while not os.path.exists(path) and (above := os.path.dirname(path) or ".") != path:
         path = above
-    return os.stat(path)
+    return path
 
 
 def _check(place: str, status: os.stat_result, owners: frozenset[int], shared: bool = True, excuse: int = 0) -> bool:
