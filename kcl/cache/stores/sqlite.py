@@ -2,11 +2,11 @@
 
 Rows hold the bytes of entries and are never unpickled. A file of pytools' own holds pickles, and kcl reads none.
 
-SQLite does not name the holder of a lock. A step on a busy file is tried again, a number of times and not for a time:
-on a crowded machine each try takes longer, as the holder does. After that, nothing waits until the file works again: a
-busy file is no fault, and has no row for the look-up that met it. SQLite itself waits in each try, without Python's
-interpreter lock. A statement that changes the file keeps its place then: later readers wait for it, so it ends with any
-number of readers. A fork waits for the end of a try, because a child must not inherit locks of SQLite.
+SQLite waits for a busy file, without Python's interpreter lock. It adds up its naps and not the time: on a crowded
+machine each nap takes longer, as the holder of the lock does. A statement that changes the file keeps its place then:
+later readers wait for it, so it ends with any number of readers. After a wait in vain nothing waits until the file
+works again: a busy file is no fault, and has no row for the look-up that met it. A fork waits for the end of a step,
+because a child must not inherit locks of SQLite.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from threading import RLock, get_ident
@@ -29,8 +28,7 @@ from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-_TRIES = 12
-_TRY_SECONDS = 0.2
+_PATIENCE = 2.4  # seconds of naps
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 # SQLite's messages, under a code that also has harmless meanings, for a schema or header of the file that is not kcl's
@@ -84,7 +82,7 @@ class Database:
         self.turn = RLock()  # a signal handler may launch in the same thread
         self.connection: sqlite3.Connection | None = None
         self._file = (0, 0)
-        self._busy = 0  # tries in vain since the last step that was done
+        self._is_patient = True
         _state().stores.add(self)
 
     def __del__(self) -> None:
@@ -122,29 +120,26 @@ class Database:
         return self._tried(lambda connection: connection.execute(command, values).fetchall()) or []
 
     def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Call a step with the connection, again while the file is busy; None for a missing or unfinished file."""
-        while True:
-            try:
-                with self.turn:
-                    connection = self._opened()
-                    done = None if connection is None else step(connection)
-            except UnicodeDecodeError as error:  # of SQLite's message on a damaged schema
-                raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
-            except sqlite3.OperationalError as error:
-                if str(error) == "no such table: dict":  # another process has just made the file
-                    return None
-                if not str(error).startswith(_BUSY):
-                    raise
-                self._busy += 1
-                if self._busy >= _TRIES:
-                    self._close()  # the next connection does not wait
-                    raise
-            else:
-                if self._busy >= _TRIES:
-                    self._close()  # the next connection waits again
-                self._busy = 0
-                return done
-            time.sleep(0.001)  # a thread that forks takes its turn
+        """Call a step with the connection; None for a missing or unfinished file."""
+        try:
+            with self.turn:
+                connection = self._opened()
+                done = None if connection is None else step(connection)
+        except UnicodeDecodeError as error:  # of SQLite's message on a damaged schema
+            raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
+        except sqlite3.OperationalError as error:
+            if str(error) == "no such table: dict":  # another process has just made the file
+                return None
+            self._be_patient(not str(error).startswith(_BUSY))
+            raise
+        self._be_patient(True)
+        return done
+
+    def _be_patient(self, is_patient: bool) -> None:
+        """Have the next connection wait for a busy file, or not."""
+        if is_patient != self._is_patient:
+            self._is_patient = is_patient
+            self._close()
 
     def _opened(self) -> sqlite3.Connection | None:
         """Return the connection to the current file; None for a missing file."""
@@ -160,7 +155,7 @@ class Database:
             self._close()
             trust.check(folder)
             trust.check_database(self.location)
-            uri, seconds = trust.database_uri(self.location, self._mode), 0.0 if self._busy >= _TRIES else _TRY_SECONDS
+            uri, seconds = trust.database_uri(self.location, self._mode), _PATIENCE if self._is_patient else 0.0
             found = sqlite3.connect(uri, seconds, isolation_level=None, check_same_thread=False, uri=True)
             found.text_factory = bytes  # this module does not reject a text that is no UTF-8
             self.connection, self._file = found, (status.st_dev, status.st_ino)
