@@ -184,20 +184,6 @@ class TestImportAnyway:
         assert done == [str(private / "pytools"), "/proc/nowhere"]
         assert private.stat().st_mode & 0o777 == private.parent.stat().st_mode & 0o777 == 0o700
 
-    def test_no_more_threads(self, child):
-        """Where no thread can be started, as at the end of Python 3.12 and later, the thread that asks imports."""
-        assert child.json(
-            """
-            import json, sys, threading
-            from kcl.caches import import_anyway
-            def refuse(*_arguments, **_keywords):
-                raise RuntimeError("can't create new thread at interpreter shutdown")
-            threading.Thread.start = refuse
-            import_anyway("pyopencl.invoker")
-            print(json.dumps("pyopencl.invoker" in sys.modules))
-            """
-        )
-
     def test_other_errors(self):
         """An import that fails for another reason fails as ever."""
         with pytest.raises(ModuleNotFoundError):
