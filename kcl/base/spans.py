@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from kcl.base import process, settings
@@ -45,22 +46,16 @@ _switch = process.own(SpanSwitch)
 _trace = process.own(Trace)
 
 
-class _Span:
-    """A stretch of time in a thread."""
-
-    __slots__ = ("begin", "kernel", "layer", "what")
-
-    def __init__(self, what: str, kernel: str, layer: str) -> None:
-        self.what, self.kernel, self.layer = what, kernel, layer
-
-    def __enter__(self) -> None:
-        self.begin = time.perf_counter_ns()
-
-    def __exit__(self, *_error: object) -> None:
+@contextmanager
+def _kept(what: str, kernel: str, layer: str) -> Iterator[None]:
+    """Keep a stretch of time in a thread; work that fails took its time, too."""
+    begin = time.perf_counter_ns()
+    try:
+        yield
+    finally:
         trace = _trace()
         if len(trace.spans) < _MOST:
-            end = time.perf_counter_ns()
-            trace.spans.append((self.what, self.kernel, self.layer, threading.get_ident(), self.begin, end))
+            trace.spans.append((what, kernel, layer, threading.get_ident(), begin, time.perf_counter_ns()))
 
 
 _NOTHING = nullcontext()
@@ -68,7 +63,7 @@ _NOTHING = nullcontext()
 
 def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager[None]:
     """Return a context manager for a span: `what` names the work, for a kernel, in a layer. Thread-safe."""
-    return _Span(what, kernel, layer) if _switch().is_on else _NOTHING
+    return _kept(what, kernel, layer) if _switch().is_on else _NOTHING
 
 
 def write() -> None:
