@@ -327,7 +327,7 @@ class TestThreads:
 
     def test_bounded(self, monkeypatch, caplog):
         """A thread that has waited too long goes on alone, and nobody else waits for that holder; the wait is shown."""
-        for name, seconds in (("LONGEST_SECONDS", 0.3), ("SHOWN_SECONDS", 0.1), ("_THREAD_PAUSE", 0.05)):
+        for name, seconds in (("LONGEST_SECONDS", 0.3), ("SHOWN_SECONDS", 0.1)):
             monkeypatch.setattr(lead, name, seconds)
         with Lead("add") as one:
             one.take(layers.binary(), DIGEST)
