@@ -179,8 +179,7 @@ class KeyLead:
         if sys.platform == "win32" or trust.is_network(folder):  # locks of other nodes may answer late, or never
             return _ANOTHER
         while True:
-            descriptor, name = trust.opened(self._key, trust.LOCK), ""
-            _state().descriptors.add(descriptor)
+            descriptor, name = open_lock(self._key), ""
             try:
                 is_mine = is_locked(descriptor)
                 if not is_mine and not at_once:
@@ -192,7 +191,7 @@ class KeyLead:
                     return name or _ANOTHER
             finally:
                 if descriptor >= 0:
-                    _close(descriptor)
+                    close_lock(descriptor)
             if name or not is_mine:  # the holder has released, or this thread waits no longer
                 return name or _ANOTHER
 
@@ -216,7 +215,7 @@ class KeyLead:
                 # a child forked by another library holds the file open too; closing alone would leave it the lock
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             with suppress(OSError):
-                _close(descriptor)
+                close_lock(descriptor)
         self._leave()
 
     def _leave(self) -> None:
@@ -303,6 +302,14 @@ def _signature(descriptor: int) -> tuple[str, str]:
     return known, f"process {found}" if found else _ANOTHER
 
 
-def _close(descriptor: int) -> None:
+def open_lock(path: str) -> int:
+    """Open a lock file of this process, which a forked child closes: a copy would outlive the lock."""
+    descriptor = trust.opened(path, trust.LOCK)
+    _state().descriptors.add(descriptor)
+    return descriptor
+
+
+def close_lock(descriptor: int) -> None:
+    """Close a lock file."""
     _state().descriptors.discard(descriptor)
     os.close(descriptor)

@@ -21,6 +21,7 @@ from contextlib import suppress
 
 from kcl.base import settings, spans
 from kcl.base.settings import trust
+from kcl.cache.lead import close_lock
 from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
 from kcl.drivers.pocl.complete import CompletionTask, Workshop
 from kcl.drivers.pocl.files import WorkCache
@@ -72,7 +73,7 @@ class Helper:
                 self._do([job for job in due if job.setting == due[0].setting], lock)
         finally:  # a process that sees the lock released may remove the cache
             shutil.rmtree(self._work, ignore_errors=True)
-            os.close(lock)
+            close_lock(lock)
         return self._is_in_time() and bool(self._due())
 
     def _due(self) -> list[Job]:
@@ -92,7 +93,8 @@ class Helper:
         self._begin("")
         worker = os.fork()
         if not worker:
-            os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
+            with suppress(OSError):  # it is closed already if this process has opened it
+                os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
             os._exit(self._be_worker(jobs))
         ended, status = 0, 0
         try:

@@ -25,7 +25,7 @@ from kcl.base.settings import trust
 from kcl.build.driver import OpenJobs
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
-from kcl.cache.lead import is_at, is_locked
+from kcl.cache.lead import close_lock, is_at, is_locked, open_lock
 from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
@@ -132,7 +132,7 @@ class JobQueue:
                 if is_at(self._lock_path, descriptor):  # the folder may have been removed and made again
                     os.truncate(descriptor, 0)  # the last helper has ended
                     return descriptor
-                os.close(descriptor)
+                close_lock(descriptor)
             time.sleep(0.01)
         return None
 
@@ -148,7 +148,7 @@ class JobQueue:
         descriptor = self._locked(shared=True)
         if descriptor is None:
             return True
-        os.close(descriptor)
+        close_lock(descriptor)
         return False
 
     def holder(self) -> int:
@@ -190,12 +190,12 @@ class JobQueue:
         return True
 
     def _locked(self, shared: bool) -> int | None:
-        descriptor, is_mine = trust.opened(self._lock_path, trust.LOCK), False
+        descriptor, is_mine = open_lock(self._lock_path), False
         try:
             is_mine = is_locked(descriptor, shared)
         finally:
             if not is_mine:
-                os.close(descriptor)
+                close_lock(descriptor)
         return descriptor if is_mine else None
 
 

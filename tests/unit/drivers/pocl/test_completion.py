@@ -1,11 +1,11 @@
 """kcl.drivers.pocl.completion: when entries are completed, and what is done about a hit that was a partial one."""
 
-import os
 import shutil
 import signal
 
 import pytest
 
+from kcl.cache.lead import close_lock
 from kcl.drivers.pocl import poclbin
 from kcl.drivers.pocl.jobs import JobQueue
 
@@ -147,7 +147,7 @@ class TestPartialHits:
         queue = JobQueue(str(child.cache / "kcl"))
         lock = queue.lock()  # so no helper comes before the next run
         assert child.run(SIZES, "32", **ON_POCL).returncode == 0
-        os.close(lock)
+        close_lock(lock)
         assert len(queue.jobs()) == 1
         # Nothing but a hit will do, so the run has all the patience that there is.
         both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)
