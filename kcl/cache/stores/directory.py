@@ -50,15 +50,13 @@ class Directory:
 
     def get(self, address: str) -> bytes | None:
         """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
-        try:
-            path = self._checked(address)
-            status, blob = _read(path, SIZE_LIMIT, self._others)
-        except FileNotFoundError:
+        found = self.head(address, SIZE_LIMIT)
+        if found is None:
             return None
-        if self._notes_use and not 0.0 <= time.time() - status.st_mtime <= NOTED:
+        if self._notes_use and not 0.0 <= time.time() - (found[0].used or 0.0) <= NOTED:
             with suppress(OSError):  # a read-only directory is no fault
-                os.utime(path)
-        return blob
+                os.utime(f"{self.location}/{address}")
+        return found[1]
 
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; the last of two writers wins, and both are right."""
@@ -79,10 +77,16 @@ class Directory:
 
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of the file, checked as in `get`; this does not count as a use."""
-        with suppress(FileNotFoundError):
-            status, start = _read(self._checked(address), length, self._others)
-            return Stat(status.st_size, status.st_mtime), start
-        return None
+        path = f"{self.location}/{address}"
+        try:
+            start, status = trust.content(self._checked(address), length, self._others)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in _NO_ENTRY:
+                raise DamagedEntry(f"{path} cannot be an entry of ours: {error.strerror}; remove it") from error
+            raise
+        return Stat(status.st_size, status.st_mtime), start
 
     def delete(self, address: str) -> None:
         with suppress(FileNotFoundError):
@@ -166,17 +170,6 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
-
-
-def _read(path: str, length: int, others: frozenset[int]) -> tuple[os.stat_result, bytes]:
-    """Return the status of a file and its first bytes; raise `DamagedEntry` unless it is this user's alone."""
-    try:
-        blob, status = trust.content(path, length, others)
-    except OSError as error:
-        if error.errno in _NO_ENTRY:
-            raise DamagedEntry(f"{path} cannot be an entry of ours: {error.strerror}; remove it") from error
-        raise
-    return status, blob
 
 
 def _items(path: str) -> Iterator[os.DirEntry[str]]:
