@@ -88,8 +88,8 @@ def read(blob: bytes) -> Container:
         raise ValueError(f"the first file is {path!r}, not the bitcode")
     kernels, at = [], first
     while at < len(blob):
-        kernels.append(_kernel(blob, at))
-        at += len(kernels[-1].pack())
+        kernel, at = _kernel(blob, at)
+        kernels.append(kernel)
     container = Container(blob[:first], program[:40].decode(), bitcode, tuple(kernels))
     names = {_text(kernel.description, 0)[0] for kernel in kernels}
     if len(names) != count or len(kernels) != count or container.pack() != blob:
@@ -97,8 +97,11 @@ def read(blob: bytes) -> Container:
     return container
 
 
-def _kernel(blob: bytes, at: int) -> ContainerKernel:
+def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
+    """Return the kernel at a position, and the position after it."""
     size, files_size, arguments_size = _SIZES.unpack(blob[at : at + _SIZES.size].ljust(_SIZES.size, b"\0"))
+    if size < _SIZES.size:
+        raise ValueError(f"a kernel of {size} bytes")
     end = at + size
     description = blob[at + _SIZES.size : end - files_size]
     name = _text(description, 0)[0].decode("ascii")  # UnicodeDecodeError is a ValueError
@@ -109,7 +112,7 @@ def _kernel(blob: bytes, at: int) -> ContainerKernel:
         files[path] = content
         if path.split("/")[1:2] != [name] or path.count("/") != 3:
             raise ValueError(f"{path} is in the place of a file of the kernel {name}")
-    return ContainerKernel(description, arguments_size, files)
+    return ContainerKernel(description, arguments_size, files), end
 
 
 def _file(blob: bytes, at: int) -> tuple[str, bytes, int]:
