@@ -95,7 +95,7 @@ class Layer:
         self._keeps_read = keeps_read
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
-        self._by_owner = {kind: caches.state(owner).reason for kind, owner in owners.items()}
+        self._by_owner = {kind: caches.off(owner) for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.

@@ -19,13 +19,6 @@ from kcl.base.settings import trust
 from kcl.caches.table import ROWS, CacheRow, placed_by
 
 
-class State(NamedTuple):
-    """Whether a foreign cache is on, and in words the reason why not."""
-
-    on: bool
-    reason: str
-
-
 class Place(NamedTuple):
     """The path of a cache, and the variable that decided it: "default" without one, both empty without a place."""
 
@@ -33,27 +26,23 @@ class Place(NamedTuple):
     why: str
 
 
-def state(name: str) -> State:
-    """Return whether the cache `name` is on, by its owner's own parser, as of now."""
+def off(name: str) -> str:
+    """Return why the cache `name` is off now, by its owner's own parser; empty if it is on."""
     first = _observations().first
     if not first:
         first.update(os.environ)
-    said = switched_off(ROWS[name], os.environ)
-    if said is not None:
-        return State(False, said)
-    flipped = _flipped_by_call(ROWS[name])
-    return State(flipped is None, flipped or "")
+    return switched_off(ROWS[name], os.environ) or _flipped_by_call(ROWS[name])
 
 
-def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str | None:
-    """Return the variable that switches a cache off in an environment, and the reason; None where the cache is on."""
+def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str:
+    """Return the variable that switches a cache off in an environment, and the reason; empty if the cache is on."""
     for switch in row.switches:
         value = environment.get(switch.variable)
         verdict = switch.parse(value)
         if verdict is not None:
             said = switch.variable if value is None else f"{switch.variable}={value}"
             return said + (f" ({verdict})" if verdict else "")
-    return None
+    return ""
 
 
 def place(name: str) -> Place:
@@ -228,14 +217,14 @@ def loopy_disk_caches_off() -> Iterator[None]:
             loopy.CACHING_ENABLED = switch.wishes.pop()
 
 
-def _flipped_by_call(row: CacheRow) -> str | None:
-    """Return the words for a module's own switch if it is off by the user's wish."""
+def _flipped_by_call(row: CacheRow) -> str:
+    """Return the words for a module's own switch if it is off by the user's wish, else an empty text."""
     if row.flag is None:
-        return None
+        return ""
     module, attribute, off, words = row.flag
     is_off = getattr(sys.modules.get(module), attribute, None) is off
     by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
-    return words if is_off and not by_kcl else None
+    return words if is_off and not by_kcl else ""
 
 
 def import_anyway(name: str) -> None:

@@ -202,7 +202,7 @@ def switches() -> Iterator[Finding]:
             seen.add(switch.variable)
             found = _misread(switch, value, row.title)
             if found is None and switch.parse(value) is not None:
-                found = Finding(NOTE, f"{row.title} is off: {caches.state(name).reason}")
+                found = Finding(NOTE, f"{row.title} is off: {caches.off(name)}")
             if found is not None:
                 yield found
 

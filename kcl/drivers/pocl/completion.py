@@ -147,7 +147,7 @@ def _request(jobs: Iterable[Promise]) -> None:
 
 def _partial(used: list[UsedProgram]) -> list[Promise]:
     """Return the jobs of programs for which the driver compiled code that their entry lacks."""
-    if not used or not caches.state("pocl").on:
+    if not used or caches.off("pocl"):
         return []
     cache = os.path.abspath(caches.directory_in_use("pocl"))
     jobs, lacked = [], Counter[str]()
