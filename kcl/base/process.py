@@ -83,12 +83,6 @@ def reset() -> None:
         del _states[kind]
 
 
-def end() -> None:
-    """Call `at_exit` of the states now."""
-    for kind, state in reversed(list(_owed.items())):
-        _end(kind, state)
-
-
 def changing() -> None:
     """Tell the states to write their files at the current place of kcl's files."""
     _tell("before_change")
