@@ -253,7 +253,6 @@ one(), process.own(Failing)(), two()
 # What stays in a process whose states are dropped.
 COMMON = {
     "base.process._states",
-    "base.process._owed",
     "base.process._lasting",
     "record.texts.OWN",  # filled as the modules of the recorder are imported
     "record.texts.WRITERS",
