@@ -16,7 +16,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from threading import RLock, get_ident
+from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -39,31 +39,28 @@ _HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyha
 
 
 class State:
-    """The stores of this process, the turns that a forking thread holds back, and the connections of its parent."""
+    """The stores of this process, the turn of their steps, and the connections of its parent."""
 
     def __init__(self) -> None:
         self.stores: WeakSet[Database] = WeakSet()
-        self.held: dict[int, list[RLock]] = {}
+        self.turn = RLock()  # a signal handler may launch in the same thread
         self.inherited: list[sqlite3.Connection] = []
 
     def before_fork(self) -> None:
-        """Let running steps end: a child must not inherit locks of SQLite on files or in memory."""
-        mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
-        for store in list(self.stores):
-            if store.turn.acquire(timeout=_FORK_SECONDS):
-                mine.append(store.turn)
+        """Let a running step end: a child must not inherit locks of SQLite on files or in memory."""
+        self.turn.acquire(timeout=_FORK_SECONDS)
 
     def after_fork_in_parent(self) -> None:
         """Let steps continue."""
-        for turn in self.held.pop(get_ident(), ()):
-            turn.release()
+        with suppress(RuntimeError):  # the step took too long
+            self.turn.release()
 
     def after_fork(self) -> None:
         """Let the child open connections of its own, and never close those of its parent."""
-        self.held.clear()
+        self.turn = RLock()
         for store in list(self.stores):
             self.inherited += [store.connection] if store.connection is not None else []
-            store.connection, store.turn = None, RLock()
+            store.connection = None
 
 
 _state = process.shared(State)  # stores live as long as their layers, in any cache
@@ -72,14 +69,13 @@ _state = process.shared(State)  # stores live as long as their layers, in any ca
 class Database:
     """The rows of one file of any version of Python, to read: for listings. A missing file has no rows.
 
-    The file is opened at the first call, and again after it was replaced. Several threads may use the store, one at a
+    The file is opened at the first call, and again after it was replaced. Several threads may use the stores, one at a
     time.
     """
 
     def __init__(self, path: str | os.PathLike[str], mode: str = "ro") -> None:
         self.location = os.path.abspath(path)
         self._mode = mode  # rw to change rows, and never to make a file that was just deleted
-        self.turn = RLock()  # a signal handler may launch in the same thread
         self.connection: sqlite3.Connection | None = None
         self._file = (0, 0)
         self._is_patient = True
@@ -122,7 +118,7 @@ class Database:
     def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
         """Call a step with the connection; None for a missing or unfinished file."""
         try:
-            with self.turn:
+            with _state().turn:
                 connection = self._opened()
                 done = None if connection is None else step(connection)
         except UnicodeDecodeError as error:  # of SQLite's message on a damaged schema
@@ -162,7 +158,7 @@ class Database:
         return self.connection
 
     def _close(self) -> None:
-        with self.turn:
+        with _state().turn:
             connection, self.connection = self.connection, None
             if connection is not None:
                 connection.close()
@@ -240,7 +236,7 @@ class Rows(Database):
     def _put_aside(self) -> None:
         """Rename the file, unless another process has renamed and replaced it; keep one damaged file."""
         self._set_aside = True
-        with self.turn, suppress(FileNotFoundError):
+        with _state().turn, suppress(FileNotFoundError):
             self._close()
             status = os.lstat(self.location)
             if self._file != (status.st_dev, status.st_ino):

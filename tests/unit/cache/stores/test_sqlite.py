@@ -579,7 +579,7 @@ class TestProcesses:
         held, over = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with rows.turn:
+            with sqlite._state().turn:
                 held.set()
                 over.wait(60)
 
