@@ -99,11 +99,9 @@ class Directory:
         """Yield the addresses with the directory's items of their files."""
         for item, folder in self._files() if self._is_there() else ():
             address = f"{folder}/{item.name}" if folder else item.name
-            try:
+            with suppress(ValueError):
                 digest_of(address)
-            except ValueError:
-                continue
-            yield address, item
+                yield address, item
 
     def _is_there(self) -> bool:
         if not self._trusted and trust.check(self.location, self._others):
