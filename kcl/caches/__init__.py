@@ -114,11 +114,8 @@ def directory_in_use(name: str) -> str:
 
     That is the directory of the current environment, or, after a change that came too late, an earlier existing one.
     """
-    path = place(name).path
-    if os.path.isdir(path):
-        return path
-    earlier = (place_in(ROWS[name], environment).path for environment in environments()[1::-1])
-    return next((place for place in earlier if os.path.isdir(place)), path)
+    latest_first = (place_in(ROWS[name], environment).path for environment in reversed(environments()))
+    return next(filter(os.path.isdir, latest_first), place(name).path)
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
