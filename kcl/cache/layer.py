@@ -198,8 +198,7 @@ class Layer:
         self.used[address] = None
         self.memory.put(address, held)
         stores = self._writable()[:1]
-        for _done in self._each("write", stores, lambda store: store.put(address, blob), faults):
-            continue
+        list(self._each("write", stores, lambda store: store.put(address, blob), faults))
         if stores:
             self.published += len(blob)
         return len(blob)
@@ -207,20 +206,16 @@ class Layer:
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""
         self.memory.delete(address)
-        for _done in self._each("delete", self._writable(), lambda store: store.delete(address)):
-            continue
+        list(self._each("delete", self._writable(), lambda store: store.delete(address)))
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
         """Move a bad entry into quarantine, so that it never costs a second miss."""
         self.fault("verify", error)
         self.delete(address)
         if self.stores:
-            try:
-                from kcl.cache import quarantine
+            from kcl.cache import quarantine
 
-                quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
-            except (ImportError, *_FAULTS) as failure:
-                events.logger().debug("quarantine: %s", failure)
+            quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
 
     def fault(self, action: str, error: Exception) -> None:
         """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
