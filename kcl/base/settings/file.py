@@ -99,6 +99,8 @@ def _trusted_text(path: str, of_root: bool = False) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
+        if error.errno != errno.EPERM:
+            raise
         cure = "chown root and chmod go-w" if of_root else "chmod go-w"
         raise ValueError(f"{error.strerror}; run {cure} on it") from error
     if len(blob) > SIZE_LIMIT:
