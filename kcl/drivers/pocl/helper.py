@@ -29,7 +29,7 @@ from kcl.drivers.pocl.jobs import Job, JobQueue, lives
 from kcl.drivers.pocl.opencl import Library
 
 IDLE_SECONDS = 1.0
-STUCK_SECONDS = 60.0  # a job that takes longer is left to a later helper
+STUCK_SECONDS = 60  # a job that takes longer is left to a later helper
 AFTER_RANK_SECONDS = 5.0
 _PAUSE = 0.02
 # The helper runs after the user's work, but not so late that the next run waits for a machine to become idle. Beside
@@ -96,17 +96,12 @@ class Helper:
             with suppress(OSError):  # it is closed already if this process has opened it
                 os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
             os._exit(self._be_worker(jobs))
-        ended, status = 0, 0
         try:
-            while not ended:
-                time.sleep(_PAUSE)
-                if not self._is_in_time() or time.time() - os.stat(self._begun).st_mtime > STUCK_SECONDS:
-                    os.kill(worker, signal.SIGKILL)
-                ended, status = os.waitpid(worker, os.WNOHANG)
-        finally:  # this process may be asked to end
-            if not ended:
-                os.kill(worker, signal.SIGKILL)
-                os.waitpid(worker, 0)
+            _worker, status = os.waitpid(worker, 0)
+        except BaseException:  # this process is asked to end
+            os.kill(worker, signal.SIGKILL)
+            os.waitpid(worker, 0)
+            raise
         code = os.waitstatus_to_exitcode(status)
         if code in (_FINE, _LACKS_DEVICE):
             self._queue.note_device(jobs[0].setting, code == _FINE)
@@ -162,12 +157,12 @@ class Helper:
     def _do_all(self, setting: str, workshop: Workshop) -> None:
         tasks: dict[Job, CompletionTask] = {}
         seen = time.monotonic()
-        while time.monotonic() - seen < IDLE_SECONDS:
+        while self._is_in_time() and time.monotonic() - seen < IDLE_SECONDS:
             due = self._due()
             mine = [job for job in due if job.setting == setting]
             if due and not mine:
                 return
-            done = [self._try(workshop, tasks, job) for job in mine]
+            done = [self._try(workshop, tasks, job) for job in mine if self._is_in_time()]
             if not any(done):
                 time.sleep(_PAUSE)
             if mine:
@@ -183,6 +178,7 @@ class Helper:
         if not tasks[job].is_ready():
             return False
         self._begin(job.address)
+        signal.alarm(STUCK_SECONDS)  # which ends this process, in the driver too
         later: CompletionTask | None = None
         kernel = str(tasks[job].entry.metadata.get("kernel", ""))
         with suppress(Exception), spans.span("complete", kernel, settings.BINARY):
