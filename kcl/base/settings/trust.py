@@ -24,7 +24,7 @@ READ = os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in p
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
-LARGEST = 1 << 30  # bytes of a file
+LARGEST = 1 << 30  # bytes of a file, an entry is never larger
 _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
 SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-SIZE_LIMIT = 1 << 30  # bytes of an entry
 ROW_LIMIT = 64 << 20  # bytes of an entry in a database
 _FOLDER_LENGTH = 80
 _LABEL_LENGTH = 60

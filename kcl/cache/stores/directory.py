@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
+from kcl.cache.stores.base import Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
 TEMPORARY_AGE = 3600.0
@@ -50,7 +50,7 @@ class Directory:
 
     def get(self, address: str) -> bytes | None:
         """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
-        found = self.head(address, SIZE_LIMIT)
+        found = self.head(address, trust.LARGEST)
         if found is None:
             return None
         if self._notes_use and not 0.0 <= time.time() - (found[0].used or 0.0) <= NOTED:
@@ -61,8 +61,6 @@ class Directory:
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; the last of two writers wins, and both are right."""
         digest_of(address)
-        if len(blob) > SIZE_LIMIT:
-            raise ValueError(f"{len(blob)} bytes are above the limit of {SIZE_LIMIT} for an entry")
         path = f"{self.location}/{address}"
         try:
             self._prepare(address)
