@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import sqlite3
@@ -94,13 +93,15 @@ def version(name: str) -> str:
 
 def _every(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
     """Yield path and status of files, and of the files below directories; links are not followed."""
-    for path in paths:
-        below = (os.path.join(folder, name) for folder, _folders, names in os.walk(path) for name in names)
-        for place in itertools.chain([path], below):
-            with suppress(OSError):  # removed since, or not readable
-                status = os.lstat(place)
-                if stat.S_ISREG(status.st_mode):
-                    yield place, status
+    left = list(paths)  # a cache can be large: only its directories are held
+    while left:
+        path = left.pop()
+        with suppress(OSError):  # removed since, or not readable
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode):
+                left += [item.path for item in _items(path)]
+            elif stat.S_ISREG(status.st_mode):
+                yield path, status
 
 
 def _items(path: str) -> Iterator[os.DirEntry[str]]:
