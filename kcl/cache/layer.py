@@ -304,12 +304,11 @@ def disabled(*layers: str) -> Iterator[None]:
         _disabled.reset(before)
 
 
-class State(process.LockedState):
-    """The causes that kcl has warned about."""
+class State:
+    """The causes that kcl has warned about, each with the object of its one warning."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.warned: set[str] = set()
+        self.warned: dict[str, object] = {}
 
     def on_change(self) -> None:
         """Forget the causes, as the files lie in another place."""
@@ -324,11 +323,9 @@ def warn_once(cause: str, message: str) -> None:
 
     The warning names the line of the program that called kcl, or a library that kcl works for.
     """
-    state = _state()
-    with state.lock:
-        if cause in state.warned:
-            return
-        state.warned.add(cause)
+    mine = object()
+    if _state().warned.setdefault(cause, mine) is not mine:
+        return
     events.logger().info("%s", message)
     with suppress(CacheWarning):
         warn_the_program(message, CacheWarning)
