@@ -213,9 +213,10 @@ class Layer:
         self.fault("verify", error)
         self.delete(address)
         if self.stores:
-            from kcl.cache import quarantine
+            with suppress(ImportError):  # the module may be unreadable now
+                from kcl.cache import quarantine
 
-            quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
+                quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
 
     def fault(self, action: str, error: Exception) -> None:
         """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""

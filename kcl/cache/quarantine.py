@@ -26,7 +26,7 @@ def put(folder: str, address: str, blob: bytes, reason: str, keep: int = 16) -> 
         path = os.path.join(folder, name)
         publish(path + places.REASON, f"{address}\n{reason}\n".encode("utf-8", "backslashreplace"))
         publish(path + places.DAMAGED, blob[:_SIZE_LIMIT])
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         ours = [name for name in os.listdir(folder) if name.endswith((places.DAMAGED, places.REASON))]
         for name in sorted(ours)[: 0 if os.path.islink(folder) else -2 * keep]:
             os.unlink(os.path.join(folder, name))

@@ -82,7 +82,7 @@ class Directory:
             return None
         except OSError as error:
             if error.errno in _NO_ENTRY:
-                raise DamagedEntry(f"{path} cannot be an entry of ours: {error.strerror}; remove it") from error
+                raise DamagedEntry(f"{path} is no regular file of ours: {error.strerror}; remove it") from error
             raise
         return Stat(status.st_size, status.st_mtime), start
 
