@@ -101,7 +101,7 @@ def _make(kind: Callable[[], S]) -> S:
 
 
 def _end(kind: Callable[[], Any], state: Any) -> None:
-    if _states.get(kind) is state:  # neither dropped nor the parent's
+    if kind in _states and _states[kind] is state:  # neither dropped nor the parent's
         state.at_exit()
 
 
