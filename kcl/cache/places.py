@@ -31,10 +31,9 @@ ARRIVALS = "arrivals"  # a file: the entries that came with a pack, and who sign
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
-SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 TUNING = "tuning"  # the tables of recipes with a space, and the outcomes of the candidates
-_OTHERS = ("listing", "notes", "orders", "readings", "restless")  # of other versions of kcl
-SORTS = (ARRIVALS, FLIGHT, HEADERS, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, SPACE, TUNING, *_OTHERS)
+_OTHERS = ("listing", "notes", "orders", "readings", "restless", "space")  # of other versions of kcl
+SORTS = (ARRIVALS, FLIGHT, HEADERS, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, TUNING, *_OTHERS)
 
 HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
 

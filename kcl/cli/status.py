@@ -127,10 +127,10 @@ def _site(root: str) -> dict[str, Any]:
 
 
 def _adapter(name: str) -> dict[str, Any]:
-    facts, state, place = ROWS[name], caches.state(name), caches.place(name)
+    facts, off, place = ROWS[name], caches.off(name), caches.place(name)
     kind = NEIGHBOUR if facts.neighbour else BELOW
     return {
-        **_row(name, kind, facts.title, state.on, state.reason, place.path, place.why),
+        **_row(name, kind, facts.title, not off, off, place.path, place.why),
         "version": contents.version(name),
         "here": presence.is_here(name),
         **contents.measure(name)._asdict(),

@@ -164,7 +164,7 @@ def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
     for path in filter(None, [places.own(), *(caches.place(name).path for name in ROWS)]):
-        there = usable.nearest(path)
+        there = trust.nearest(path)
         try:
             device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
         except OSError:
@@ -202,7 +202,7 @@ def switches() -> Iterator[Finding]:
             seen.add(switch.variable)
             found = _misread(switch, value, row.title)
             if found is None and switch.parse(value) is not None:
-                found = Finding(NOTE, f"{row.title} is off: {caches.state(name).reason}")
+                found = Finding(NOTE, f"{row.title} is off: {caches.off(name)}")
             if found is not None:
                 yield found
 

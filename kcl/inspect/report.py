@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
+STEP = 4 << 20  # bytes that a process publishes before it keeps the bound on space while it runs
 
 
 class ReportRequest:
@@ -92,9 +93,7 @@ def keep_journal() -> None:
 
 def _watch() -> None:
     """Keep the bounds on space in a process that publishes much, while it runs."""
-    growth: Any = sys.modules.get("kcl.cache.growth")  # loaded where the process has published
-    unwritten = getattr(growth, "unwritten", None)  # another thread may be importing it
-    if unwritten is not None and unwritten() > growth.STEP:
+    if sum([layer.published for layer in layers.opened().values()]) > STEP:
         with suppress(ImportError):  # a signal handler may interrupt this import, and launch
             from kcl.inspect.space import keep_soon
 

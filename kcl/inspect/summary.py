@@ -117,8 +117,8 @@ def explained() -> str:
 
 
 def _remarks() -> list[str]:
-    late, pocl, waiting = late_switches.find() if caches.changed() else [], caches.state("pocl"), misses.pending()
+    late, pocl, waiting = late_switches.find() if caches.changed() else [], caches.off("pocl"), misses.pending()
     remarks = about_loopy.remarks() if "loopy" in sys.modules or events.total()["made"] else []
-    if not pocl.on and "pocl" not in [found.cache for found in late]:
-        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    if pocl and "pocl" not in [found.cache for found in late]:
+        remarks.append(f"PoCL's own cache is off: {pocl}")
     return [*remarks, *(found.words for found in late), *(() if waiting.helper else waiting.described())]

@@ -166,7 +166,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a layer of rows, or of files": {
         *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
-        *(("cache.growth", "cache.stores.directory"), ("drivers.pocl.repair", "cache.stores.directory")),
+        ("drivers.pocl.repair", "cache.stores.directory"),
     },
     "reads of a pure recipe": {},
     "a header": {("build.program_key", "build.headers")},

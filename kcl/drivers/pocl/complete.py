@@ -191,9 +191,7 @@ def _code_in(entry: Entry, place: str | None) -> dict[str, bytes]:
         container = poclbin.read(entry.parts["binary"])
     except ValueError:
         return {}
-    if container.program != place:
-        return {}
-    return {file.path: file.content for kernel in container.kernels for file in kernel.files}
+    return container.code() if container.program == place else {}
 
 
 def _publish(layer: Layer, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]) -> None:

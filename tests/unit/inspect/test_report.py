@@ -5,7 +5,6 @@ import types
 
 import pytest
 
-from kcl.cache import growth
 from kcl.inspect import report
 
 
@@ -28,15 +27,8 @@ class TestAtExit:
 
 
 class TestWatch:
-    def test_half_imported(self, monkeypatch):
-        """A module that another thread is importing says nothing yet."""
-        half = types.ModuleType("kcl.cache.growth")
-        half.STEP = 1
-        monkeypatch.setitem(sys.modules, "kcl.cache.growth", half)
-        report._watch()
-
     def test_import_that_was_interrupted(self, monkeypatch):
         """A launch from a signal handler may find the module that bounds the space half imported: it goes on."""
-        monkeypatch.setattr(growth, "STEP", -1)
+        monkeypatch.setattr(report, "STEP", -1)
         monkeypatch.setitem(sys.modules, "kcl.inspect.space", types.ModuleType("kcl.inspect.space"))
         report._watch()
