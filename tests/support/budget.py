@@ -20,17 +20,17 @@ ROOMS = {
     "build": 1794,
     "drivers": 2119,
     "bundle": 557,
-    "remote": 952,
+    "remote": 949,
     "sized": 432,
     "tuning": 2068,
-    "inspect": 3388,
+    "inspect": 3382,
     "workers": 280,
     "integrations": 1061,
     "cli": 2376,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 73
-WARM_LINES = 13427
+WARM_LINES = 13051
 
 
 def lines():
