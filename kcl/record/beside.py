@@ -22,13 +22,13 @@ _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a k
 
 
 class Moment(NamedTuple):
-    """What a program has changed by now: the text of its changes in the generators, these changes, and structures."""
+    """What a program has changed by now: the text of its changes in the generators, and structures."""
 
     state: str = ""
-    changes: Any = None
     structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
     names: str = ""  # a digest of the names in C of all other dtypes
     skips: str | None = None  # the variable by which loopy leaves argument checks out, as it makes a unit
+    is_changed: bool = False  # whether something inside the generators is not as its import left it
 
     @property
     def counted(self) -> tuple[Any, ...]:
@@ -95,11 +95,11 @@ def now() -> Moment:
     skips = settings.variable(SKIP)
     state = "argument checks skipped; " if skips else ""
     if GENERATING.isdisjoint(sys.modules):
-        return Moment(state, None, *_registered(), skips)
+        return Moment(state, *_registered(), skips)
     from kcl.record import insides
 
     changes = insides.now()
-    return Moment(state + insides.text(changes) if changes else state, changes, *_registered(), skips)
+    return Moment(state + insides.text(changes), *_registered(), skips, bool(changes))
 
 
 def state(moment: Moment, with_structures: bool = False) -> list[Part]:

@@ -5,7 +5,7 @@ else than these files say: a method of an AST builder, an entry of a table, a co
 of each module gave: the module's names, the bodies of its classes, the items of its tables. `now` compares with it,
 which takes half a millisecond; a process without loopy has no baseline and pays nothing.
 
-A module that was imported before kcl could attend counts as it is, except for functions with code of other packages.
+A module that was imported before kcl could attend counts as it is, except for callables of other packages.
 What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
 stored.
 """
@@ -16,7 +16,8 @@ import operator
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType, FunctionType, ModuleType
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import process
@@ -57,10 +58,6 @@ class _Holder:
         if not self.is_table:
             return dict(vars(self.thing))
         return dict(self.thing) if isinstance(self.thing, dict) else {"": tuple(self.thing)}
-
-    def current(self, name: Any) -> Any:
-        """Return the value of a name now."""
-        return self.content().get(name, _MISSING)
 
     def is_same(self) -> bool:
         """Return True if nothing in a table has changed since the last comparison."""
@@ -229,24 +226,31 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
         if is_table and not name.startswith("pyopencl"):  # whose tables are memos; that of dtypes is in each key
             state.holders[f"{name}.{key}"] = _Holder(f"{name}.{key}", value)
         function = _function(value)
-        if isinstance(function, FunctionType):
-            if is_early and not _is_own(function):
-                holder.base[key] = _UNKNOWN
-                holder.last[0] = _MISSING  # compared next time
-            elif function.__globals__.get("__name__") == getattr(thing, "__module__", name):
+        if is_early and callable(function) and not _is_own(function):
+            holder.base[key] = _UNKNOWN
+            holder.last[0] = _MISSING  # compared next time
+        elif isinstance(function, FunctionType):
+            module = function.__globals__.get("__name__")
+            if module == getattr(thing, "__module__", name):
                 state.codes.add(f"{name}.{key}", function)
 
 
 def _function(value: Any) -> Any:
-    """Return the function behind a method of a class body; any other value as it is."""
-    if isinstance(value, (staticmethod, classmethod)):
+    """Return the function behind a method; any other value as it is."""
+    if isinstance(value, (staticmethod, classmethod, MethodType)):
         return value.__func__
     return value.fget if isinstance(value, property) else value
 
 
-def _is_own(function: FunctionType) -> bool:
-    """Return True if a function has code of the generators, of what they require, or of Python."""
+def _is_own(function: Any) -> bool:
+    """Return True if a function has code of the generators, of what they require, or of Python.
+
+    A class, or an object that is called, is their own unless its class is the user's.
+    """
     function = below_kcl(function)
+    if not isinstance(function, FunctionType):
+        module = str((function if isinstance(function, type) else type(function)).__module__)
+        return module.partition(".")[0] in GENERATORS or distributions.owner(module).kind != distributions.USER
     module = function.__globals__.get("__name__", "")
     top = str(module).partition(".")[0]
     if is_of_kcl(function):
@@ -322,29 +326,29 @@ def _value(value: Any) -> str:
 
 
 @contextmanager
-def as_at(before: Changes) -> Iterator[None]:
-    """Let the generators be in a block as they were at an earlier moment, for a call that waited."""
+def as_imported() -> Iterator[None]:
+    """Let the generators be in a block as their imports left them, for a call that waited."""
     state, found = _state(), now()
-    if found is before:
+    if not found:
         yield
         return
     with state.lock:  # no other thread takes the earlier state for the present one
-        swapped = _swap(found, before)
+        changed = [(state.holders[holder], name) for holder, name in found]
+        values = [holder.content().get(name, _MISSING) for holder, name in changed]
+        for holder, name in changed:
+            if holder.base.get(name) is not _UNKNOWN:
+                holder.put(name, holder.base.get(name, _MISSING))
         try:
             yield
         finally:
-            for holder, name, value in reversed(swapped):
+            for (holder, name), value in zip(changed, values, strict=True):
                 holder.put(name, value)
 
 
-def _swap(found: Changes, before: Changes) -> list[tuple[_Holder, Any, Any]]:
-    """Put the generators back to an earlier state; return what stood there: (holder, name, value)."""
-    state, swapped = _state(), []
-    for key in {*found, *before}:
-        holder = state.holders[key[0]]
-        value = before[key] if key in before else holder.base.get(key[1], _MISSING)
-        current = holder.current(key[1])
-        if value is not current and value is not _UNKNOWN:
-            swapped.append((holder, key[1], current))
-            holder.put(key[1], value)
-    return swapped
+def original(holder: str, name: str) -> Any:
+    """Return the function or class that the import of a generator gave a name in a holder; None for anything else."""
+    state = _state()
+    if not state.modules:
+        attend()
+    found = state.holders[holder].base.get(name) if holder in state.holders else None
+    return None if found is _UNKNOWN or isinstance(found, partial) else below_kcl(found)

@@ -8,24 +8,23 @@ out, and the run goes on.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import FunctionType
 from typing import Any
 
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
-from kcl.record import Modes, below_kcl, beside, proofs, table
+from kcl.record import Modes, below_kcl, beside, proofs
 from kcl.record.proofs import Group
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
 
 _LOOPY = frozenset({"loopy"})
+_UNIT = "loopy.translation_unit.TranslationUnit"
 
 
 class _Thread(threading.local, Modes):
@@ -127,7 +126,8 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
             if found is None:
                 record.made(_carry_out)
                 said = warned.kept(record.heard)
-                if said is not None and record.keeps_arguments is not None:
+                # No call waits while something inside the generators is changed.
+                if said is not None and record.keeps_arguments is not None and not record.moment.is_changed:
                     proofs.add(record.digest, proofs.Proof(record.keeps_arguments, said), group)
             return found
     finally:
@@ -194,8 +194,7 @@ def _as_called(record: Record) -> Iterator[None]:
     if record not in _waiting().records:
         yield
         return
-    moment = record.moment
-    with insides.as_at(moment.changes or insides.NONE), caches.variables({beside.SKIP: moment.skips}):
+    with insides.as_imported(), caches.variables({beside.SKIP: record.moment.skips}):
         yield
 
 
@@ -270,58 +269,24 @@ def loopy(question: str = "") -> Any:
     return found
 
 
-class _Originals(process.LockedState):
-    """loopy's own objects by their names in the table, as of kcl's first look at this loopy."""
+def _original(name: str) -> Any:
+    """Return loopy's own object of a dotted name, as its import gave it; None if another package made it."""
+    from kcl.record import insides
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.loopy: Any = None
-        self.own: dict[str, Any] = {}
-
-    def look(self, loopy: Any) -> None:
-        """Keep the objects that loopy itself defines."""
-        with self.lock:
-            if self.loopy is loopy:
-                return
-            names = {name: vars(loopy).get(name) for name in table.DEFERRED | table.AT_ONCE | table.TYPES}
-            for name in table.METHODS:
-                names[f"TranslationUnit.{name}"] = vars(loopy.TranslationUnit).get(name)
-            self.own = {name: value for name, value in names.items() if _is_of_loopy(value)}
-            self.loopy = loopy
-
-
-_originals = process.shared(_Originals)
-
-
-def _is_of_loopy(value: Any) -> bool:
-    """Return True if the definition of an object stands in loopy's files, or in those of its decorators."""
-    module = sys.modules.get(str(getattr(value, "__module__", "")))
-    if isinstance(value, type):
-        return str(value.__module__).startswith("loopy") and getattr(module, value.__name__, None) is value
-    if type(value).__module__ == "pytools":  # an earlier name of a function
-        value = getattr(value, "f", None)
-    code = getattr(value, "__code__", None) if type(value) is FunctionType else None
-    return code is not None and any(map(code.co_filename.startswith, _folders()))
-
-
-def _folders() -> list[str]:
-    return [f"{folder}{os.sep}" for name in ("loopy", "pytools") for folder in sys.modules[name].__path__]
+    method = name.removeprefix("TranslationUnit.")
+    return insides.original("loopy" if method == name else _UNIT, method)
 
 
 def loaded() -> Any:
     """Return the real loopy if it is imported, else None."""
     found = sys.modules.get("loopy")
-    if found is None or not hasattr(found, "set_default_target"):  # its last name: a thread is importing it
-        return None
-    if found is not _originals().loopy:
-        _originals().look(found)
-    return found
+    return found if hasattr(found, "set_default_target") else None  # its last name: a thread may be importing it
 
 
 def own(name: str) -> Any:
     """Return loopy's own object of a dotted name, whatever the program put in its place."""
     found: Any = loopy()
-    known = _originals().own.get(name)
+    known = _original(name)
     if known is not None:
         return known
     for part in name.split("."):
@@ -331,15 +296,15 @@ def own(name: str) -> Any:
 
 def is_own(name: str, value: Any) -> bool:
     """Return True if a value is loopy's own object of a name of the table, or kcl's function in its place."""
-    return value is not None and below_kcl(value) is _originals().own.get(name)
+    return value is not None and below_kcl(value) is _original(name)
 
 
 def is_known(name: str) -> bool:
     """Return True if a name stands for an object that loopy defines, as far as kcl can see."""
-    return loaded() is None or name in _originals().own
+    return loaded() is None or _original(name) is not None
 
 
 def is_replaced(method: str) -> bool:
     """Return True if the program put something else in the place of a method of loopy's unit."""
-    unit = _originals().own.get("TranslationUnit") if loaded() is not None else None
+    unit = _original("TranslationUnit") if loaded() is not None else None
     return unit is not None and not is_own(f"TranslationUnit.{method}", vars(unit).get(method))
