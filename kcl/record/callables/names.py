@@ -89,6 +89,8 @@ def _imported(walk: Any, read: Reference, scope: Mapping[str, Any], label: str) 
     top = module.partition(".")[0]
     if read.name == UNKNOWN:
         walk.refuse("imports in a way that kcl cannot read")
+    if read.root == IMPORT and not read.attributes and not walk.lenient:
+        walk.refuse(f"imports {module} in its body; import it at the head of the file, or name what it takes of it")
     if top in pure.GENERATORS or module == "kcl.loopy":
         walk.note(top if top in pure.GENERATORS else "loopy")
         if read.root == IMPORT and read.attributes:
