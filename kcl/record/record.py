@@ -178,9 +178,7 @@ class Record(StandIn):
             return self.exposed
         records = ordered(self, _keeping)[::-1]
         return any(held.is_changed() for held in self._held_before()) or any(
-            texts.without_memos(texts.take(thing, ArgumentParts())[0]) != texts.without_memos(text)
-            for record in records
-            for thing, text in record.kept
+            texts.take(thing, ArgumentParts())[0] != text for record in records for thing, text in record.kept
         )
 
     def is_spoiled(self) -> bool:

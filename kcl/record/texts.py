@@ -11,7 +11,6 @@ import abc
 import gc
 import hashlib
 import operator
-import re
 import sys
 import types
 from collections import OrderedDict, defaultdict
@@ -25,7 +24,6 @@ from kcl.record.plain import SIMPLE
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
-_MEMOS = re.compile(r"(?<= with [0-9a-f]{64}) and memos [0-9a-f]{64}\Z")
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
@@ -318,10 +316,4 @@ def walked(value: Any) -> str:
     from kcl.record.callables import walker
 
     found = walker.walked(value)
-    memos = f" and memos {found.digest}" if found.digest != found.lasting else ""
-    return f"{found.text} with {found.lasting}{memos}" if found.parts else found.text
-
-
-def without_memos(text: str) -> str:
-    """Return the part of a text from `walked` that no call of loopy changes: objects may remember more results."""
-    return _MEMOS.sub("", text)
+    return f"{found.text} with {found.digest}" if found.parts else found.text

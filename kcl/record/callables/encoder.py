@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, static
+from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain
 from kcl.record.callables.pure import GENERATORS
 from kcl.record.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
 
@@ -53,7 +53,6 @@ class Encoder:
         self.in_code = False  # the values are those that code reaches: it may change one under two names
         self.above: dict[int, int] = {}  # id of a value in which the encoder stands -> its depth
         self.cycles = 0  # references to such values
-        self.memos: list[str] = []  # results that objects remember: they count, and a call may add to them
         self.long: dict[str, str] = {}  # digest -> the text that was too long
         self.structured = False  # a dtype among the values is a structure
         self.changes: dict[type, bool] = {}  # class -> whether code may tell its objects from equal ones
@@ -176,13 +175,8 @@ class Encoder:
             self.open[kind, self.in_code] = named
             return self._open(value, kind)
         for name, attribute in content(value):
-            if is_memo(kind, name, theirs):
-                continue
-            text = f"{name_of(name)}={self.encode(attribute)}"
-            if type(static(kind, name)).__name__ == "cached_property":
-                self.memos.append(f"{len(self.met)} {text}")
-            else:
-                held.append(text)
+            if not is_memo(kind, name, theirs):
+                held.append(f"{name_of(name)}={self.encode(attribute)}")
         for base, held_as in _BUILTIN.items():
             if isinstance(value, base):
                 held.insert(0, held_as(self, value))

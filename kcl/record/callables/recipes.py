@@ -46,8 +46,6 @@ def reach(task: RecipeCall) -> Reach:
     except (UnknownInput, RecursionError) as error:
         reason = str(error) if isinstance(error, UnknownInput) else "a value is nested too deeply"
         raise UnknownInput(f"a parameter of {task.name} ({site_of(task.written)}): {reason}") from None
-    if walk.memos:
-        walk.add("memos", walk.shorten("; ".join(walk.memos)))
     static = _Static(walk.modules)
     reached = walk.reached | static.reached
     version = [] if task.declared.version is None else [Part("declared version", task.declared.version)]

@@ -32,19 +32,14 @@ from kcl.record.plain import is_stand_in, label_of, name_of
 
 _LIMIT = 4000  # functions and classes
 _LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
-_MEMO = "_memoize_dic"
 
 
 class WalkResult(NamedTuple):
-    """A value as it is now: its text, the parts that its code leads to, and the digests of both.
-
-    `digest` covers all. `lasting` leaves out what objects remember of their own results, which a call may add.
-    """
+    """A value as it is now: its text, the parts that its code leads to, and the digest of both."""
 
     text: str
     parts: tuple[Part, ...]
     digest: str
-    lasting: str
     structured: bool  # a dtype in it is a structure
 
 
@@ -236,11 +231,7 @@ class Walk(Encoder, Modes):
     def _add_attributes(self, function: FunctionType, label: str) -> None:
         """Count what was stored on a function, the function that it wraps included."""
         for name, value in sorted(vars(function).items()):
-            text = f"attribute {name_of(name)} of {label}"
-            if name.startswith(_MEMO):
-                self.memos.append(f"{text}={self.encode(value)}")
-            else:
-                self.add(text, self.encode(value))
+            self.add(f"attribute {name_of(name)} of {label}", self.encode(value))
 
     def _add_version(self, names: Mapping[str, Any], label: str) -> None:
         """Count the globals by which a module chooses a version of loopy's language; their presence decides."""
@@ -336,11 +327,7 @@ def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None) -> tupl
 
 def _result(walk: Walk, text: str) -> WalkResult:
     parts = sorted([*walk.parts, *map(distribution, sorted(walk.reached))])
-    lasting = digest = Key([Part("text", text), *parts]).digest
-    if walk.memos:
-        parts.append(Part("memos", "; ".join(walk.memos)))
-        digest = Key([Part("text", text), *parts]).digest
-    return WalkResult(text, tuple(parts), digest, lasting, walk.structured)
+    return WalkResult(text, tuple(parts), Key([Part("text", text), *parts]).digest, walk.structured)
 
 
 def distribution(name: str) -> Part:
