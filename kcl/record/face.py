@@ -18,7 +18,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import events
-from kcl.record import beside, recorder, table, texts, unmade
+from kcl.record import recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
 _LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's own units; it lies above this room
@@ -145,11 +145,9 @@ class Face(ModuleType):
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
             super().__setattr__(name, value)  # of the import system
             return
-        recorder.settle()
         setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, texts.StandIn) else value)
 
     def __delattr__(self, name: str) -> None:
-        recorder.settle()
         delattr(_module(self.__kcl_lazy_module__), name)
 
     def __dir__(self) -> list[str]:
@@ -174,34 +172,28 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
     """Return the record of a call, None for a call that is carried out at once."""
-    if name not in table.DEFERRED or not recorder.is_known(name):
+    if name not in table.DEFERRED or not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
         return None
-    try:
-        if not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
-            return None
-        return Record(name, arguments, keywords, beside.now(), place)
-    except Exception as error:
-        recorder.unknown(name, error, place)
-        return None
+    return recorder.recorded(name, arguments, keywords, place)
 
 
 def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Return True if a call begins from texts or from units that wait."""
-    takes_unit = name in table.TRANSFORMATIONS
-    return not takes_unit or bool(arguments and _waits(arguments[0]))
+    """Return True if a call begins from texts, or from a unit that counts by its record.
 
-
-def _waits(value: Any) -> bool:
-    """Return True if a unit counts by its record: a program that holds parts of a unit may change them at any time."""
-    record = unmade.record_of(value)
-    return record is not None and not record.is_spoiled()
+    A program that holds parts of a unit may change them at any time.
+    """
+    record = unmade.record_of(arguments[0]) if arguments else None
+    return name not in table.TRANSFORMATIONS or (record is not None and not record.is_spoiled())
 
 
 def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Tell whether loopy may run code of the user during a call."""
+    """Return True if loopy may run code of the user during a call."""
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
-    return any(texts.calls_user(value) for place, value in given if place not in later)
+    try:
+        return any(texts.calls_user(value) for place, value in given if place not in later)
+    except RecursionError:  # of values that hold themselves
+        return True
 
 
 def _launched_by_kcl(name: str, made: Any) -> Any:

@@ -38,7 +38,6 @@ _CODES = "code"  # the name of the holder of the functions' code
 _PARTS = ("__code__", "__defaults__")
 
 Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
-NONE: Changes = {}
 
 
 class _Holder:
@@ -140,7 +139,7 @@ class State(process.LockedState):
         self.codes = _Codes()
         self.holders: dict[str, _Holder] = {_CODES: self.codes}
         self.modules: set[str] = set()
-        self.changes: Changes = NONE
+        self.changes: Changes = {}
         self.depth = 0  # of imports of the generators that are under way
 
 
@@ -267,10 +266,10 @@ def _is_own(function: Any) -> bool:
 
 
 def now() -> Changes:
-    """Return the changes in the generators as of now: the same object as long as nothing changes."""
+    """Return the changes in the generators as of now."""
     state = _state()
     if state.depth or ("loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")):
-        return NONE  # a thread is importing it
+        return {}  # a thread is importing it
     with state.lock:
         if not state.modules:
             attend()
@@ -278,13 +277,8 @@ def now() -> Changes:
         for holder in different:
             holder.compare()
         if different:
-            found = {
-                (holder.name, name): value
-                for holder in state.holders.values()
-                for name, value in holder.changes.items()
-            }
-            same = found.keys() == state.changes.keys() and all(found[key] is state.changes[key] for key in found)
-            state.changes = state.changes if same else found or NONE
+            holders = state.holders.values()
+            state.changes = {(one.name, name): value for one in holders for name, value in one.changes.items()}
         return state.changes
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from kcl.base import events, process, settings, spans
+from kcl.base import events, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
 from kcl.record import Modes, below_kcl, beside, proofs
@@ -39,20 +38,6 @@ class _Thread(threading.local, Modes):
 
 
 thread = _Thread()
-
-
-class _Waiting:
-    """The records that wait."""
-
-    def __init__(self) -> None:
-        self.records: weakref.WeakSet[Record] = weakref.WeakSet()
-
-    def after_fork(self) -> None:
-        for record in list(self.records):
-            record.lock = threading.RLock()  # a thread of another process may have been carrying the record out
-
-
-_waiting = process.shared(_Waiting)
 
 
 @contextmanager
@@ -104,7 +89,6 @@ def begin(record: Record) -> bool:
         from kcl.record import warned
 
         warned.again(proof.warned, record.place)
-    _waiting().records.add(record)
     return True
 
 
@@ -126,8 +110,7 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
             if found is None:
                 record.made(_carry_out)
                 said = warned.kept(record.heard)
-                # No call waits while something inside the generators is changed.
-                if said is not None and record.keeps_arguments is not None and not record.moment.is_changed:
+                if said is not None and record.keeps_arguments is not None:
                     proofs.add(record.digest, proofs.Proof(record.keeps_arguments, said), group)
             return found
     finally:
@@ -144,7 +127,7 @@ def make(record: Record) -> Any:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let one thread at a time call loopy, without loopy's own caches; this lock comes before those of records."""
+    """Let one thread at a time call loopy, without loopy's own caches."""
     from kcl import caches
 
     loopy()
@@ -169,12 +152,6 @@ def expose(record: Record) -> None:
             continue
 
 
-def settle() -> None:
-    """Carry out every record that waits, before the program changes what the record would meet."""
-    for record in list(_waiting().records):
-        make(record)
-
-
 def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call loopy. Its warnings stay with the record: they are given at the call, not when a program asks."""
     from kcl.record import warned
@@ -191,7 +168,7 @@ def _as_called(record: Record) -> Iterator[None]:
     from kcl import caches
     from kcl.record import insides
 
-    if record not in _waiting().records:
+    if not record.waits:
         yield
         return
     with insides.as_imported(), caches.variables({beside.SKIP: record.moment.skips}):
@@ -235,11 +212,19 @@ def warn_again(facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
         warned.again(tuple([proofs.WarningFact(*one) for one in facts]), place)
 
 
-def unknown(name: str, error: Exception, place: CallSite) -> None:
-    """Note why a call could not be recorded: an argument that has no exact text, or a fault of kcl."""
-    events.made(f"{name}: {error}", str(place))
-    if not isinstance(error, (UnknownInput, RecursionError)):
-        _fault(error)
+def recorded(function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
+    """Return the record of a call; None while something inside the generators is changed.
+
+    None also for a call with an argument that has no exact text, and after a fault of kcl.
+    """
+    try:
+        moment = beside.now()
+        return None if moment.is_changed else Record(function, arguments, keywords, moment, place)
+    except Exception as error:
+        events.made(f"{function}: {error}", str(place))
+        if not isinstance(error, (UnknownInput, RecursionError)):
+            _fault(error)
+        return None
 
 
 def _fault(error: Exception) -> None:
@@ -297,11 +282,6 @@ def own(name: str) -> Any:
 def is_own(name: str, value: Any) -> bool:
     """Return True if a value is loopy's own object of a name of the table, or kcl's function in its place."""
     return value is not None and below_kcl(value) is _original(name)
-
-
-def is_known(name: str) -> bool:
-    """Return True if a name stands for an object that loopy defines, as far as kcl can see."""
-    return loaded() is None or _original(name) is not None
 
 
 def is_replaced(method: str) -> bool:

@@ -18,8 +18,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from kcl.base import process
 from kcl.errors import UnknownInput
-from kcl.record import beside, recorder, table, texts
+from kcl.record import recorder, table, texts
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
 
@@ -147,11 +148,9 @@ class Kind(texts.StandInType):
         return importlib.import_module("inspect").signature(found) if name == "__signature__" else getattr(found, name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        recorder.settle()
         setattr(_asked_for(cls), name, value)
 
     def __delattr__(cls, name: str) -> None:
-        recorder.settle()
         delattr(_asked_for(cls), name)
 
     def __instancecheck__(cls, value: Any) -> bool:
@@ -289,14 +288,11 @@ class RecordedUnit(RecordedResult):
     def with_entrypoints(self, entrypoints: Any) -> Any:
         """Return the unit with other entry points."""
         record = record_of(self)
-        if record is not None and recorder.is_on() and not recorder.is_replaced("with_entrypoints"):
+        if record is not None and recorder.is_on():
             name, place = "with_entrypoints", CallSite(sys._getframe(1))
-            try:
-                record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.now(), place)
-            except Exception as error:
-                recorder.unknown(name, error, place)
-            else:
-                return answer(record)
+            found = recorder.recorded(f"TranslationUnit.{name}", (self, entrypoints), {}, place)
+            if found is not None:
+                return answer(found)
         return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
 
 
@@ -400,8 +396,11 @@ def _changing(value: Any, question: str) -> Any:
     return own
 
 
+_becoming = process.shared(process.LockedState)
+
+
 def _become(value: Any, record: Record, made: Any) -> None:
-    with record.lock:
+    with _becoming().lock:
         names = _dictionary.__get__(value) if is_recorded(value) else {}
         if "record" not in names:  # another thread was faster
             return
