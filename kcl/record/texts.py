@@ -8,7 +8,6 @@ A value that may change, and that is no container of a known class, has no text:
 from __future__ import annotations
 
 import abc
-import gc
 import hashlib
 import operator
 import sys
@@ -200,16 +199,6 @@ _CONTAINERS: dict[type, ContainerKind] = {
         lambda _like, texts: f"defaultdict({_TUPLE.text((), texts)})",
     ),
 }
-_PROXY = _table(lambda pairs: types.MappingProxyType(dict(pairs)), "mappingproxy")
-
-
-def _array(like: Any, items: list[Any]) -> Any:
-    """Copy an array; an array of objects gets other items."""
-    copied = like.copy("K")
-    if items:
-        for place, item in zip(sys.modules["numpy"].ndindex(copied.shape), items, strict=True):
-            copied[place] = item
-    return copied
 
 
 def _attributes(value: Any) -> list[Any]:
@@ -232,24 +221,18 @@ _OBJECT = ContainerKind(
     _object,
     lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(like, texts),
 )
-_ARRAY = ContainerKind(
-    lambda value: value.ravel().tolist() if value.dtype.hasobject else [],
-    _array,
-    lambda like, texts: f"array({like.shape}, {_TUPLE.text((), texts)})" if like.dtype.hasobject else walked(like),
-)
+_ARRAY = ContainerKind(lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like))
 
 
 def container(value: Any) -> ContainerKind | None:
-    """Return the row of a value's class; None for a value of another class, and for the proxy of a user's mapping."""
+    """Return the row of a value's class; None for a value of another class, and for an array of objects or texts."""
     kind = class_of(value)
     return _CONTAINERS.get(kind) or _special(value, kind)
 
 
 def _special(value: Any, kind: type) -> ContainerKind | None:
-    if kind is types.MappingProxyType:
-        return _PROXY if type(gc.get_referents(value)[0]) is dict else None
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
-        return _ARRAY if value.dtype.names is None or not value.dtype.hasobject else None
+        return None if value.dtype.hasobject or value.dtype.kind in "SU" else _ARRAY
     is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
     is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
     return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
