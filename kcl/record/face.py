@@ -192,8 +192,8 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
     given = [*enumerate(arguments), *keywords.items()]
     try:
         return any(texts.calls_user(value) for place, value in given if place not in later)
-    except RecursionError:  # of values that hold themselves
-        return True
+    except RecursionError:  # of values that hold themselves, which no record takes
+        return False
 
 
 def _launched_by_kcl(name: str, made: Any) -> Any:

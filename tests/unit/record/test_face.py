@@ -285,7 +285,6 @@ def recorded():
     from kcl.record import proofs
 
     proofs.reset()
-    recorder._waiting().records.clear()
     yield
     proofs.reset()
 
@@ -462,7 +461,7 @@ class TestFaults:
         def broken(*_arguments):
             raise RuntimeError("broken")
 
-        monkeypatch.setattr(face, "Record", broken)
+        monkeypatch.setattr(recorder, "Record", broken)
 
     @pytest.mark.faults
     @pytest.mark.usefixtures("_broken")

@@ -17,7 +17,6 @@ loopy = importlib.import_module("loopy")  # itself, where an import statement gi
 def recorded():
     """Record as where nothing was recorded before."""
     proofs.reset()
-    recorder._waiting().records.clear()
     yield
     proofs.reset()
 
