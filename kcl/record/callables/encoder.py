@@ -295,11 +295,11 @@ _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
 }
 # packages with objects that do not change once they are made
 _SHARED = GENERATORS | {"numpy", "typing"}
-# modules of the standard library with objects that no text can hold: files, connections, references, contexts
+# modules with objects that no text can hold: files, connections, references, contexts
 _STATEFUL = frozenset(
     (
         *("_io", "io", "mmap", "select", "socket", "_socket", "_asyncio", "sqlite3", "_thread", "threading"),
-        *("weakref", "contextvars", "_contextvars", "logging", "os"),
+        *("weakref", "contextvars", "_contextvars", "logging", "os", "pyopencl._cl"),
     )
 )
 
