@@ -22,18 +22,12 @@ _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a k
 
 
 class Moment(NamedTuple):
-    """What a program has changed by now: the text of its changes in the generators, and structures."""
+    """What a program has changed by now."""
 
-    state: str = ""
+    state: str = ""  # the text of its changes inside the generators
     structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
     names: str = ""  # a digest of the names in C of all other dtypes
     skips: str | None = None  # the variable by which loopy leaves argument checks out, as it makes a unit
-    is_changed: bool = False  # whether something inside the generators is not as its import left it
-
-    @property
-    def counted(self) -> tuple[Any, ...]:
-        """Everything in it that a key may hold."""
-        return self.state, self.structures, self.names
 
 
 class State:
@@ -92,14 +86,12 @@ def _distribution(name: str) -> Part:
 
 def now() -> Moment:
     """Return what the program has changed by now; raise UnknownInput if a change has no exact text."""
-    skips = settings.variable(SKIP)
-    state = "argument checks skipped; " if skips else ""
-    if GENERATING.isdisjoint(sys.modules):
-        return Moment(state, *_registered(), skips)
-    from kcl.record import insides
+    state = ""
+    if not GENERATING.isdisjoint(sys.modules):
+        from kcl.record import insides
 
-    changes = insides.now()
-    return Moment(state + insides.text(changes), *_registered(), skips, bool(changes))
+        state = insides.text(insides.now())
+    return Moment(state, *_registered(), settings.variable(SKIP))
 
 
 def state(moment: Moment, with_structures: bool = False) -> list[Part]:

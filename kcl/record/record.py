@@ -87,7 +87,7 @@ class Record(StandIn):
             self.exposed = True
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts) -> None:
-        digested = [self.function, self.moment.state, str(len(arguments))]
+        digested = [self.function, "argument checks skipped" if self.moment.skips else "", str(len(arguments))]
         copies = []
         for value in arguments:
             text, copied = texts.take(value, taken)

@@ -30,8 +30,7 @@ class _Thread(threading.local, Modes):
     """The state of this thread."""
 
     group: Group | None = None  # of the recipe that runs
-    carrying = False  # a record is carried out
-    silent = False  # a recipe runs that is not recorded
+    carrying = False  # loopy runs for kcl, or a recipe runs that is not recorded
     showing = False  # a value is shown to a person, without the text of a unit
     asked = False  # the program, or the recipe that runs, has asked a question that only loopy answers
     carried = 0  # calls that this thread has carried out
@@ -45,30 +44,25 @@ def recording(recipe: Any) -> Iterator[None]:
     """Record the calls of a recipe; their proofs belong to the recipe's file."""
     mine = proofs.group(recipe.__code__.co_filename)
     try:
-        with thread.having(group=mine, silent=False, asked=False):
+        with thread.having(group=mine, carrying=False, asked=False):
             yield
     finally:
         mine.write()
 
 
-def silent() -> AbstractContextManager[None]:
-    """Record nothing in this thread: a pure recipe runs, or a recipe with its layer off."""
-    return thread.having(silent=True)
-
-
 def carrying() -> AbstractContextManager[None]:
-    """Let every call through to loopy."""
+    """Let every call through to loopy: it runs for kcl, a pure recipe runs, or a recipe with its layer off."""
     return thread.having(carrying=True)
 
 
 def is_on() -> bool:
     """Tell whether calls are recorded in this thread now."""
-    return not (thread.carrying or thread.silent or layers.generator().off(_LOOPY))
+    return not (thread.carrying or layers.generator().off(_LOOPY))
 
 
 def is_outside() -> bool:
     """Return True if this thread runs neither a recipe nor loopy for kcl."""
-    return not (thread.carrying or thread.silent or thread.group is not None)
+    return not (thread.carrying or thread.group is not None)
 
 
 def in_recipe() -> bool:
@@ -186,7 +180,7 @@ def asked(record: Record, question: str) -> None:
 def _imported_for(question: str) -> None:
     """Note the line of the program that has loopy imported, unless an earlier question explains the import."""
     off = layers.unopened(settings.GENERATOR).off(_LOOPY)  # a line that names a class needs no store
-    if off or thread.carrying or thread.silent or events.total()["made"]:
+    if off or thread.carrying or events.total()["made"]:
         return
     from linecache import getline
 
@@ -219,7 +213,7 @@ def recorded(function: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
     """
     try:
         moment = beside.now()
-        return None if moment.is_changed else Record(function, arguments, keywords, moment, place)
+        return None if moment.state else Record(function, arguments, keywords, moment, place)
     except Exception as error:
         events.made(f"{function}: {error}", str(place))
         if not isinstance(error, (UnknownInput, RecursionError)):

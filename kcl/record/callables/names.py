@@ -78,7 +78,8 @@ def _chain(walk: Any, path: str, value: Any, attributes: tuple[str, ...], label:
 def _of_generators(walk: Any, path: str, module: str, attributes: tuple[str, ...], label: str) -> None:
     """Count a name of a generator, whose module is loaded or not."""
     held = vars(sys.modules.get(module, pure)).get(attributes[0])
-    if isinstance(held, ModuleType) or attributes[0] in sys.stdlib_module_names or attributes[0] == "np":
+    is_foreign = isinstance(held, ModuleType) or attributes[0] in sys.stdlib_module_names or attributes[0] == "np"
+    if is_foreign and not walk.lenient:
         walk.refuse(f"uses {module}.{attributes[0]}, which is no name of its own")
     walk.add(f"{path} in {label}", walk.judge(".".join((module, *attributes[:1]))))
 
@@ -95,11 +96,7 @@ def _imported(walk: Any, read: Reference, scope: Mapping[str, Any], label: str) 
         walk.note(top if top in pure.GENERATORS else "loopy")
         if read.root == IMPORT and read.attributes:
             of = module if top in pure.GENERATORS else "loopy"
-            loaded: Any = sys.modules.get(of)
-            if loaded is not None:
-                _chain(walk, "import", loaded, read.attributes, label)
-            else:
-                _of_generators(walk, f"import {of}", of, read.attributes, label)
+            _of_generators(walk, f"import {of}", of, read.attributes, label)
         return
     if walk.is_walked(module):
         _imported_own(walk, read, module, label)

@@ -15,7 +15,7 @@ import hashlib
 import operator
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 
@@ -31,7 +31,6 @@ from kcl.record.distributions import ABSENT, DISTRIBUTION, USER
 from kcl.record.plain import is_stand_in, label_of, name_of
 
 _LIMIT = 4000  # functions and classes
-_LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
 
 
 class WalkResult(NamedTuple):
@@ -60,7 +59,6 @@ class Walk(Encoder, Modes):
         self.named: set[str] = set()  # attributes that reached code names
         self._labels: dict[str, int] = {}
         self.where = ""  # the function or class, with the place of a function
-        self._versions: set[int] = set()
         self.ranks: dict[int, tuple[object, str]] = {}  # id of an element of a set -> itself, its digest
 
     def add(self, name: str, value: str) -> None:
@@ -216,7 +214,6 @@ class Walk(Encoder, Modes):
         for name, value in _defaults(function) if defaults else ():
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
-        self._add_version(function.__globals__, label)
         named = found.attributes | {read.name for read in found.reads}
         taken = found.attributes if bodies.ANY.isdisjoint(named) else found.attributes | found.texts
         unlisted = sorted(name for name in taken if not pure.takes(name))
@@ -232,14 +229,6 @@ class Walk(Encoder, Modes):
         """Count what was stored on a function, the function that it wraps included."""
         for name, value in sorted(vars(function).items()):
             self.add(f"attribute {name_of(name)} of {label}", self.encode(value))
-
-    def _add_version(self, names: Mapping[str, Any], label: str) -> None:
-        """Count the globals by which a module chooses a version of loopy's language; their presence decides."""
-        if id(names) not in self._versions:
-            self._versions.add(id(names))
-            chosen = sorted([name for name in names if name.startswith(_LANGUAGE_VERSION)])
-            if chosen:
-                self.add(f"language version in {label}", " ".join(chosen))
 
     def _builtin(self, function: Any) -> str:
         """Return the name of a function that was not written in Python."""
