@@ -25,10 +25,11 @@ _LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 
 
-class Function(texts.StandIn):
+class Function(unmade.Name):
     """A recorded function of loopy. It stands for loopy's own, also after the program put another in its place."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.__name__ = self.__qualname__ = name
 
     @property  # type: ignore[misc]
@@ -39,24 +40,11 @@ class Function(texts.StandIn):
         """Record the call, or carry it out."""
         return call(self.__name__, arguments, keywords)
 
-    def text(self) -> str:
-        """Return the name, as in the texts of loopy's own objects."""
-        return f"loopy.{self.__name__}"
-
-    def real(self) -> Any:
-        """Return loopy's own function."""
-        return recorder.own(self.__name__)
-
     def __get__(self, holder: Any, kind: Any = None) -> Any:
         return self if holder is None else MethodType(self, holder)
 
     def __getattribute__(self, name: str) -> Any:
         return self.__wrapped__.__module__ if name == "__module__" else super().__getattribute__(name)
-
-    def __getattr__(self, name: str) -> Any:
-        if unmade.is_absent(name) and name != "__wrapped__":
-            raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
@@ -66,8 +54,7 @@ class Function(texts.StandIn):
     @property
     def __wrapped__(self) -> Any:
         """Return loopy's own function; tools show its signature and source."""
-        recorder.loopy(self.__name__)
-        return self.real()
+        return unmade.asked_for(self)
 
     def __deepcopy__(self, _memo: Any = None) -> Function:
         return self
