@@ -17,7 +17,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
-GLOBAL, CELL, IMPORT, TOUCH = "global", "closure", "import", "touch"
+GLOBAL, CELL, IMPORT = "global", "closure", "import"
 UNKNOWN = "*"  # the module of an import that cannot be read off the instructions
 
 _NOISE = frozenset({"EXTENDED_ARG", "PUSH_NULL", "NOP", "CACHE", "RESUME", "PRECALL", "NOT_TAKEN"})
@@ -28,10 +28,7 @@ _FLAGS = 0xFFFF  # those about parameters and kinds of functions, without the fu
 
 
 class Reference(NamedTuple):
-    """One read: a global or cell with the attributes behind it, or a module that the code imports.
-
-    `IMPORT` takes an attribute of the module `name`, or the module itself. `TOUCH` only imports it.
-    """
+    """One read: a global or cell with the attributes behind it, or an import with the names that it takes."""
 
     root: str
     name: str
@@ -127,8 +124,7 @@ class _Reader:
         if not isinstance(level, int) or not isinstance(names, (tuple, type(None))):
             self.reads.append(Reference(IMPORT, UNKNOWN, (), 0))
             return
-        self.reads.append(Reference(TOUCH, name, tuple(names or ()), level))
-        self.reads += [Reference(IMPORT, name, () if one is None else (one,), level) for one in names or (None,)]
+        self.reads.append(Reference(IMPORT, name, tuple(names or ()), level))
 
 
 def _texts(constants: tuple[Any, ...]) -> Iterator[str]:

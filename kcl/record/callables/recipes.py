@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.record import distributions
-from kcl.record.callables.facts import TOUCH, UNKNOWN, facts
+from kcl.record.callables.facts import IMPORT, UNKNOWN, facts
 from kcl.record.callables.names import absolute
 from kcl.record.callables.walker import Walk, distribution
 from kcl.record.declarations import PARAMETER, RecipeCall, site_of
@@ -89,7 +89,7 @@ class _Static:
         self.names_source |= "Source" in found.attributes
         package = module if spec.submodule_search_locations is not None else parent
         for read in found.reads:
-            if read.root == TOUCH and read.name != UNKNOWN:
+            if read.root == IMPORT and read.name != UNKNOWN:
                 name = absolute(read, {"__name__": module, "__package__": package})
                 for inner in (name, *(f"{name}.{one}" for one in read.attributes)):
                     self._count(inner)
