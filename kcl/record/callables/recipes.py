@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
@@ -35,10 +35,10 @@ class Reach(NamedTuple):
 def reach(task: RecipeCall) -> Reach:
     """Find the parts of a pure recipe's key; raises UnknownInput if a parameter has no exact text."""
     walk = Walk(lenient=True)
-    function: Any = task.function
+    walk.recipe = task.function
     try:
         with walk.having(excuses=True):
-            walk.recipe(function)
+            walk.encode(task.function)
         for name, value in (*task.arguments.items(), *task.declared.values.items()):
             with walk.having(excuses=False):
                 walk.add(f"{'' if name in task.declared.values else PARAMETER}{name}", walk.encode(value))

@@ -48,6 +48,7 @@ class Walk(Encoder, Modes):
     def __init__(self, lenient: bool = False) -> None:
         super().__init__()
         self.lenient = lenient
+        self.recipe: Any = None  # its code counts wherever it is installed, its parameters in the place of its defaults
         self.excuses = False  # an object without an exact text counts by its class
         self.parts: list[Part] = []
         self.sources: list[tuple[str, Any]] = []  # names of parts, and the functions and classes that they are about
@@ -179,7 +180,8 @@ class Walk(Encoder, Modes):
     def _function(self, function: FunctionType) -> str:
         module = function.__globals__.get("__name__")
         loaded = sys.modules.get(module) if isinstance(module, str) else None
-        if not isinstance(loaded, ModuleType) or vars(loaded) is not function.__globals__ or self.is_walked(module):
+        is_of_module = isinstance(loaded, ModuleType) and vars(loaded) is function.__globals__
+        if function is self.recipe or not is_of_module or self.is_walked(module):
             label = self._unique(function.__qualname__)
             self._wait(Walk._read_function, function, label)
             return self._remember(function, f"function {label}")
@@ -196,22 +198,13 @@ class Walk(Encoder, Modes):
         self._add_attributes(function, label)
         return text
 
-    def recipe(self, function: FunctionType) -> None:
-        """Note a recipe: its code counts wherever it is installed, and its parameters in the place of its defaults."""
-        label = self._unique(function.__qualname__)
-        self._remember(function, f"function {label}")
-        self._wait(Walk._read_recipe, function, label)
-
-    def _read_recipe(self, function: FunctionType, label: str) -> None:
-        self._read_function(function, label, defaults=False)
-
-    def _read_function(self, function: FunctionType, label: str, defaults: bool = True) -> None:
+    def _read_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         found = facts(code)
         self.sources.append((f"code {label}", function))
         self.add(f"code {label}", found.digest)
         self.where = f"{label} ({site_of(function)})"
-        for name, value in _defaults(function) if defaults else ():
+        for name, value in _defaults(function) if function is not self.recipe else ():
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
         named = found.attributes | {read.name for read in found.reads}
