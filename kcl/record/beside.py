@@ -64,24 +64,10 @@ def switches() -> list[Part]:
 
 def _find(with_loopy: bool) -> list[Part]:
     head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", distributions.INTERPRETER)]
-    if not with_loopy:
-        return head + [_distribution(name) for name in _FOR_SOURCE]
-    head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
-    return head + _generators()
-
-
-def _generators() -> list[Part]:
-    """Return the parts of the generators: one for each distribution that counts alone, and one for the others."""
-    names = sorted(distributions.required("loopy").difference(distributions.GENERATORS))
-    others = [(name, distributions.counted(name).split(" ")) for name in names]
-    digest = hashlib.sha256(repr(others).encode()).hexdigest()
-    named = ", ".join([f"{name} {found[0]}" for name, found in others])
-    parts = [_distribution(name) for name in sorted(distributions.GENERATORS)]
-    return [*parts, Part("other distributions", f"{named} {digest}")]
-
-
-def _distribution(name: str) -> Part:
-    return Part(f"distribution {name}", distributions.counted(name))
+    if with_loopy:
+        head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
+    names = sorted(distributions.GENERATORS if with_loopy else _FOR_SOURCE)
+    return head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
 
 
 def now() -> Moment:

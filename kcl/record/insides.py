@@ -27,6 +27,7 @@ from kcl.record import below_kcl, distributions, is_of_kcl, texts
 from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
+_OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
@@ -262,7 +263,7 @@ def _is_own(function: Any) -> bool:
     if top in sys.stdlib_module_names or top.startswith("namedtuple_"):
         return True
     whose = distributions.owner(str(module))
-    return whose.kind == distributions.DISTRIBUTION and whose.name in distributions.required("loopy")
+    return whose.kind == distributions.DISTRIBUTION and whose.name in _OWNERS
 
 
 def now() -> Changes:

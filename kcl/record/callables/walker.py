@@ -314,7 +314,7 @@ def _result(walk: Walk, text: str) -> WalkResult:
 
 def distribution(name: str) -> Part:
     """Return the part of a distribution that code leads to."""
-    return Part(f"distribution {name}", distributions.reached(name))
+    return Part(f"distribution {name}", distributions.counted(name))
 
 
 def _defaults(function: FunctionType) -> list[tuple[str, Any]]:
