@@ -151,9 +151,7 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     place = CallSite(sys._getframe(2))
     if name in table.VERSIONED:
         keywords = with_version(keywords, place.names)
-    if not recorder.is_on():
-        return _launched_by_kcl(name, _at_once(name, arguments, keywords))
-    record = _recorded(name, arguments, keywords, place)
+    record = _recorded(name, arguments, keywords, place) if recorder.is_on() else None
     return _launched_by_kcl(name, _at_once(name, arguments, keywords)) if record is None else unmade.answer(record)
 
 

@@ -206,14 +206,9 @@ def _take(modules: list[ModuleType], is_early: bool) -> None:
 
 def _is_object(value: Any) -> bool:
     """Return True if a value of a module is an object of the generators that may hold a table."""
-    module = getattr(type(value), "__module__", "")
-    return (
-        isinstance(module, str)
-        and module.partition(".")[0] in GENERATORS
-        and not isinstance(value, (type, ModuleType))
-        and isinstance(getattr(value, "__dict__", None), dict)
-        and module != _DISK
-    )
+    module = str(type(value).__module__)
+    is_theirs = module.partition(".")[0] in GENERATORS and module != _DISK and not isinstance(value, ModuleType)
+    return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
 
 
 def _hold(name: str, thing: Any, is_early: bool) -> None:

@@ -72,8 +72,11 @@ def in_recipe() -> bool:
 
 def begin(record: Record) -> bool:
     """Let a record wait where a proof says that its call raises nothing, else carry it out; tell whether it waits."""
-    group = thread.group or proofs.group(record.place.file)
-    proof = _proof(record, group)
+    group, proof = thread.group or proofs.group(record.place.file), None
+    try:
+        proof = proofs.find(record.digest, group)
+    except Exception as error:
+        _fault(error)
     if proof is None:
         proof = _carried_out_unless_proven(record, group)
     if proof is None:
@@ -84,14 +87,6 @@ def begin(record: Record) -> bool:
 
         warned.again(proof.warned, record.place)
     return True
-
-
-def _proof(record: Record, group: Group) -> proofs.Proof | None:
-    try:
-        return proofs.find(record.digest, group)
-    except Exception as error:
-        _fault(error)
-        return None
 
 
 def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | None:
@@ -280,5 +275,5 @@ def is_own(name: str, value: Any) -> bool:
 
 def is_replaced(method: str) -> bool:
     """Return True if the program put something else in the place of a method of loopy's unit."""
-    unit = _original("TranslationUnit") if loaded() is not None else None
+    unit = own("TranslationUnit") if loaded() is not None else None
     return unit is not None and not is_own(f"TranslationUnit.{method}", vars(unit).get(method))
