@@ -43,10 +43,11 @@ _OF_PARTS = {
 
 
 class Encoder:
-    """The maker of the texts of values at one moment.
+    """The maker of the texts of values at one moment. A subclass has the walk over code."""
 
-    A subclass says what functions, classes, modules and objects of libraries count by.
-    """
+    reference: Callable[[Any], str]  # the name of a function, class or module
+    is_library: Callable[[type], bool]  # True if a class counts by its name; raises if its instances may not be used
+    alone: Callable[[Any], str]  # the text of a value for an order; nothing is noted
 
     def __init__(self) -> None:
         self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
@@ -57,14 +58,6 @@ class Encoder:
         self.changes: dict[type, bool] = {}  # class -> whether code may tell its objects from equal ones
         self.open: dict[tuple[type, bool], str] = {}  # class of the generators, in code or not -> its text
         self.plans: dict[tuple[Any, ...], list[tuple[str, str]]] = {}  # such a class, names -> those that count
-
-    def reference(self, value: Any) -> str:
-        """Return the name of a function, class or module."""
-        raise NotImplementedError
-
-    def is_library(self, kind: type) -> bool:
-        """Return True if a class counts by its name; raise UnknownInput if its instances may not be used."""
-        raise NotImplementedError
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
@@ -126,10 +119,6 @@ class Encoder:
         kind = type(value)
         is_simple = type(kind) is type and (kind in SIMPLE or kind is str)
         return f"{kind.__name__} {repr(value) if is_simple else self.alone(value)}"
-
-    def alone(self, value: Any) -> str:
-        """Return the text of a value for an order; nothing is noted."""
-        raise NotImplementedError
 
     def _composed(self, value: Any) -> str:
         kind = type(value)
