@@ -372,7 +372,7 @@ class TestAtOnce:
         assert type(lp.GlobalArg("a", np.float32, shape=(16,))) is loopy.ArrayArg
 
     def test_what_waits_meets_what_it_would_have_met(self):
-        """A record that waited is carried out with the default target of its call, also after that changed."""
+        """A record that waited is carried out with the default target of its call; nothing is recorded after a change."""
         make("a[i] = 3*i")
         unit = make("a[i] = 3*i")
         before = loopy._DEFAULT_TARGET
@@ -381,7 +381,9 @@ class TestAtOnce:
             lp.set_default_target(loopy.CTarget)
             assert waits(unit)
             assert type(unit.target) is loopy.PyOpenCLTarget
-            assert type(make("a[i] = 3*i").target) is loopy.CTarget
+            later = make("a[i] = 3*i")
+            assert type(later) is loopy.TranslationUnit
+            assert type(later.target) is loopy.CTarget
         finally:
             loopy.set_default_target(before)
 
