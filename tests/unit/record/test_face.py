@@ -372,7 +372,7 @@ class TestAtOnce:
         assert type(lp.GlobalArg("a", np.float32, shape=(16,))) is loopy.ArrayArg
 
     def test_what_waits_meets_what_it_would_have_met(self):
-        """A record that waited is carried out with the default target of its call; nothing is recorded after a change."""
+        """A record that waited is made with the default target of its call; after a change nothing is recorded."""
         make("a[i] = 3*i")
         unit = make("a[i] = 3*i")
         before = loopy._DEFAULT_TARGET
