@@ -125,8 +125,8 @@ class Face(ModuleType):
         if recorder.loaded() is None or name == table.VERSION_SYMBOL:  # that lies in loopy.version
             return _stand_in(name)
         found = getattr(importlib.import_module(module), name)
-        is_answered = recorder.thread.asked and name in _MADE
-        return _stand_in(name) if recorder.is_own(name, found) and not is_answered else found
+        is_loopys = name in table.WARNINGS or (recorder.thread.asked and name in _MADE)
+        return found if is_loopys or not recorder.is_own(name, found) else _stand_in(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:

@@ -143,10 +143,10 @@ class TestAsImported:
 class TestOriginal:
     def test_what_the_import_gave(self, monkeypatch):
         """A replaced function has an original; a name that the program added has none."""
-        own = c.CASTBuilder.emit_if
-        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+        own = c.CFamilyASTBuilder.emit_if
+        monkeypatch.setattr(c.CFamilyASTBuilder, "emit_if", emit)
         monkeypatch.setattr(c, "kcl_added", emit, raising=False)
-        assert insides.original("loopy.target.c.CASTBuilder", "emit_if") is own
+        assert insides.original("loopy.target.c.CFamilyASTBuilder", "emit_if") is own
         assert insides.original("loopy.target.c", "kcl_added") is None
 
     @pytest.mark.parametrize("value", ["lambda *_: 1", "functools.partial(original)", "Mine().made", "Mine()", "Mine"])
