@@ -51,7 +51,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
     if record.changed():
         return _kernel(unit, context, entrypoint)
     try:
-        chosen = entrypoint, beside.now().counted, tuple(caches.code_variables())
+        chosen = entrypoint, beside.now(), tuple(caches.code_variables())
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
     found = record.kernels.get(chosen)

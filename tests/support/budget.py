@@ -14,8 +14,8 @@ ROOMS = {
     "base": 2084,
     "launch": 1386,
     "caches": 889,
-    "cache": 2702,
-    "record": 5455,
+    "cache": 2687,
+    "record": 5135,
     "generate": 2497,
     "build": 1794,
     "drivers": 2119,
@@ -23,14 +23,14 @@ ROOMS = {
     "remote": 949,
     "sized": 432,
     "tuning": 2068,
-    "inspect": 3382,
+    "inspect": 3381,
     "workers": 280,
     "integrations": 1061,
     "cli": 2376,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 73
-WARM_LINES = 13051
+WARM_LINES = 12878
 
 
 def lines():

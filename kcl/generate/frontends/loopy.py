@@ -118,11 +118,11 @@ class LoopyResult(Result):
         return content_key(self._executor.t_unit)
 
     def state(self) -> str:
-        """Return a digest of the unit as it is now, without what its objects remember; empty if it cannot be known."""
+        """Return a digest of the unit as it is now; empty if it cannot be known."""
         from kcl.record.callables.walker import walked
 
         try:
-            return walked((self._executor.t_unit,)).lasting
+            return walked((self._executor.t_unit,)).digest
         except UnknownInput:
             return ""
 

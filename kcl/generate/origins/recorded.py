@@ -110,7 +110,7 @@ class RecordedOrigin:
     def _stands(self) -> bool:
         """Return True if the state of the generators is that of the key."""
         try:
-            return self._moment is None or beside.now().counted == self._moment.counted
+            return self._moment is None or beside.now() == self._moment
         except UnknownInput:
             return False
 
@@ -153,7 +153,7 @@ class RecordedOrigin:
         """Return the result held by its front end; carry the record out, or run a recipe unrecorded."""
         if self._value is _NOTHING:
             assert self._task is not None
-            with recorder.silent():
+            with recorder.carrying():
                 self._value = self._task.run()
         return self._accepted()
 

@@ -56,7 +56,7 @@ class WalkedOrigin:
         """Run the recipe; loopy's disk caches are off if loopy may be what it runs."""
         from kcl.generate import run
 
-        with recorder.silent(), run.quiet("opencl" if self.front_ends == {"opencl"} else "loopy"):
+        with recorder.carrying(), run.quiet("opencl" if self.front_ends == {"opencl"} else "loopy"):
             value = self._task.function(**self._task.arguments)
         self._result = frontends.accept(value, self.name)
         return self._result

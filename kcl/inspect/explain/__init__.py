@@ -135,7 +135,6 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         origins={**before.origins, **texts.origins},
         binary=_kind(key) == "program",
         line=lambda name: _line(name, before, texts),
-        told=[one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")],
     )
     differences.sort(key=lambda one: one.name != about.recipe)
     rest = [name for name in diffs if name not in _names(differences)] if calls else []

@@ -257,7 +257,6 @@ COMMON = {
     "record.texts.OWN",  # filled as the modules of the recorder are imported
     "record.texts.WRITERS",
     "record.unmade._known",  # loopy's own classes, as long as this loopy is imported
-    "record.insides.NONE",  # no change: never filled
 }
 
 

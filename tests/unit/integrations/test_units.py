@@ -40,7 +40,7 @@ def made(factor=3, name="scaled"):
 def recorder_off():
     from kcl.record import recorder
 
-    return recorder.silent()
+    return recorder.carrying()
 
 
 def generator(looks):
