@@ -54,12 +54,13 @@ Layout = dict[str, list[tuple[int, int]]]  # of each part its pieces: (bytes in 
 class Entry:
     """A key, metadata (JSON values under texts) and named byte parts; packed and unpacked as one unit."""
 
-    __slots__ = ("key", "metadata", "parts")
+    __slots__ = ("key", "metadata", "parts", "ready")
 
     def __init__(self, key: Key, metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
         self.key = key
         self.metadata = dict(metadata)
         self.parts = dict(parts)
+        self.ready: Any = None  # what a stage made of it, as long as it is in memory
 
     def pack(self, in_pieces: bool = True) -> bytes:
         """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold.

@@ -192,9 +192,9 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     code = [one for one in listed if gone and one.kind == inventory.CODE]
     living = {digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)}
     dead = {digest for one in code if id(one) in going for digest in inventory.led_by(one.key)} - living
-    rows = [one for one in listed if gone and one.kind in inventory.LEADING and one.leads_to not in living]
+    rows = [one for one in listed if gone and one.kind == inventory.BASE and one.digest not in living]
     held: dict[tuple[str, str], list[ListedEntry]] = {}
-    for one in (*gone, *(one for one in rows if one.leads_to in dead or now - one.modified > _HOUR)):
+    for one in (*gone, *(one for one in rows if one.digest in dead or now - one.modified > _HOUR)):
         held.setdefault((one.layer, one.file), []).append(one)
     return [
         RemovalItem(
@@ -252,7 +252,7 @@ def _entries(names: list[str], kernel: str | None, before: float | None, refusal
     gone = [
         one
         for one in listed
-        if one.kind not in inventory.LEADING
+        if one.kind != inventory.BASE
         and (before is None or last_use(one, uses) < before)
         and (kernel is None or fnmatch.fnmatchcase(one.kernel, kernel))
     ]

@@ -27,7 +27,6 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import drivers
-from kcl.build.leases import launcher_of
 from kcl.build.results import difference
 from kcl.build.stage import build_of
 from kcl.code import Code, made_ready
@@ -262,7 +261,7 @@ class Rig:
         """Return the launcher of a candidate; raises the errors of its build."""
         if code.digest not in self._launchers:
             self.names = [one.name for one in code.invoker.arguments if one.kind in ARRAYS]
-            self._launchers[code.digest] = launcher_of(made_ready(code), self.build.from_source(code.text))
+            self._launchers[code.digest] = self.build.from_source(code.text).launcher(made_ready(code))
         return self._launchers[code.digest]
 
     def _noted(self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any) -> cl.Event:

@@ -171,7 +171,7 @@ def _check_headers(task: CompletionTask) -> None:
     """Raise ValueError if a header has changed since the key was made, and UnknownInput as `header_parts` does."""
     source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-    now = header_parts(source, options.parsed(task.options, beside, quotes_stay=True))
+    now = header_parts(source, options.parsed(task.options, beside))
     if set(now) != set(headers_in(task.entry.key)):
         raise ValueError("a header has changed since the program was built")
 

@@ -66,7 +66,6 @@ _state = process.own(State)
 class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
-    quotes_stay = True
     launched = staticmethod(completion.launched)
     unseen = staticmethod(completion.unseen)
     flush = staticmethod(completion.flush)

@@ -10,7 +10,7 @@ from kcl.cache import layers
 from kcl.cache.key import Key
 from kcl.cache.layer import Layer
 from kcl.cache.lookup import find
-from kcl.generate import rows
+from kcl.generate import miss
 from kcl.generate.stage import CallValues, Generate
 from kcl.inspect.explain import Texts, misses, texts_in
 
@@ -20,7 +20,7 @@ def lines(kernel: str, generate: Generate, given: CallValues, build: Callable[[]
     look = find(generate, given)
     found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
     if look.outcome == "miss" and look.key is not None:
-        texts = texts_in(rows.texts(generate.evidence()))
+        texts = texts_in(miss.texts(generate.evidence()))
         found += _missed(settings.GENERATOR, kernel, look.key, texts)
     if look.value is None:
         reason = "its key needs the source, which the generator layer does not hold"

@@ -66,11 +66,6 @@ CASES = [
     ),
     source("shadowed", '#include "shadowed.h"', Write({"first/shadowed.h": THREE}), {"kernels/shadowed.h": TWO}),
     source(
-        "asked for",
-        '#if __has_include("asked.h")\n#define FACTOR 3\n#else\n#define FACTOR 2\n#endif',
-        Write({"first/asked.h": ""}),
-    ),
-    source(
         "a link",
         '#include "link.h"',
         Link("kernels/link.h", "three.txt"),

@@ -120,11 +120,10 @@ class TestPurge:
         assert left()["binary"] == ["first", "second"]
 
 
-def put(store, kernel: str, number: int = 0, **metadata) -> str:
-    """Put an entry of a kernel into a store."""
-    entry = Entry(
-        Key([("kernel", kernel), ("number", str(number))]), {"kernel": kernel, **metadata}, {"part": b"x" * 99}
-    )
+def put(store, kernel: str, number: int = 0, special: bool = False, **metadata) -> str:
+    """Put an entry of a kernel into a store, with `special` one that a base row leads to."""
+    parts = [("kernel", kernel), ("number", str(number)), *([("row", "special")] if special else ())]
+    entry = Entry(Key(parts), {"kernel": kernel, **metadata}, {"part": b"x" * 99})
     place = address(entry.key.digest, label=kernel)
     store.put(place, entry.pack())
     return place
@@ -268,14 +267,10 @@ class TestEntries:
         assert self.chosen(("binary",), None, DAY) == {("binary", places[0])}
 
     def test_rows_that_lead(self):
-        """A row that leads to code goes with that code, or an hour after it."""
-        code = put(rows(), "first", 1, function="f", created=1e9)
-        parts = [["kernel", "first"], ["number", "1"]]
-        lead, other = (
-            put(rows(), "first", row=parts, created=time.time()),
-            put(rows(), "b", row=[["a", "b"]], created=1e9),
-        )
-        young = put(rows(), "c", row=[["a", "b"]], created=time.time())
+        """A base row goes with its code, or an hour after it."""
+        code = put(rows(), "first", 1, special=True, function="f", created=1e9)
+        lead, other = put(rows(), "first", 1, created=time.time()), put(rows(), "b", created=1e9)
+        young = put(rows(), "c", created=time.time())
         assert self.chosen(("generator",), "first", None) == {("generator", one) for one in (code, lead, other)}
         assert ("generator", young) not in self.chosen(("generator",), None, DAY)
         assert self.chosen(("generator",), "c", None) == set()

@@ -143,7 +143,7 @@ class TestUnit:
     @pytest.mark.faults
     def test_fault(self, queue, unit, looks, monkeypatch):
         """A fault of kcl leaves the unit to loopy, with one line."""
-        from kcl.generate.origins.recorded import RecordedOrigin
+        from kcl.generate.recorded import RecordedOrigin
 
         def fail(*_given):
             raise ZeroDivisionError
