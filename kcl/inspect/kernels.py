@@ -237,15 +237,11 @@ def text_of(one: ListedEntry) -> tuple[str, list[str]]:
 
 def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
-    return tables.lines(HEAD, cells(found), WIDTH)
-
-
-def cells(found: Sequence[KernelRow]) -> list[tuple[str, ...]]:
-    """Write rows as cells below `HEAD`."""
-    return [
+    cells = [
         (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), *(f"{seconds:.3f}" for seconds in row.spent))
         for row, label in zip(found, labels(found), strict=True)
     ]
+    return tables.lines(HEAD, cells, WIDTH)
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
