@@ -293,6 +293,13 @@ def noted() -> tuple[MissNote, ...]:
         return tuple(state.noted)
 
 
+def collected() -> Collection:
+    """Return a copy of the collection so far."""
+    state = _state()
+    with state.lock:
+        return Collection(dict(state.tallies), dict(state.uses), tuple(state.noted), dict(state.asked))
+
+
 def taken() -> Collection:
     """Return the collection, and begin a new one."""
     state = _state()

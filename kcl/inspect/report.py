@@ -44,10 +44,7 @@ class Table:
 
 
 class Journal:
-    """The journal is written at exit, and soon after each look-up in a process that may end by a signal.
-
-    The misses are explained before, as the journal takes them away.
-    """
+    """The journal is written at exit, and soon after each look-up in a process that may end by a signal."""
 
     def __init__(self) -> None:
         self.finalized = False
@@ -60,6 +57,7 @@ class Journal:
 
     def before_change(self) -> None:
         self.at_exit() if events.noted() else _write_journal()
+        events.tool("history.records").begin()
 
 
 _asked = process.own(ReportRequest)
@@ -150,7 +148,7 @@ def _write_journal() -> None:
     if _write_record():
         from kcl.inspect.history import journal
 
-        journal.fold()
+        journal.trim()
     if _is_on() and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
         from kcl.inspect import space
 
@@ -158,7 +156,7 @@ def _write_journal() -> None:
 
 
 def _write_record() -> bool:
-    """Write the record of this process to the journal; return True if there are many records."""
+    """Write the record of this process to the journal; return True if old ones should go."""
     from kcl.inspect.history import records
 
     tuned = sys.modules.get("kcl.tuning.tuned")  # a process without a recipe with a space imports nothing for that
