@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kcl.base import events, settings
+from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
@@ -156,12 +156,10 @@ def listed() -> Entries:
 
 
 def of_this_process() -> list[KernelRow]:
-    """Return the look-ups of this process, kernel by kernel, if it keeps them (`kcl.base.events.keep`)."""
-    looks = [
-        LookSummary(*one[:2], *one[3:5], key, 1, moment, one.seconds, max(0.0, one.saved), _texts(parameters))
-        for moment, one, key, parameters in events.kept()
-    ]
-    return rows(looks, listed())
+    """Return the look-ups of this process, kernel by kernel."""
+    run, missed = journal.of_this_run()
+    entries = listed()
+    return rows(of_run([run], missed, entries), entries)
 
 
 def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries) -> list[LookSummary]:

@@ -68,8 +68,6 @@ _journal = process.own(Journal)
 def print_table() -> None:
     """Print the tables that `KCL_REPORT` asks for on stderr at exit. The variable is read at the first call."""
     asked = _asked()
-    if asked.file or "kernels" in asked.report:
-        events.keep()
     if asked.file or asked.report & {"table", "kernels"}:
         _table()
 

@@ -112,7 +112,7 @@ def add_to(path: str) -> None:
 
 def explained() -> str:
     """Say which look-ups missed in this process, and why."""
-    found = misses.told(journal.of_this_run(), journal.last_misses())
+    found = misses.told(journal.of_this_run()[1], journal.last_misses())
     return "\n".join(misses.lines(found)) or "nothing missed"
 
 

@@ -13,21 +13,19 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcl.base import events
 from kcl.base.events import Consumer
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import driver_name
 from kcl.caches.late_switches import LateSwitch
 from kcl.inspect.history import records
-from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, merged
+from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merged
 
 KEPT, ROOM = 384, 4 << 20  # records, and their bytes
 _LATE = 64
 AGE = 7 * 86400.0  # seconds: a late switch is reported for this time
 
-Record = dict[str, Any]
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
 Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
 
@@ -131,18 +129,15 @@ def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
 
 def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
-    own = records.run().name
-    found = [missed for record in _read() if record["name"] != own for missed in _missed(record)]
-    return sorted([*found, *of_this_run()], key=lambda missed: missed.time)
+    own = records.of_this_process()
+    others = [record for record in _read() if record["name"] != own["name"]]
+    return sorted((missed for record in (*others, own) for missed in _missed(record)), key=lambda missed: missed.time)
 
 
-def of_this_run() -> list[JournalMiss]:
-    """Return the look-ups of this process that were no hits."""
-    run, driver = records.run(), driver_name()
-    return [
-        JournalMiss(moment, run.name, *event[:2], *event[3:5], key, driver, run.process, texts, event.seconds, given)
-        for moment, event, key, texts, given in events.noted()
-    ]
+def of_this_run() -> tuple[RunRecord, list[JournalMiss]]:
+    """Return the record of this process so far, and its look-ups that were no hits."""
+    record = records.of_this_process()
+    return _ran(record), list(_missed(record))
 
 
 def last_run(driver: str | None = None) -> list[RunRecord]:

@@ -36,6 +36,7 @@ MANY, LARGE = 512, 1 << 16  # records, and bytes of one: above these a writer as
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 Counters = dict[str, float]
+Record = dict[str, Any]
 
 
 class ProcessName:
@@ -66,28 +67,10 @@ def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> 
     `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
     Nothing is written if every used layer is off.
     """
-    found = events.collected()
-    counts = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
-    if not counts and all(noted.event.reason.startswith("off: ") for noted in found.noted):
+    record = of_this_process(remarks, late)
+    counts = any(hits + misses + errors for _layer, _kernel, hits, misses, _bypassed, errors, *_ in record["tallies"])
+    if not counts and all(reason.startswith("off: ") for _time, _layer, _kernel, _end, reason, *_ in record["missed"]):
         return False
-    now, parts = time.time(), dict[tuple[str, str], int]()
-    began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
-    began += [noted.time - noted.event.seconds for noted in found.noted]
-    record = {
-        "format": FORMAT,
-        "name": run().name,
-        "driver": driver_name(),
-        "pid": run().process,
-        "began": min(began, default=now),
-        "ended": now,
-        "remarks": list(remarks),
-        "asked": {digest[:DIGITS]: by for digest, by in found.asked.items()},
-        "tallies": [[*place, *numbers(row)] for place, row in found.tallies.items()],
-        "uses": {digest[:DIGITS]: used for digest, used in found.uses.items()},
-        "missed": [_missed(noted, parts) for noted in found.noted],
-        "late": [[now, *one] for one in late],
-        "parts": list(parts),
-    }
     try:
         kept, text = store(), json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         kept.put(address(run().name, label="run"), text)
@@ -96,6 +79,28 @@ def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> 
         # A fault that hinders this hinders the layers too, which have reported it.
         events.logger().info("the statistics of this process are lost: %r", error)
         return False
+
+
+def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> Record:
+    """Return the record of this process so far."""
+    found, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
+    began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
+    began += [noted.time - noted.event.seconds for noted in found.noted]
+    return {
+        "format": FORMAT,
+        "name": run().name,
+        "driver": driver_name(),
+        "pid": run().process,
+        "began": min(began, default=now),
+        "ended": now,
+        "remarks": list(remarks),
+        "asked": {digest[:DIGITS]: by for digest, by in found.asked.items()},
+        "tallies": [[*place, *(row[name] for name in COUNTERS)] for place, row in found.tallies.items()],
+        "uses": {digest[:DIGITS]: used for digest, used in found.uses.items()},
+        "missed": [_missed(noted, parts) for noted in found.noted],
+        "late": [[now, *one] for one in late],
+        "parts": list(parts),
+    }
 
 
 def store() -> Directory:
@@ -109,11 +114,6 @@ def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[A
     indices = None if key is None else [parts.setdefault(part, len(parts)) for part in key.parts]
     said = event.layer, event.kernel, event.outcome, event.reason
     return [moment, *said, indices, {name: text.decode() for name, text in texts.items()}, event.seconds, parameters]
-
-
-def numbers(row: Counters) -> list[float]:
-    """Return counters in their order."""
-    return [row[name] for name in COUNTERS]
 
 
 def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
