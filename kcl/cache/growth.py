@@ -15,7 +15,6 @@ from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.errors import CacheFault
 
-STEP = 4 << 20  # bytes that a process publishes before it reads the estimate while it runs
 _LONGEST = 1 << 16  # bytes of the file: above it the next process measures
 _FAULTS = (OSError, ValueError, CacheFault)
 
@@ -38,11 +37,6 @@ _state = process.own(State)
 def add(size: int) -> None:
     """Count published bytes."""
     _state().size += size
-
-
-def unwritten() -> int:
-    """Return the bytes that this process has published and not yet written down."""
-    return _state().size
 
 
 def write(folder: str = "") -> None:

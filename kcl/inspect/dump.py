@@ -3,7 +3,7 @@
     <directory>/<device>/<kernel>/<key digest>/
         key.json options.txt source.cl build.log invoker.py rebuild.py     of the entry, and of what launches it
         unit.txt scheduled.txt                                             loopy's unit, as returned and as scheduled
-        program.bin, and the files in it: program.bc, <local size>.so      as soon as the entry is complete
+        program.bin, and the files in it: program.bc, <kernel>-<size>.so   as soon as the entry is complete
 
 `KCL_DUMP` names the directory. A program that is built asks for its folder, after the code that launches it was seen.
 """
@@ -130,12 +130,8 @@ def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, 
 def _own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
     with suppress(ValueError):
-        contents = drivers.own_files(binary)
-        names = {path: path.split("/") for path in contents}
-        several = len({parts[0] for parts in names.values() if len(parts) > 1}) > 1
-        short = {path: f"{parts[-2]}.so" if len(parts) > 2 else parts[-1] for path, parts in names.items()}
-        short |= {path: f"{parts[0]}-{parts[-2]}.so" for path, parts in names.items() if several and len(parts) > 2}
-        return {short[path]: content for path, content in contents.items()}
+        found = ((path.split("/"), content) for path, content in drivers.own_files(binary).items())
+        return {f"{'-'.join(parts[:-1])}.so" if len(parts) > 2 else parts[-1]: content for parts, content in found}
     return {}
 
 

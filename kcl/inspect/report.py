@@ -83,18 +83,8 @@ def keep_journal() -> None:
         # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
     journal.finalized = True
-    events.on_each(_write_soon if _is_worker() else _watch)
-
-
-def _watch() -> None:
-    """Keep the bounds on space in a process that publishes much, while it runs."""
-    growth: Any = sys.modules.get("kcl.cache.growth")  # loaded where the process has published
-    unwritten = getattr(growth, "unwritten", None)  # another thread may be importing it
-    if unwritten is not None and unwritten() > growth.STEP:
-        with suppress(ImportError):  # a signal handler may interrupt this import, and launch
-            from kcl.inspect.space import keep_soon
-
-            keep_soon()
+    if _is_worker():
+        events.on_each(_write_soon)
 
 
 def _end_of_worker() -> None:
@@ -110,12 +100,15 @@ def _is_worker() -> bool:
 
 
 def _write_soon() -> None:
-    """Write the collected statistics, unless they were written a moment ago."""
-    _watch()
+    """Write the collected statistics and the bytes that were published, unless they were written a moment ago."""
     journal, now = _journal(), time.monotonic()
     if now - journal.written > _MOMENT:
         journal.written = now
         _write_record()
+        with suppress(ImportError):  # a signal handler may interrupt this import, and launch
+            from kcl.cache.growth import write
+
+            write()
 
 
 def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None = None) -> bool:

@@ -11,7 +11,6 @@ been passed, and measures only then.
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -81,8 +80,3 @@ def keep_bound() -> None:
         if choice.entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
             events.logger().info(words, choice.entries, choice.gone.bytes, bound)
-
-
-def keep_soon() -> None:
-    """Keep the bound in a separate thread; the caller does not wait for it."""
-    threading.Thread(target=keep_bound, name="kcl-space", daemon=True).start()
