@@ -31,7 +31,6 @@ def report(driver: str | None, html: str | None) -> Reply:
 
     Exits with 0; with 1 where no such run is known.
     """
-    output.complain_of_off()
     run = last_run(driver)
     if run is None:
         fault = journal.fault()

@@ -30,7 +30,7 @@ from kcl.tuning import views
 
 _HEAD = (
     Column("layer"),
-    Column("state", 0, "words", 18, states=True),
+    Column("state", 0, "words", 18),
     Column("entries"),
     Column("size"),
     Column("newest", 3),
