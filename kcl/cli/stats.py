@@ -11,7 +11,7 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.errors import CacheFault, meant
+from kcl.errors import meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
@@ -47,10 +47,7 @@ def stats(by: str, reset: bool) -> Reply:
         near = meant(unknown[0], BY) if unknown else ""
         raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}{near}", param_hint="--by")
     if reset:
-        try:
-            journal.reset()
-        except (OSError, CacheFault) as error:
-            output.fail(f"the statistics cannot be removed: {error}")
+        journal.reset()
         return Reply(list, lambda: click.echo("statistics, uses and last misses are forgotten"))
     found = added(journal.rows(), names)
 
