@@ -31,14 +31,6 @@ HEAD = (
     Column("partners", 9),
     Column("key"),
 )
-_TITLES = {"used": "last hit"}  # of columns that have another name in `--sort`
-_FIRST = {
-    "built": ", newest first",
-    "size": ", largest first",
-    "took": ", longest first",
-    "used": ", latest first",
-    "uses": ", most first",
-}
 _DIGITS = 12  # of a digest, for the user
 _LINES = 100  # on a terminal, by default
 
@@ -51,13 +43,7 @@ _LINES = 100  # on a terminal, by default
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="built", show_default=True, help="By what to sort.")
 @click.option("--limit", type=click.IntRange(0), help=f"At most so many; 0 is all. On a terminal {_LINES}, else all.")
 @output.replies("a list of entries")
-def ls(
-    layer_names: tuple[str, ...],
-    kernel: str | None,
-    device: str | None,
-    sort: str,
-    limit: int | None,
-) -> Reply:
+def ls(layer_names: tuple[str, ...], kernel: str | None, device: str | None, sort: str, limit: int | None) -> Reply:
     """List the entries of all layers.
 
     For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
@@ -76,9 +62,7 @@ def ls(
         most = (_LINES if output.is_terminal() else 0) if limit is None else limit
         shown = found[: most or None]
         if shown:
-            head = output.table(HEAD, [cells(one) for one in catalogue.described(shown)])
-            if _TITLES.get(sort, sort) not in head:
-                click.echo(f"sorted by {sort}{_FIRST.get(sort, '')}")
+            output.table(HEAD, [cells(one) for one in catalogue.described(shown)])
             if len(shown) < len(found):
                 click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
         else:

@@ -59,11 +59,9 @@ def fail(message: str) -> NoReturn:
     raise SystemExit(FOUND)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], err: bool = False) -> str:
-    """Print rows of text under the titles of their columns; returns the line of titles."""
-    lines = tables.lines(columns, rows, width())
-    click.echo("\n".join(lines), err=err)
-    return lines[0]
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], err: bool = False) -> None:
+    """Print rows of text under the titles of their columns."""
+    click.echo("\n".join(tables.lines(columns, rows, width())), err=err)
 
 
 def is_terminal() -> bool:
