@@ -196,7 +196,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             _DRIVER,
             Field("processes", "list of integer", "the ids of its processes"),
             Field("began", "number", "when the first look-up began"),
-            Field("ended", "number", "when the last look-up ended; in a line of `KCL_REPORT`, the process"),
+            Field("ended", "number", "when the last process ended"),
             Field("layers", "list of <layer>", "the layers of kcl"),
             Field("kernels", "list of <kernel>", "the kernels, each with its parameters and dtypes"),
             Field("remarks", "list of string", "what else there is to know"),

@@ -27,7 +27,7 @@ def page(run: Run, facts: Mapping[str, str]) -> str:
     template = pkgutil.get_data("kcl.cli", "page.html")
     assert template is not None
     total = {name: sum(row[name] for row in run.layers) for name in COUNTERS}
-    spanned = f"{seconds(run.ended - run.began)} from the first look-up to the last"
+    spanned = f"{seconds(run.ended - run.began)} from the first look-up to the end"
     shown = {**facts, "misses": facts["misses"] or "Every look-up was a hit."}
     found = {
         "driver": run.driver or "python",

@@ -61,7 +61,7 @@ def facts(run: Run) -> dict[str, str]:
 
 def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     """Write a run for a terminal."""
-    title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.over)}"
+    title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}"
     missed = ["", shared["misses"]] if shared["misses"] else []
     remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in summary.wrapped(each)]
     cached = f"in the cache: {shared['cache']}"

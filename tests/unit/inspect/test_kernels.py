@@ -13,7 +13,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat, address
 from kcl.inspect import kernels, summary
-from kcl.inspect.history import records
+from kcl.inspect.history import journal, records
 from kcl.inspect.history.journal import EntryUse, RunRecord
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.inventory import ListedEntry
@@ -60,6 +60,12 @@ class TestSource:
 def entries(*held):
     """Return entries by the first digits of their digests."""
     return {one.digest[:DIGITS]: one for one in held}
+
+
+def of_this_process():
+    """Return the rows of this process."""
+    run, missed = journal.of_this_run()
+    return kernels.of_records([run], missed)
 
 
 def rows(looks, *held):
@@ -115,7 +121,7 @@ class TestLooks:
         for seconds in (0.5, 0.25):
             events.emit(Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0), entry.key, [entry.key.digest])
         for _ in range(2):
-            ((found,),) = [row.looks for row in kernels.of_this_process()]
+            ((found,),) = [row.looks for row in of_this_process()]
             assert (found.times, found.seconds, found.saved) == (2, 0.75, 2.0)
             records.write()
 
