@@ -20,6 +20,7 @@ from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
+from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
@@ -101,7 +102,7 @@ def _tuned(kernel: str) -> Reply:
 
 def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
-    found = catalogue.named(key)
+    found = inventory.named(key, catalogue.rows)
     if not found:
         output.complain(*faults)
         near = meant(key, catalogue.kernels())

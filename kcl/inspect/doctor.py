@@ -14,7 +14,7 @@ from kcl import caches, drivers
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
-from kcl.cache import layers, places
+from kcl.cache import places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
@@ -26,13 +26,13 @@ OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000
 _POCL = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
-_HOME = "set HOME to a directory that can be written, or what `kcl env --dir DIRECTORY` prints"
 _GET_POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
 _NEWER_POCL = (
     "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
     "python tools/with_pocl.py of a checkout of kcl"
 )
 _LOCK_AGE = 60.0  # pyopencl waits no longer
+_XDG = "XDG_CACHE_HOME"
 _RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 
 
@@ -56,18 +56,8 @@ def run() -> Iterator[tuple[str, Finding]]:
 
 def directories() -> Iterator[Finding]:
     """Find directories that are not writable, belong to other users, or lie on a network file system."""
-    home = settings.home()
-    own = list(dict.fromkeys(option.folder(name) for name in places.FOLDERS))
-    foreign = {name: caches.place(name) for name in ("pocl", "loopy", "pyopencl-binary") if caches.place(name).path}
-    if why := usable.fault(home):  # the cause of all faults below it
-        below = home.rstrip(os.sep) + os.sep
-        if any(path.startswith(below) for path in (*own, *(place.path for place in foreign.values()))):
-            words = f"the home directory {home} cannot be written: {why}; caches keep nothing there, and {_POCL}"
-            yield Finding(PROBLEM, words, _HOME)
-        own = [path for path in own if not path.startswith(below)]
-        foreign = {name: place for name, place in foreign.items() if not place.path.startswith(below)}
     faults: dict[str, None] = {}  # an ancestor of all three is named once
-    for path in own:
+    for path in dict.fromkeys(option.folder(name) for name in places.FOLDERS):
         try:
             is_there = trust.check(path)
         except (OSError, CacheFault) as error:
@@ -81,18 +71,10 @@ def directories() -> Iterator[Finding]:
             words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
             yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
     yield from (Finding(PROBLEM, words) for words in faults)
-    for store in [store for name in settings.LAYERS for store in layers.sites(name)]:
-        try:
-            if next(iter(store.scan()), None) is None:
-                yield Finding(NOTE, f"{store.location} holds nothing", "fill the site: kcl load FILE --into DIR")
-        except (OSError, CacheFault) as error:
-            yield Finding(
-                WARNING, f"a site directory is not used: {error}", "chown root and chmod go-w, or KCL_SITE=off"
-            )
-    for name, place in foreign.items():
-        if why := usable.fault(place.path):
+    for name, variable in (("pocl", "POCL_CACHE_DIR"), ("loopy", _XDG), ("pyopencl-binary", _XDG)):
+        place = caches.place(name)
+        if place.path and (why := usable.fault(place.path)):
             effect = _POCL if name == "pocl" else f"{ROWS[name].title} fail then"
-            variable = "POCL_CACHE_DIR" if name == "pocl" else "XDG_CACHE_HOME"
             words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
             yield Finding(PROBLEM, words, f"set {variable} to a directory of your own")
 

@@ -38,7 +38,7 @@ REBUILD = '''\
 
     python rebuild.py [OPTION...]
 
-Each OPTION is one more for the compiler: -I DIRECTORY where the source includes headers, which are not kept here.
+Each OPTION is one more for the compiler: -I DIRECTORY if the source includes headers, which are not kept here.
 """
 
 import json
@@ -49,8 +49,7 @@ import time
 import pyopencl as cl
 
 here = pathlib.Path(__file__).resolve().parent
-described = json.loads((here / "key.json").read_text())
-wanted = described["metadata"]
+wanted = json.loads((here / "key.json").read_text())["metadata"]
 names = wanted["platform"]["name"], wanted["device"]["name"]
 devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
 device = next((device for device in devices if (device.platform.name, device.name) == names), None)
@@ -58,9 +57,6 @@ if device is None:
     sys.exit(f"there is no device {names[1]} of {names[0]} here; found: {[one.name for one in devices]}")
 source = (here / "source.cl").read_bytes().decode("utf-8", "surrogatepass")
 options = (here / "options.txt").read_text().splitlines() + sys.argv[1:]
-headers = [name.partition(" ")[2] for name, _digest in described["key"] if name.startswith("header ")]
-if headers and not any(option.startswith("-I") for option in options):
-    sys.exit(f"the source includes {', '.join(headers)}: say where that lies, as in  python rebuild.py -I DIRECTORY")
 
 started = time.perf_counter()
 program = cl.Program(cl.Context([device]), source).build(options=options, cache_dir=False)
