@@ -132,26 +132,20 @@ def _own_files(binary: bytes) -> dict[str, bytes]:
 
 
 def write(folder: str, found: Mapping[str, bytes]) -> bool:
-    """Write the files of a folder, whole or not at all; False if it is there."""
-    if os.path.lexists(folder):
+    """Write the files of a folder, all or none; False if it is there."""
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
         return False
-    parent = os.path.dirname(folder)
-    os.makedirs(parent, mode=0o700, exist_ok=True)
-    new = os.path.join(parent, f".{os.urandom(8).hex()}")
-    os.mkdir(new, 0o700)
     try:
         for name, content in found.items():
-            with open(os.path.join(new, name), "xb") as stream:
+            with open(os.path.join(folder, name), "xb") as stream:
                 stream.write(content)
-        with suppress(FileExistsError):
-            os.rename(new, folder)
-            return True
     except OSError:
-        if not os.path.isdir(folder):  # another process was faster
-            raise
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    return False
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return True
 
 
 def complete() -> None:
