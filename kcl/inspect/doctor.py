@@ -19,7 +19,6 @@ from kcl.caches import contents, usable
 from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
-from kcl.inspect.history import journal
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 
@@ -168,13 +167,6 @@ def switches() -> Iterator[Finding]:
                 yield Finding(NOTE, f"{row.title} is off: {caches.state(name).reason}")
 
 
-def late() -> Iterator[Finding]:
-    """Find the switches of the last week that came too late in a program."""
-    for note in journal.late():
-        cure = f"set {note.late.variable} before the program starts, or first of all in it"
-        yield Finding(WARNING, f"{note.driver}: {note.late.words}", cure)
-
-
 def unknown_settings() -> Iterator[Finding]:
     """Find settings that are not understood, or ask for nothing, and variables that kcl does not have."""
     chosen = settings.read()
@@ -232,7 +224,6 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "disk": disk,
     "roots": roots,
     "switches": switches,
-    "late switches": late,
     "settings": unknown_settings,
     "damaged files": damaged,
     "lock files": locks,

@@ -7,11 +7,9 @@ import types
 from contextlib import closing
 
 import pytest
-from late_switching import leave
 
 from kcl import caches, option
 from kcl.base.settings import trust
-from kcl.caches.late_switches import LateSwitch
 from kcl.caches.table import ROWS
 from kcl.inspect import doctor
 
@@ -181,13 +179,6 @@ class TestSwitches:
         monkeypatch.setenv("KCL_STRICT", "hit")
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         assert only(doctor.unknown_settings()).severity == "note"
-
-    def test_late(self):
-        """A late switch of the last week is a warning."""
-        leave(LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late"))
-        finding = only(doctor.late())
-        assert finding.severity == "warning"
-        assert "before the program starts" in finding.cure
 
     def test_unknown_variable(self, monkeypatch):
         """A variable that begins as kcl's do and is none is compared with those."""
