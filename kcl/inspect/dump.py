@@ -126,7 +126,7 @@ def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, 
 def _own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
     with suppress(ValueError):
-        found = ((path.split("/"), content) for path, content in drivers.own_files(binary).items())
+        found = ((path.strip("/").split("/"), content) for path, content in drivers.own_files(binary).items())
         return {f"{'-'.join(parts[:-1])}.so" if len(parts) > 2 else parts[-1]: content for parts, content in found}
     return {}
 

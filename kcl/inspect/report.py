@@ -23,7 +23,7 @@ _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
 
 
-class Ending:
+class ProcessEnd:
     """The end of this process: its misses are explained, its record is written, and last its report is printed.
 
     The value of `KCL_REPORT` is read once. `written` is the time of the last record, on a clock of its own.
@@ -64,7 +64,7 @@ class Ending:
             _print(lambda summary: summary.explained())
 
 
-_ending = process.own(Ending)
+_ending = process.own(ProcessEnd)
 
 
 def print_table() -> None:

@@ -23,10 +23,10 @@ ROOMS = {
     "remote": 952,
     "sized": 432,
     "tuning": 1996,
-    "inspect": 3388,
+    "inspect": 3063,
     "workers": 280,
     "integrations": 1061,
-    "cli": 2376,
+    "cli": 2192,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 73

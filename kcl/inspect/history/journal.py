@@ -200,13 +200,13 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
         key = None if indices is None else Key(parts[index] for index in indices)
         held = {name: text.encode() for name, text in texts.items()}
         who = record["driver"], record["pid"]
-        yield JournalMiss(moment, record["name"], *said, key, *who, held, seconds, parameters)
+        yield JournalMiss._make([moment, record["name"], *said, key, *who, held, seconds, parameters])
 
 
 def _ran(record: Record) -> RunRecord:
     asked = {digest: Consumer(kernel, tuple(parameters)) for digest, (kernel, parameters) in record["asked"].items()}
     head = (record[name] for name in RunRecord._fields[:6])
-    return RunRecord(*head, asked, _tallies(record), _uses(record))
+    return RunRecord._make([*head, asked, _tallies(record), _uses(record)])
 
 
 def _read() -> list[Record]:
