@@ -72,8 +72,7 @@ class Layer:
     An entry is read from the first store that has it, and written to the first writable one. Entries of a read-only
     store, such as a site directory, are neither copied nor removed. Memory keeps the entries made in this process; with
     `keeps_read` it keeps the entries read from a store too. `used` has the addresses that this process asked for and
-    published, for a bundle: a helper may make the entry later, or never. `published` has the bytes that came since
-    the bound on space was kept. `chosen` are the settings as of the opening.
+    published, for a bundle: a helper may make the entry later, or never. `chosen` are the settings as of the opening.
     """
 
     def __init__(
@@ -91,7 +90,6 @@ class Layer:
         self.notes: list[str] = []
         self.memory = Memory()
         self.used: dict[str, None] = {}
-        self.published = 0
         self._keeps_read = keeps_read
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
@@ -199,8 +197,6 @@ class Layer:
         self.memory.put(address, held)
         stores = self._writable()[:1]
         list(self._each("write", stores, lambda store: store.put(address, blob), faults))
-        if stores:
-            self.published += len(blob)
         return len(blob)
 
     def delete(self, address: str) -> None:

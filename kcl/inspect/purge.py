@@ -34,8 +34,7 @@ from kcl.inspect.inventory import ListedEntry, Refusal
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
-_AT_ONCE = 100  # rows or pages of a database
-_INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
+_AT_ONCE = 100  # pages of a database
 _HOUR, _WEEK = 3600.0, 7 * 86400.0
 _VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
 _CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
@@ -272,19 +271,12 @@ def remove_path(path: str) -> None:
 
 
 def _remove_rows(item: RemovalItem) -> None:
-    """Remove rows of a database; raises `sqlite3.Error`, `OSError`.
-
-    A file gives its space back in small steps, so that other processes wait only briefly for it.
-    """
+    """Remove rows of a database, and give their space back in small steps; raises `sqlite3.Error`, `OSError`."""
     database = Database(item.path, "rw")
     database.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
-    for start in range(0, len(item.addresses), _AT_ONCE):  # one statement each: no process waits long
-        some = item.addresses[start : start + _AT_ONCE]
-        database.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", *some)
+    for address in item.addresses:  # one statement each: no process waits long
+        database.ask("DELETE FROM dict WHERE keyhash = ?", address)
     with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
-        if database.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:  # a file of an earlier kcl
-            database.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
-            database.ask("VACUUM")
         while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 

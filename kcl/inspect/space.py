@@ -10,13 +10,11 @@ A process that ends after a miss adds up the sizes of the files. Only a choice r
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 from kcl.base import events, settings
-from kcl.cache import layers
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge
 from kcl.inspect.history import journal
@@ -69,8 +67,6 @@ def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
 
 def keep_bound() -> None:
     """Remove the entries above the bound; raises nothing for a store that refuses."""
-    for layer in layers.opened().values():
-        layer.published = 0
     with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
         bound = settings.read().max_size
         if not 0 < bound < used():
@@ -80,8 +76,3 @@ def keep_bound() -> None:
         if choice.entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
             events.logger().info(words, choice.entries, choice.gone.bytes, bound)
-
-
-def keep_soon() -> None:
-    """Keep the bound in a separate thread; the caller does not wait for it."""
-    threading.Thread(target=keep_bound, name="kcl-space", daemon=True).start()

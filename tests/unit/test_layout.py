@@ -108,8 +108,7 @@ DIRECTORIES = {
     "cache.layers": "layers",
     "cache.run_memo": "what one run leaves for the next",
     "drivers.pocl.jobs": "jobs of the helper",
-    "inspect.history.journal": "counts and misses of processes",
-    "inspect.history.records": "what misses looked like",
+    "inspect.history.records": "counts and misses of processes",
     "inspect.inventory": "whether a store has a file for each entry",
     "inspect.pins": "pinned kernels",
 }

@@ -13,7 +13,8 @@ from handle_recipes import add
 
 import kcl
 from kcl import caches, option
-from kcl.base import settings
+from kcl.base import events, settings
+from kcl.base.events import Event
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -23,7 +24,7 @@ from kcl.cache.stores.sqlite import Rows
 from kcl.caches import contents
 from kcl.caches.table import ROWS
 from kcl.inspect import inventory, purge
-from kcl.inspect.history import journal, records
+from kcl.inspect.history import records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 DAY = 86400.0
@@ -262,8 +263,8 @@ class TestEntries:
         places = [put(binaries(), kernel) for kernel in ("old", "used", "new")]
         for place in places[:2]:
             os.utime(os.path.join(binaries().location, place), (1e9, 1e9))
-        used = {places[1][-64:][: journal.DIGITS]: journal.EntryUse(1, time.time())}
-        records.put(records.store(), uses=used)
+        events.emit(Event("binary", "used", places[1][-64:], "hit", "", 0.5, 1), None, [places[1][-64:]])
+        records.write()
         assert self.chosen(("binary",), None, DAY) == {("binary", places[0])}
 
     def test_rows_that_lead(self):

@@ -1,11 +1,6 @@
 """kcl.inspect.report: what a process does as it ends, and while it runs for that."""
 
-import sys
-import types
-
 import pytest
-
-from kcl.inspect import report
 
 
 @pytest.mark.one_platform
@@ -24,11 +19,3 @@ class TestAtExit:
         """A closed stderr at exit is nobody's fault."""
         project.edit("driver.py", "    main(*sys.argv[1:])\n", "    main(*sys.argv[1:])\n    sys.stderr.close()\n")
         assert project.run("warned", KCL_REPORT="1").code == 0
-
-
-class TestWatch:
-    def test_import_that_was_interrupted(self, monkeypatch):
-        """A launch from a signal handler may find the module that bounds the space half imported: it goes on."""
-        monkeypatch.setattr(report, "STEP", -1)
-        monkeypatch.setitem(sys.modules, "kcl.inspect.space", types.ModuleType("kcl.inspect.space"))
-        report._watch()
