@@ -30,7 +30,7 @@ def stored(directory: pathlib.Path) -> set[str]:
         if path.is_file() and path.suffix in ("", ".bin"):
             blob = path.read_bytes()
             container = poclbin.read(blob if path.suffix == ".bin" else Entry.unpack(blob).parts["binary"])
-            found |= {f"{container.program}{file.path}" for one in container.kernels for file in one.files}
+            found |= {container.program + path for path in container.code()}
     return {path for path in found if path.endswith(".so")}
 
 

@@ -129,6 +129,10 @@ def run(document: dict[str, Any]) -> Iterator[str]:
     yield f"{document['device']}; Python {document['python']}; {document['cores']} cores; {document['time']}."
     load = ", ".join(f"{part} {value:g}" for part, value in document["load"].items())
     yield f"Load of the machine when each part began: {load}."
+    added = document.get("added", {})
+    for place in dict.fromkeys(added.values()):
+        yield ""
+        yield f"Measured apart: {', '.join(part for part in added if added[part] == place)} on {place}."
 
 
 def goals(document: dict[str, Any]) -> Iterator[str]:

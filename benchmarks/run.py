@@ -3,7 +3,8 @@
     python benchmarks/run.py [PART ...] [--quick] [--add] [--json FILE] [--FIELD VALUE ...]
 
 Figures are compared within one part only: a machine is not the same an hour later. There is no verdict here, because
-time is not a test. A part that fails is said and left out. Where FILE exists with ``--add`` its other parts stay.
+time is not a test. A part that fails is said and left out. Where FILE exists with ``--add`` its other parts stay, and
+it says of the new ones when and where they were measured.
 PART:PIECE is a piece of a part that has some; the other pieces that were measured before stay.
 """
 
@@ -61,12 +62,14 @@ def main() -> int:
         "cores": os.cpu_count(),
         "effort": effort._asdict(),
         "load": {},
+        "added": {},
         "parts": {},
     }
+    place = ""
     if options.add and options.json.exists():
-        before = json.loads(options.json.read_text(encoding="utf-8"))
-        document |= {"parts": before["parts"], "load": before["load"]}
-    print(f"{device}; {document['cores']} cores")
+        place = f"{device}; {document['cores']} cores; {document['time']}"
+        document |= json.loads(options.json.read_text(encoding="utf-8"))
+    print(f"{device}; {os.cpu_count()} cores")
     asked = [
         one
         for part in options.parts or PARTS
@@ -82,6 +85,7 @@ def main() -> int:
             failed.append(one)
         else:
             document["parts"][part] = {**(document["parts"].get(part, {}) if piece else {}), **figures}
+            document["added"] |= {one: place} if place else {}
         measure.write(document, options.json)
     print(f"\nwritten: {options.json}")
     return 1 if failed else 0

@@ -10,34 +10,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kcl.base.events import Event, add_hook, stats
-    from kcl.bundle import artifacts, load_artifacts, load_cache_artifacts, save_artifacts, save_cache_artifacts
-    from kcl.bundle.info import CacheInfo
-    from kcl.cache.layer import CacheWarning, disabled
-    from kcl.errors import (
-        CacheFault,
-        CacheMiss,
-        DamagedEntry,
-        KclError,
-        PrepareError,
-        RecipeError,
-        SettingError,
-        UnknownInput,
-        UnusableDirectory,
-    )
-    from kcl.generate.frontends.source import Array, Image, Local, Sampler, Scalar, Source, round_up
-    from kcl.handle import Kernel
-    from kcl.inspect.catalogue import CacheEntry, entries
-    from kcl.inspect.explain.misses import Miss, explain
-    from kcl.inspect.purge import Removal, purge
-    from kcl.inspect.report import flush
-    from kcl.inspect.summary import report
-    from kcl.integrations import install, uninstall
-    from kcl.recipe import Recipe, kernel, lazy
-    from kcl.sized import sizes
-    from kcl.sized.size import Size
-    from kcl.tuning.space import Skip, space
-    from kcl.workers.prepare import prepare
+    from kcl.base.events import Event as Event
+    from kcl.base.events import add_hook as add_hook
+    from kcl.base.events import stats as stats
+    from kcl.bundle import artifacts as artifacts
+    from kcl.bundle import load_artifacts as load_artifacts
+    from kcl.bundle import load_cache_artifacts as load_cache_artifacts
+    from kcl.bundle import save_artifacts as save_artifacts
+    from kcl.bundle import save_cache_artifacts as save_cache_artifacts
+    from kcl.bundle.info import CacheInfo as CacheInfo
+    from kcl.cache.layer import CacheWarning as CacheWarning
+    from kcl.cache.layer import disabled as disabled
+    from kcl.errors import CacheFault as CacheFault
+    from kcl.errors import CacheMiss as CacheMiss
+    from kcl.errors import DamagedEntry as DamagedEntry
+    from kcl.errors import KclError as KclError
+    from kcl.errors import PrepareError as PrepareError
+    from kcl.errors import RecipeError as RecipeError
+    from kcl.errors import SettingError as SettingError
+    from kcl.errors import UnknownInput as UnknownInput
+    from kcl.errors import UnusableDirectory as UnusableDirectory
+    from kcl.generate.frontends.source import Array as Array
+    from kcl.generate.frontends.source import Image as Image
+    from kcl.generate.frontends.source import Local as Local
+    from kcl.generate.frontends.source import Sampler as Sampler
+    from kcl.generate.frontends.source import Scalar as Scalar
+    from kcl.generate.frontends.source import Source as Source
+    from kcl.generate.frontends.source import round_up as round_up
+    from kcl.handle import Kernel as Kernel
+    from kcl.inspect.catalogue import CacheEntry as CacheEntry
+    from kcl.inspect.catalogue import entries as entries
+    from kcl.inspect.explain.misses import Miss as Miss
+    from kcl.inspect.explain.misses import explain as explain
+    from kcl.inspect.purge import Removal as Removal
+    from kcl.inspect.purge import purge as purge
+    from kcl.inspect.report import flush as flush
+    from kcl.inspect.summary import report as report
+    from kcl.integrations import install as install
+    from kcl.integrations import uninstall as uninstall
+    from kcl.recipe import Recipe as Recipe
+    from kcl.recipe import kernel as kernel
+    from kcl.recipe import lazy as lazy
+    from kcl.sized import sizes as sizes
+    from kcl.sized.size import Size as Size
+    from kcl.tuning.space import Skip as Skip
+    from kcl.tuning.space import space as space
+    from kcl.workers.prepare import prepare as prepare
 
 __version__ = "0.1.0"
 
@@ -66,55 +84,7 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
-__all__ = [
-    "Array",
-    "CacheEntry",
-    "CacheFault",
-    "CacheInfo",
-    "CacheMiss",
-    "CacheWarning",
-    "DamagedEntry",
-    "Event",
-    "Image",
-    "KclError",
-    "Kernel",
-    "Local",
-    "Miss",
-    "PrepareError",
-    "Recipe",
-    "RecipeError",
-    "Removal",
-    "Sampler",
-    "Scalar",
-    "SettingError",
-    "Size",
-    "Skip",
-    "Source",
-    "UnknownInput",
-    "UnusableDirectory",
-    "add_hook",
-    "artifacts",
-    "disabled",
-    "entries",
-    "explain",
-    "flush",
-    "install",
-    "kernel",
-    "lazy",
-    "load_artifacts",
-    "load_cache_artifacts",
-    "option",
-    "prepare",
-    "purge",
-    "report",
-    "round_up",
-    "save_artifacts",
-    "save_cache_artifacts",
-    "sizes",
-    "space",
-    "stats",
-    "uninstall",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -132,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List the public names."""
-    return sorted(__all__)
+    return __all__

@@ -50,8 +50,8 @@ class Invoker(NamedTuple):
     `packed` maps an argument that the caller gives as one object array to the arguments of its parts: a list of
     (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their field layout.
     `inferred` holds the dtypes that the front end found for open arguments of the recipe. `shown` is the place where
-    the user wants to see the OpenCL C (True: printed; a path: written there), and whether in colours. `warned` lists
-    the warnings that the front end gave as it generated the code, with the fields of `kcl.record.proofs.WarningFact`.
+    the user wants to see the OpenCL C (True: printed; a path: written there). `warned` lists the warnings that the
+    front end gave as it generated the code, with the fields of `kcl.record.proofs.WarningFact`.
     """
 
     front_end: str
@@ -61,7 +61,7 @@ class Invoker(NamedTuple):
     inferred: dict[str, str]
     packed: Packed
     dtypes: list[tuple[str, Any]]
-    shown: tuple[bool | str, bool] = (False, False)
+    shown: bool | str = False
     warned: tuple[tuple[str, str, str, str, int], ...] = ()
 
 
@@ -128,24 +128,13 @@ def made_ready(generated: Code, code: CodeType | None = None) -> LaunchableCode:
 
 
 def show(generated: Code) -> None:
-    """Print or write the OpenCL C at the user's wish, as loopy's executor does."""
-    target, colours = generated.invoker.shown
-    text = _coloured(generated.text.source) if colours else generated.text.source
+    """Print or write the OpenCL C at the user's wish, as loopy's executor does, without its colours."""
+    target = generated.invoker.shown
     if target is True:
-        print(text)
+        print(generated.text.source)
     else:
         with open(str(target), "w") as stream:
-            stream.write(text)
-
-
-def _coloured(source: str) -> str:
-    try:
-        from pygments import highlight
-        from pygments.formatters import TerminalFormatter
-        from pygments.lexers import CLexer
-    except ImportError:
-        return source
-    return str(highlight(source, CLexer(), TerminalFormatter()))
+            stream.write(generated.text.source)
 
 
 def file_name(generated: Code) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from operator import attrgetter
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import CacheMiss, RecipeError, UnknownInput
-from kcl.generate import origins
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
@@ -23,12 +21,10 @@ from kcl.record import unmade
 from kcl.record.declarations import RecipeCall
 
 if TYPE_CHECKING:
-    from kcl.base.events import Event
     from kcl.cache.key import Key
     from kcl.code import Code, LaunchableCode
-    from kcl.generate.origins import Origin
+    from kcl.generate.recorded import Origin
 
-_HEAD = ("layer", "outcome", "reason", "seconds", "saved")
 # Names that users look for in a Kernel, and the place of each.
 _ELSEWHERE = {
     "executor": "; it is called itself: kernel(queue, ...)",
@@ -93,7 +89,7 @@ class Kernel:
         offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
-            named = self._named(queue)
+            named = self._named()
             raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {named})")
         line = self._line
         try:
@@ -141,7 +137,7 @@ class Kernel:
 
         from kcl.launch import replay
 
-        ready = self._code(queue, arguments, lead)
+        ready = self._line.code(queue, CallValues(arguments), lead)
         arrays = [argument.name for argument in ready.code.invoker.arguments if argument.kind in ARRAYS]
         elsewhere = [name for name in arrays if not isinstance(arguments.get(name), Array)]
         if elsewhere:
@@ -239,13 +235,6 @@ class Kernel:
         state = f"{len(ready)} variant(s) generated" if ready else "nothing generated yet"
         return f"<kcl.Kernel {described(self)}: {state}>"
 
-    def _repr_html_(self) -> str:
-        """Return the last look-up in each layer as a table, for a notebook."""
-        from kcl.base.text import markup
-
-        cells = [_cells(name, self._line.looked_up.get(name)) for name in settings.LAYERS]
-        return markup.titled(described(self), _HEAD, cells)
-
     def _lead(self) -> Lead:
         return Lead(self.name, self._parameters, unmade.shown)
 
@@ -257,10 +246,10 @@ class Kernel:
         # Only `prepare` takes the name of a dtype; here it is an argument of a wrong type.
         spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
         with spans.span("first launch", self.name), self._lead() as lead:
-            launcher = self._line.launcher(holder, CallValues(spoken, launch=True), lead, arguments, wait_for)
-            self._advise(lead)
+            ready = self._line.code(holder, CallValues(spoken, launch=True), lead)
             if self._line.packed:
                 arguments = unpack(self._line.packed, arguments)
+            launcher = self._line.bound(holder, ready, lead, arguments, wait_for)
             try:
                 return launcher(queue, allocator, wait_for, out_host, arguments)
             finally:
@@ -283,25 +272,15 @@ class Kernel:
     def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
         """Return code for the dtypes that the caller names; raises TypeError where these are not the kernel's."""
         if not values:
-            return self._code(holder, values, lead)
+            return self._line.code(holder, CallValues(values), lead)
         from kcl.launch import refusals
 
         refusals.refuse_asked(self.name, values)
-        found = self._code(holder, values, lead)
+        found = self._line.code(holder, CallValues(values), lead)
         if not self._line.packed:
             invoker = found.code.invoker
             refusals.refuse_unlike(self.name, values, invoker.arguments, invoker.front_end == "opencl")
         return found
-
-    def _code(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
-        found = self._line.code(holder, CallValues(values), lead)
-        self._advise(lead)
-        return found
-
-    def _advise(self, lead: Lead) -> None:
-        """Advise to declare a slow recipe pure if its code was in the cache."""
-        if lead.events and lead.events[0].outcome == "hit":
-            origins.advise(self.name, self._line.generate.own_seconds)
 
     def _refused(self, error: Exception, arguments: Mapping[str, Any], queue: Any) -> Exception | None:
         """Return the error of a call in the user's terms, None if the error itself is clear."""
@@ -317,9 +296,6 @@ class Kernel:
         said = self._wrong_queue(queue)
         if base is not None:
             said = said or refusals.at_fault(call)
-            unknown = refusals.unknown_open(call) if base.names and not is_source else None
-            if unknown is not None and isinstance(error, TypeError):
-                return refusals.worded(unknown, said) if said else unknown
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
             return (refusals.worded(missing, said) if said else None) or missing
@@ -333,7 +309,7 @@ class Kernel:
             return unbuilt.not_built(self.name, self._function, error, texts[0] if len(texts) == 1 else "")
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
-        return refusals.named(call) or (refusals.untyped(call, base.names) if base is not None else None)
+        return refusals.named(call)
 
     def _wrong_queue(self, queue: Any) -> str:
         """Describe the fault of the first argument of a call; empty if it is a queue for this Kernel."""
@@ -343,13 +319,10 @@ class Kernel:
             return ""
         return f"kernel {self.name!r}: the queue is of another context than the executor; write unit.executor(queue)"
 
-    def _named(self, queue: cl.CommandQueue) -> str:
-        """Write the arguments of a call by name."""
+    def _named(self) -> str:
+        """Write the arguments of a call by name, as far as these are known."""
         from kcl.launch import refusals
 
-        if not self._line.ready:
-            with suppress(Exception), self._lead() as lead:  # the next call raises the recipe's error again
-                self._code(queue, {}, lead)
         found = next(iter(self._line.ready.values()), None)
         names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
         return ", ".join([f"{name}=..." for name in names])
@@ -454,17 +427,9 @@ def is_still(kernel: Kernel, key: Key) -> bool:
 def origin_of(task: RecipeCall) -> Origin:
     """Return the origin of a recipe's key: the walked code of a pure recipe, else the result of the recipe."""
     if task.declared.pure:
-        from kcl.generate.origins.walked import WalkedOrigin
+        from kcl.generate.walked import WalkedOrigin
 
         return WalkedOrigin(task)
-    from kcl.generate.origins.recorded import RecordedOrigin
+    from kcl.generate.recorded import RecordedOrigin
 
     return RecordedOrigin(task)
-
-
-def _cells(layer: str, event: Event | None) -> tuple[str, ...]:
-    """Write the last look-up in a layer as cells under `_HEAD`."""
-    if event is None:
-        return layer, "not looked up", "", "", ""
-    saved = f"{event.saved:.3f}" if event.outcome == "hit" else ""
-    return layer, event.outcome, event.reason, f"{event.seconds:.3f}", saved

@@ -4,7 +4,9 @@
         ready = line.code(queue, given, lead)       # stage 1: the generator layer
         launcher = line.bound(queue, ready, lead)   # stage 2: the binary layer; bound once per queue, code and thread
 
-Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's queue or context (`Bindings`).
+Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's queue or context (`Bindings`) and live as
+long, so that a program that makes the same Kernel again, in a loop, loads nothing again. Above a bound on the bytes of
+programs that no Kernel uses any more, kcl releases the launchers that were asked for longest ago.
 """
 
 from __future__ import annotations
@@ -20,22 +22,20 @@ import pyopencl as cl
 
 from kcl import drivers
 from kcl.base import process
-from kcl.build import leases
-from kcl.build.leases import launcher_of, learn
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.lookup import obtain
 from kcl.code import LaunchableCode, show
 from kcl.generate.stage import CallValues, Generate
-from kcl.launch import Launcher, unpack
+from kcl.launch import Launcher
 
 if TYPE_CHECKING:
-    from kcl.base.events import Event
     from kcl.cache.lead import Lead
-    from kcl.generate.origins import Origin
+    from kcl.generate.recorded import Origin
 
 _ATTRIBUTE = "_kcl_bindings"
 _numbers = itertools.count()  # of lines
+KEPT_BYTES = 16 << 20
 
 
 class Bindings:
@@ -54,10 +54,16 @@ class Bindings:
 
 
 class State:
-    """All bindings. The epoch is another object after each change of the place of kcl's files."""
+    """All bindings. The epoch is another object after each change of the place of kcl's files.
+
+    `users` are the lines of living Kernels that asked for the launcher of a code, by its digest, the last one at the
+    end. If `has_unused` is true, a line has ended since launchers were released.
+    """
 
     def __init__(self) -> None:
         self.epoch = object()
+        self.users: dict[str, weakref.WeakSet[Line]] = {}
+        self.has_unused = False
         self.bindings: weakref.WeakSet[Bindings] = weakref.WeakSet()
 
     def on_change(self) -> None:
@@ -74,22 +80,22 @@ class Line:
     """The line of one Kernel, with its ready code by the dtypes of the arguments left `open`. Thread-safe.
 
     `sole` is the digest of the code that a call tries first: a played call looks at dtypes itself. `packed` are the
-    arguments that a call gives as one object. `looked_up` has the last look-up in each layer. `context` is the handle
-    of the context of an executor, 0 for a Kernel that serves any context. The digests of an executor's code end with
-    it, so no launcher that another Kernel bound serves the executor. A queue or context that has launchers keeps its
-    handle from being used again. A line shares no program whose variables outlive a launch.
+    arguments that a call gives as one object. `context` is the handle of the context of an executor, 0 for a Kernel
+    that serves any context. The digests of an executor's code end with it, so no launcher that another Kernel bound
+    serves the executor. A queue or context that has launchers keeps its handle from being used again. A line shares no
+    program whose variables outlive a launch.
     """
 
     __slots__ = (
+        "__weakref__",
+        "_all",
         "_epoch",
         "_function",
-        "_leases",
         "_lock",
         "_own",
         "_token",
         "context",
         "generate",
-        "looked_up",
         "open",
         "packed",
         "ready",
@@ -103,26 +109,21 @@ class Line:
         self.sole = ""
         self.packed: dict[str, list[tuple[Any, str]]] = {}
         self.ready: dict[tuple[Any, ...], LaunchableCode] = {}
-        self.looked_up: dict[str, Event] = {}
         self._function = function
         self._epoch: object = None
-        self._leases: dict[str, leases.Lease] = {}
+        self._all = _state()
         self._own: set[BuiltProgram] = set()
         self._token = f" line {next(_numbers)}"
         self._lock = threading.RLock()
+
+    def __del__(self) -> None:
+        self._all.has_unused = True  # one step: it comes at any point of any thread
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
         """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
         ready = self.ready.get(tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()]))
         bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
-
-    def launcher(
-        self, queue: cl.CommandQueue, given: CallValues, lead: Lead, arguments: dict[str, Any], wait_for: Any
-    ) -> Launcher:
-        """Return the launcher for these arguments, from both stages; raises the errors of `code` and `bound`."""
-        ready = self.code(queue, given, lead)
-        return self.bound(queue, ready, lead, unpack(self.packed, arguments) if self.packed else arguments, wait_for)
 
     def code(self, holder: cl.Context | cl.CommandQueue, given: CallValues, lead: Lead) -> LaunchableCode:
         """Return code that is ready to launch: known here, from the generator layer or made now.
@@ -144,7 +145,6 @@ class Line:
             refusals.noted(error, lead.described(), self._function)
             raise
         self._keep(found)
-        self.looked_up.update({event.layer: event for event in lead.events})
         return found
 
     def bound(
@@ -161,17 +161,18 @@ class Line:
         of `wait_for`. Raises pyopencl's own error where the source does not compile, and CacheMiss.
         """
         bindings, digest = bindings_of(holder), ready.digest
-        self._leases.setdefault(digest, leases.lease(digest))  # before the look: so no launcher is released
         launcher = bindings.launchers.get((digest, get_ident()))
         if launcher is None:
             build, text = bindings.build, ready.code.text
             found = build.program(BuildRequest(text), build.digest(text, ready.headers), lead)
-            self.looked_up.update({event.layer: event for event in lead.events})
             if ready.headers.endswith(self._token):
                 self._own.add(found)  # its values live as long as this Kernel
-            launcher = launcher_of(ready, found, bindings.own, learn)
+            launcher = found.launcher(ready, bindings.own)
             bindings.launchers[digest, get_ident()] = launcher
-            leases.bound(bindings, digest, build.driver.memory(found.bytes))
+        users = _state().users.pop(digest, None) or weakref.WeakSet()
+        users.add(self)
+        _state().users[digest] = users
+        _release_unused()
         if arguments is not None and layers.binary().chosen.verify_results and not launcher.is_proven():
             return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
         return launcher
@@ -182,7 +183,7 @@ class Line:
 
     def _obtained(self, given: CallValues, lead: Lead, build: Build) -> LaunchableCode:
         ready: LaunchableCode = obtain(self.generate, given, lead)
-        if ready.code.invoker.shown[0]:
+        if ready.code.invoker.shown:
             show(ready.code)
         if ready.code.invoker.warned:
             from kcl.record import recorder
@@ -224,11 +225,30 @@ def _verified(
 
     for event in wait_for:
         event.wait()
-    right = results.verified(ready, launcher.program, lambda found: launcher_of(ready, found), queue, arguments)
+    right = results.verified(ready, launcher.program, queue, arguments)
     if right is None:
         return launcher
-    new = bindings.launchers[ready.digest, get_ident()] = launcher_of(ready, right, bindings.own, learn)
+    new = bindings.launchers[ready.digest, get_ident()] = right.launcher(ready, bindings.own)
     return new
+
+
+def _release_unused() -> None:
+    """Release the launchers of codes that no Kernel uses, above a bound on the bytes of their programs."""
+    state = _state()
+    if not state.has_unused:
+        return
+    try:
+        holders = [one.launchers for one in state.bindings]
+    except RuntimeError:  # a thread has added a queue meanwhile: the next launcher will do
+        return
+    state.has_unused, kept = False, 0
+    for digest in [digest for digest, users in reversed([*state.users.items()]) if not users]:
+        held = [(of, place, one) for of in holders for place, one in list(of.items()) if place[0] == digest]
+        kept += sum(found.build.driver.memory(found.bytes) for found in {launcher.program for _, _, launcher in held})
+        if kept > KEPT_BYTES or not held:
+            state.users.pop(digest, None)
+            for launchers, place, _launcher in held:
+                launchers.pop(place, None)
 
 
 def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:

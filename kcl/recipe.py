@@ -152,11 +152,11 @@ def kernel(
     reaches counts, too, as far as a walk over its names finds it; nothing watches what it reads. Change the version if
     it reads something else. The page "What a pure recipe promises" says more.
 
-    `depends` lists values, functions and classes that count as parameters of a pure recipe do; without `pure` it is
-    ignored, with one warning. `version` is part of the key of every recipe. `sizes` names parameters that no one gives,
+    `depends` lists values, functions and classes that count as parameters of a pure recipe do. `version` is part of the
+    key of every recipe. `sizes` names parameters that no one gives,
     with an expression over the arguments of a call for each: the recipe gets a kcl.Size in its place. `space` lists the
     values of parameters among which `kcl tune` measures, and a call takes what was found for its sizes: see kcl.space.
-    Raises TypeError for a declaration that cannot be meant, and for `pure` without a version.
+    Raises TypeError for a declaration that cannot be meant, as `pure` without a version and `depends` without `pure`.
 
     >>> @kcl.kernel
     ... def doubled():
@@ -168,7 +168,12 @@ def kernel(
     """
     if function is not None:
         return Recipe(function)
-    declared = _effective(declare(depends, version, pure))
+    declared = declare(depends, version, pure)
+    if declared.depends and not pure:
+        raise TypeError(
+            "@kcl.kernel(depends=...) counts for a pure recipe only, because any other runs in every process: "
+            "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends"
+        )
 
     def decorate(function: Callable[P, object]) -> Recipe[P]:
         return Recipe(function, declared, sizes, space)
@@ -192,20 +197,6 @@ def _space_of(function: FunctionType, given: Any, sizes: Sizes | None) -> Space:
     from kcl.tuning.space import declared
 
     return declared(given, function, sizes.texts if sizes is not None else ())
-
-
-def _effective(declared: Declarations) -> Declarations:
-    """Return the declarations that apply: without `pure` the version. The warning names the decorator's line."""
-    if declared.pure or not declared.depends:
-        return declared
-    from kcl.cache import layer
-
-    layer.warn_once(
-        "declarations without pure",
-        "kcl ignores depends of a recipe that is not declared pure, because it runs in every process; "
-        "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends",
-    )
-    return declared._replace(depends=())
 
 
 class _LazyModule(ModuleType):

@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import click  # noqa: E402  (after the path)
 from schema import SCHEMA, Field, Printed  # noqa: E402
+from settings_words import WORDS  # noqa: E402
 
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
@@ -55,8 +56,8 @@ def environment() -> str:
     lines += ["## kcl's own", "", *head("variable", "in the settings file", "values", "default", "effect")]
     for setting in settings.SETTINGS:
         in_file = "never" if setting.of_variable else f"`{setting.key}`"
-        cells = f"`{setting.variable}`", in_file, setting.values, setting.default, setting.effect
-        lines.append(row(*cells))
+        words = WORDS[setting.variable]
+        lines.append(row(f"`{setting.variable}`", in_file, words.values, words.default, words.effect))
     lines += ["", "An unknown name of a layer in `KCL_NO_CACHE` switches all layers off, with a warning.", ""]
     lines += ["The first of these that is set decides the place of the files: a call of `kcl.option.cache_dir(path)`,"]
     lines += ["`KCL_CACHE_DIR`, the cache of a recorded checkout, `cache_dir` of the settings file, `XDG_CACHE_HOME`."]

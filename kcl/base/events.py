@@ -82,8 +82,6 @@ class Collection(NamedTuple):
 
 
 Use = tuple[int, float, float, float]
-# The end time of a look-up, its event, the digest of its entry, and the texts of the parameters.
-Kept = tuple[float, Event, str, Mapping[str, str] | None]
 Hook = Callable[[Event], object]
 
 _PLACES = 10_000
@@ -104,7 +102,6 @@ class State:
         self.tallies: dict[tuple[str, str], dict[str, float]] = {}
         self.uses: dict[str, Use] = {}
         self.asked: dict[str, Consumer] = {}
-        self.kept: list[Kept] | None = None
         self.noted: deque[MissNote] = deque(maxlen=1024)
         self.follow: Callable[[], object] | None = None  # called with every event
         self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
@@ -114,7 +111,6 @@ class State:
     def after_fork(self) -> None:
         """Leave the collection to the parent; the lock is new, as a thread of the parent may hold the old one."""
         self.lock = threading.RLock()
-        self.kept = None if self.kept is None else []
         self.take()
 
     def total(self) -> dict[str, dict[str, float]]:
@@ -208,11 +204,10 @@ def emit(
     """Count `event` and show it to every hook; `key` is that of the look-up, `entries` are the digests of a hit.
 
     `texts` explain a miss that stores nothing (see `MissNote`). They are collected once per key, until the room is used
-    up. `asking` is the `Lead` of the look-up, for its parameters. Those of a hit are written only for a report.
+    up. `asking` is the `Lead` of the look-up, for its parameters.
     """
     now, state = time.time(), _state()
-    written = asking if event.outcome != "hit" or state.kept is not None else None
-    parameters = None if written is None else written.texts()
+    parameters = None if event.outcome == "hit" or asking is None else asking.texts()
     with state.lock:
         is_first = not state.tallies
         for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
@@ -226,8 +221,6 @@ def emit(
                 uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
         if event.outcome != "hit":
             state.noted.append(MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters))
-        if state.kept is not None and len(state.kept) < _PLACES:
-            state.kept.append((now, event, event.key if key is None else key.digest, parameters))
         hooks = tuple(state.hooks)
     if is_first:
         tool("report").keep_journal()
@@ -293,25 +286,18 @@ def noted() -> tuple[MissNote, ...]:
         return tuple(state.noted)
 
 
+def collected() -> Collection:
+    """Return a copy of the collection so far."""
+    state = _state()
+    with state.lock:
+        return Collection(dict(state.tallies), dict(state.uses), tuple(state.noted), dict(state.asked))
+
+
 def taken() -> Collection:
     """Return the collection, and begin a new one."""
     state = _state()
     with state.lock:
         return state.take()
-
-
-def keep() -> None:
-    """Keep every look-up from now on, for a report that lists them; a forked child keeps its own."""
-    state = _state()
-    with state.lock:
-        state.kept = [] if state.kept is None else state.kept
-
-
-def kept() -> list[Kept]:
-    """Return the kept look-ups, in their order."""
-    state = _state()
-    with state.lock:
-        return list(state.kept or ())
 
 
 def on_each(follow: Callable[[], object]) -> None:

@@ -43,7 +43,6 @@ S = TypeVar("S")
 STARTED = time.time_ns()  # the time when kcl was imported in this process, or in the process that forked it
 
 _states: dict[Callable[[], Any], Any] = {}
-_owed: dict[Callable[[], Any], Any] = {}  # the states with an `at_exit` still to be called
 _lasting: set[Callable[[], Any]] = set()  # the classes of the states that `reset` leaves alone
 
 
@@ -79,14 +78,7 @@ def shared(kind: Callable[[], S]) -> Callable[[], S]:
 def reset() -> None:
     """Drop the states of the cache, so that each is made again at its next use. Their `at_exit` is not called."""
     for kind in [kind for kind in _states if kind not in _lasting]:
-        _owed.pop(kind, None)
         del _states[kind]
-
-
-def end() -> None:
-    """Call `at_exit` of the states now."""
-    for kind, state in reversed(list(_owed.items())):
-        _end(kind, state)
 
 
 def changing() -> None:
@@ -104,14 +96,12 @@ def _make(kind: Callable[[], S]) -> S:
     new = kind()
     found: S = _states.setdefault(kind, new)
     if found is new and hasattr(new, "at_exit"):
-        _owed[kind] = new
         atexit.register(_end, kind, new)
     return found
 
 
 def _end(kind: Callable[[], Any], state: Any) -> None:
-    if kind in _owed and _owed[kind] is state:
-        del _owed[kind]
+    if kind in _states and _states[kind] is state:  # neither dropped nor the parent's
         state.at_exit()
 
 
@@ -134,7 +124,6 @@ def _nothing() -> None:
 
 def _after_fork() -> None:
     """Prepare a forked child: drop the states with `at_exit`, which are the parent's, and tell the others."""
-    _owed.clear()
     for kind in [kind for kind, state in _states.items() if hasattr(state, "at_exit")]:
         del _states[kind]
     _tell("after_fork")

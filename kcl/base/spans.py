@@ -10,10 +10,14 @@ import os
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from kcl.base import process, settings
+
+if sys.platform != "win32":  # no flock on Windows: processes that end at once may lose spans
+    import fcntl
 
 _MOST = 200_000  # spans of a process
 _END = b"\n]\n"
@@ -42,22 +46,16 @@ _switch = process.own(SpanSwitch)
 _trace = process.own(Trace)
 
 
-class _Span:
-    """A stretch of time in a thread."""
-
-    __slots__ = ("begin", "kernel", "layer", "what")
-
-    def __init__(self, what: str, kernel: str, layer: str) -> None:
-        self.what, self.kernel, self.layer = what, kernel, layer
-
-    def __enter__(self) -> None:
-        self.begin = time.perf_counter_ns()
-
-    def __exit__(self, *_error: object) -> None:
+@contextmanager
+def _kept(what: str, kernel: str, layer: str) -> Iterator[None]:
+    """Keep a stretch of time in a thread; work that fails took its time, too."""
+    begin = time.perf_counter_ns()
+    try:
+        yield
+    finally:
         trace = _trace()
         if len(trace.spans) < _MOST:
-            end = time.perf_counter_ns()
-            trace.spans.append((self.what, self.kernel, self.layer, threading.get_ident(), self.begin, end))
+            trace.spans.append((what, kernel, layer, threading.get_ident(), begin, time.perf_counter_ns()))
 
 
 _NOTHING = nullcontext()
@@ -65,7 +63,7 @@ _NOTHING = nullcontext()
 
 def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager[None]:
     """Return a context manager for a span: `what` names the work, for a kernel, in a layer. Thread-safe."""
-    return _Span(what, kernel, layer) if _switch().is_on else _NOTHING
+    return _kept(what, kernel, layer) if _switch().is_on else _NOTHING
 
 
 def write() -> None:
@@ -110,18 +108,11 @@ def _append(path: str, events: list[dict[str, Any]]) -> None:
     text = ",\n".join([json.dumps(event) for event in events]).encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "r+b") as stream:
-        _lock(stream)
+        if sys.platform != "win32":
+            fcntl.flock(stream, fcntl.LOCK_EX)
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(size - len(_END), 0))
         is_ours = stream.read() == _END
         stream.seek(size - len(_END) if is_ours else 0)
         stream.write((b",\n" if is_ours else b"[\n") + text + _END)
         stream.truncate()
-
-
-def _lock(stream: Any) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: processes that end at once may lose spans
-        return
-    fcntl.flock(stream, fcntl.LOCK_EX)

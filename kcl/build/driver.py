@@ -70,10 +70,8 @@ class OpenJobs(NamedTuple):
 class Driver:
     """An OpenCL driver that hands out a binary at once and needs nothing else; a driver that differs is a subclass.
 
-    Stateless. `quotes_stay` says that the quotes around an include directory count as a part of its path.
+    Stateless.
     """
-
-    quotes_stay = False
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts of a key that say for which device a binary was built."""
@@ -99,8 +97,8 @@ class Driver:
         """Return the facts that an entry holds for the process that completes it."""
         return {}
 
-    def entry(self, text: ProgramText, slot: ProgramSlot, log: str, seconds: float) -> Entry:
-        """Describe a program that was built in `seconds`; its binary is not in it."""
+    def entry(self, text: ProgramText, slot: ProgramSlot, log: str) -> Entry:
+        """Describe a program that was built; its binary is not in it."""
         for mark, directory in marks(slot.options):
             log = log.replace(directory, mark)  # the log names headers by their place
         device = slot.device
@@ -111,7 +109,6 @@ class Driver:
             "options": list(slot.options.flags),
             "platform": {"name": device.platform.name, "version": device.platform.version},
             "device": {"name": device.name, "driver": device.driver_version},
-            "seconds": seconds,
             "created": int(time.time()),
             **self.described(slot),
         }

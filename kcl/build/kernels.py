@@ -1,4 +1,4 @@
-"""Device kernels without the code that pyopencl generates for each of them, which kcl's invokers do not use.
+"""Programs of binaries, built past pyopencl's wrapper, and device kernels without the code that pyopencl generates.
 
 The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`. That module looks in
 a dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So
@@ -11,18 +11,64 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
 from kcl import caches
 from kcl.base import process
+from kcl.build.options import BuildOptions, passed
+
+if TYPE_CHECKING:
+    from kcl.cache.entry import Entry
+    from kcl.code import ProgramText
 
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
+
+
+def of_binaries(
+    context: cl.Context,
+    devices: Sequence[cl.Device],
+    entries: Sequence[Entry],
+    text: ProgramText,
+    options: BuildOptions,
+) -> cl.Program:
+    """Build a program of the entries of its devices; raises the driver's error for a binary that it refuses.
+
+    The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
+    """
+    program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
+    if not built_silently(with_source(program, text), options):
+        program.build(options=passed(text.options))
+    return program
+
+
+def with_source(program: cl.Program, text: ProgramText) -> cl.Program:
+    """Tell pyopencl the source: each new kernel object asks for it, and fails once inside where it is missing."""
+    program._source = text.source
+    return program
+
+
+def built_silently(program: cl.Program, options: BuildOptions) -> bool:
+    """Build past pyopencl's wrapper, which asks for a log and composes the options again; tell whether that worked.
+
+    Where it failed the caller tries the wrapper: it reports more about a binary that the driver refuses. The function
+    below it may be missing from another version of pyopencl, or take other arguments there.
+    """
+    try:
+        program._prg._build(options=options.text.encode("utf-8", "surrogateescape"), devices=None)
+    except (cl.Error, AttributeError, TypeError):
+        return False
+    return True
+
+
+def kernel_names(program: cl.Program) -> tuple[str, ...]:
+    """Return the names of the kernels in a program that is built."""
+    return tuple(filter(None, str(program.get_info(cl.program_info.KERNEL_NAMES) or "").split(";")))
 
 
 def new_kernel(program: cl.Program, name: str) -> cl.Kernel:

@@ -23,18 +23,14 @@ _HIDDEN = r"\s[-/@]"
 
 
 class BuildOptions(NamedTuple):
-    """`text` as clBuildProgram takes it; `flags` in a normal order; include directories apart, in their own order.
+    """`text` as clBuildProgram takes it; `flags` in a normal order; include directories apart, as they are written.
 
     Made of a program text and the driver; ends in the slot and in the build.
-
-    `definitions` are those of macros. `untaken` are include directories that cannot be passed to the driver.
     """
 
     text: str
     flags: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
-    definitions: tuple[str, ...] = ()
-    untaken: tuple[str, ...] = ()
 
     @property
     def part(self) -> str:
@@ -52,7 +48,7 @@ def names_later_language(flag: str) -> bool:
     return "std" in flag.lower() and not flag.startswith("-cl-std=CL1")
 
 
-def build_options(context: cl.Context, options: Sequence[str], beside: str, quotes_stay: bool) -> BuildOptions:
+def build_options(context: cl.Context, options: Sequence[str], beside: str) -> BuildOptions:
     """Return options as pyopencl passes them on: its own, the platform's and the forced ones included.
 
     Raises UnknownInput for an option that reads a file which is not an `#include`.
@@ -61,23 +57,17 @@ def build_options(context: cl.Context, options: Sequence[str], beside: str, quot
 
     data, _path = cl.Program._process_build_options(context, passed(options))
     text = data.decode("utf-8", "surrogateescape")
-    return parsed(text, beside, quotes_stay)
+    return parsed(text, beside)
 
 
-def parsed(text: str, beside: str, quotes_stay: bool) -> BuildOptions:
+def parsed(text: str, beside: str) -> BuildOptions:
     """Read the text of build options; `beside` are the driver's own options, which count in the device's identity.
 
-    `quotes_stay` says that the driver takes the quotes around an include directory for a part of its path. Raises
-    UnknownInput for options that drivers would read in different ways.
+    Raises UnknownInput for options that drivers would read in different ways.
     """
-    found, added = _Sorted(_words(text), quotes_stay), _Sorted(_words(beside), quotes_stay)
-    return BuildOptions(
-        text,
-        (*sorted(found.switches), *found.ordered),
-        (*found.directories, *added.directories),
-        (*found.definitions, *added.definitions),
-        tuple(found.untaken),
-    )
+    found, added = _Sorted(_words(text)), _Sorted(_words(beside))
+    flags = (*sorted(found.switches), *found.ordered)
+    return BuildOptions(text, flags, (*found.directories, *added.directories))
 
 
 def _quoted(option: str) -> str:
@@ -98,41 +88,33 @@ def _words(text: str) -> list[str]:
 
 
 class _Sorted:
-    """Words sorted into switches, flags, include directories and definitions.
+    """Words sorted into switches, flags and include directories.
 
     Switches without a value are facts that are there or not. Of all other words a later one may win, so these keep
     their order.
     """
 
-    def __init__(self, words: Sequence[str], quotes_stay: bool) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
         self.switches: set[str] = set()
         self.ordered: list[str] = []
         self.directories: list[str] = []
-        self.untaken: list[str] = []
-        self.definitions: list[str] = []
         rest = iter(words)
         for word in rest:
             if word.startswith(_READS_FILES):
                 raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
             if word[:2] in ("-I", "/I"):
-                self._directory(word[2:] or next(rest, ""), quotes_stay)
+                self.directories.append(word[2:] or next(rest, ""))
             elif word[:2] in ("-D", "-U"):
-                self._macro(word[:2], word[2:] or next(rest, ""))
+                self._macro(word[:2] + (word[2:] or next(rest, "")))
             elif word.startswith("-cl-") and "=" not in word:
                 self.switches.add(word)
             else:
                 self.ordered.append(word)
 
-    def _directory(self, path: str, quotes_stay: bool) -> None:
-        bare = re.sub(r'\\(.)|"', r"\1", path) if '"' in path or "\\" in path else path
-        (self.untaken if quotes_stay and bare != path else self.directories).append(bare)
-
-    def _macro(self, flag: str, definition: str) -> None:
-        if re.search(_ASKING, definition):
-            raise UnknownInput(f"build option {flag}{definition} leaves its value to the preprocessor; write the value")
-        self.ordered.append(flag + definition)
-        if flag == "-D":
-            self.definitions.append(definition)
+    def _macro(self, flag: str) -> None:
+        if re.search(_ASKING, flag):
+            raise UnknownInput(f"build option {flag} leaves its value to the preprocessor; write the value")
+        self.ordered.append(flag)
 
 
 def marks(options: BuildOptions) -> list[tuple[str, str]]:

@@ -39,17 +39,17 @@ class ProgramSlot(NamedTuple):
 
 
 def slots_of(
-    text: ProgramText, options: BuildOptions, devices: Iterable[tuple[cl.Device, str, Sequence[Part]]], remembers: bool
+    text: ProgramText, options: BuildOptions, devices: Iterable[tuple[cl.Device, str, Sequence[Part]]]
 ) -> list[ProgramSlot]:
     """Return the slot of a program for each device, which comes with its folder and its identity.
 
-    If it `remembers`, a long text is scanned for headers once. Raises UnknownInput where the headers cannot be known.
+    Raises UnknownInput where the headers cannot be known.
     """
     common = [
         Part("format", FORMAT),
         Part("source", text.source_digest),
         Part("options", options.part),
-        *header_parts(text.source, options, remembers),
+        *header_parts(text.source, options),
     ]
     slots = []
     # The wanted kernel has no part in it: a program has one entry, whichever of its kernels is asked for first.
@@ -78,13 +78,13 @@ def may_read(source: str) -> bool:
     return "\\" in source and re.search(_CONTINUED, source) is not None
 
 
-def header_parts(source: str, options: BuildOptions, remembers: bool = False) -> list[Part]:
+def header_parts(source: str, options: BuildOptions) -> list[Part]:
     """Return the parts of headers; most programs have none, and import nothing for them."""
     if not may_read(source):
         return []
     from kcl.build import headers
 
-    return headers.header_parts(source, options, remembers)
+    return headers.header_parts(source, options.directories)
 
 
 def headers_in(key: Key) -> list[Part]:

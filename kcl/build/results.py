@@ -32,11 +32,7 @@ class _Unknown(Exception):
 
 
 def verified(
-    ready: LaunchableCode,
-    found: BuiltProgram,
-    bind: Callable[[BuiltProgram], Launcher],
-    queue: cl.CommandQueue,
-    arguments: Mapping[str, Any],
+    ready: LaunchableCode, found: BuiltProgram, queue: cl.CommandQueue, arguments: Mapping[str, Any]
 ) -> BuiltProgram | None:
     """Compare the results of a stored binary; report wrong ones, and return the program that replaces it.
 
@@ -49,8 +45,8 @@ def verified(
     started = time.perf_counter()
     slots = found.stored
     try:
-        computed = run(bind(found), queue, arguments)
-        reference = bind(found.build.from_source(ready.code.text))
+        computed = run(found.launcher(ready), queue, arguments)
+        reference = found.build.from_source(ready.code.text).launcher(ready)
         expected = run(reference, queue, arguments)
         said = difference(computed, expected)
         steady = said and not difference(expected, run(reference, queue, arguments))

@@ -14,23 +14,23 @@ import pyopencl as cl
 
 from kcl import caches
 from kcl.base import events, process, spans
-from kcl.build import compiler
 from kcl.build.driver import Promise
 from kcl.build.identity import variables
-from kcl.build.kernels import new_kernel
+from kcl.build.kernels import kernel_names, new_kernel, of_binaries
 from kcl.build.options import BuildOptions, build_options, marks, names_later_language
-from kcl.build.program_key import ProgramSlot, header_parts, headers_in, may_read, slots_of
+from kcl.build.program_key import ProgramSlot, header_parts, may_read, slots_of
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Product, Stage, obtain
 from kcl.errors import RecipeError, UnknownInput
+from kcl.launch import Kernels, Launcher, Play
 
 if TYPE_CHECKING:
     from kcl.build.driver import Driver
     from kcl.cache.layer import Answer, Layer
-    from kcl.code import ProgramText
+    from kcl.code import LaunchableCode, ProgramText
 
 
 class BuildRequest(NamedTuple):
@@ -86,13 +86,29 @@ class BuiltProgram:
             spare = {}
         return spare if spare.keys() == set(names) else self.build.kernels(self.program, names)
 
+    def launcher(self, ready: LaunchableCode, own: dict[cl.Event, None] | None = None) -> Launcher:
+        """Return a launcher of code, with kernel objects of its own; `own` are the events known to be of its queue.
+
+        Without `own` it does not learn from its calls.
+        """
+        kernels = Kernels()
+        for name, kernel in self.kernels(ready.code.text.kernels).items():
+            setattr(kernels, name, kernel)
+        invoker = ready.code.invoker
+        required = [one.name for one in invoker.arguments if one.required and one.name not in invoker.packed]
+        learn = None if own is None else _learn
+        return Launcher(ready.invoke, kernels, self, frozenset(required), own, learn, frozenset(invoker.inferred))
+
     def is_proven(self, names: Iterable[str]) -> bool:
         """Tell whether no comparison is left: kcl built the program, or compared the results of these kernels."""
         return not self.stored or self.compared.issuperset(names)
 
     def warn(self) -> None:
         """Warn with the compiler's messages; raises what the user's filters raise."""
-        compiler.warn([device for device, _name in self.build.devices], self.logs)
+        if any(map(str.strip, self.logs)):
+            from kcl.build import compilation
+
+            compilation.warn([device for device, _name in self.build.devices], self.logs)
 
     def note_prepared(self) -> None:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""
@@ -112,8 +128,15 @@ class BuiltProgram:
             self.build.driver.unseen(promises)
         else:
             self.build.driver.launched(promises)
-        if len(compiler.kernel_names(self.program)) == len(kernels):
+        if len(kernel_names(self.program)) == len(kernels):
             self.promises = ()
+
+
+def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
+    # Imported when a kernel turns out to be called often.
+    from kcl.launch import replay
+
+    return replay.learn(launcher, queue, arguments)
 
 
 class Build(Stage[BuildRequest]):
@@ -157,7 +180,7 @@ class Build(Stage[BuildRequest]):
         try:
             return {name: self._make(program, name) for name in names}
         except cl.LogicError as error:
-            there = compiler.kernel_names(program)
+            there = kernel_names(program)
             lacking = [name for name in names if name not in there]
             if not (lacking and there):
                 raise
@@ -166,13 +189,13 @@ class Build(Stage[BuildRequest]):
 
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
-        return build_options(self.context, given, self.driver.added_options(), self.driver.quotes_stay)
+        return build_options(self.context, given, self.driver.added_options())
 
     def slots(self, text: ProgramText) -> list[ProgramSlot]:
         """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
         now = variables()
         devices = [(*device, (*parts, *now)) for device, parts in zip(self.devices, self.identities, strict=True)]
-        return slots_of(text, self.options(text.options), devices, not self.layer.off())
+        return slots_of(text, self.options(text.options), devices)
 
     def headers_digest(self, text: ProgramText) -> str:
         """Digest what a build reads beside the text now: headers, and variables of drivers; empty if there are none.
@@ -218,11 +241,13 @@ class Build(Stage[BuildRequest]):
 
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
         """Build from source; no other launcher shares the program, and it is not stored."""
+        from kcl.build import compilation
+
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
         # A hit spared the driver the build at which it would have read them.
         with spans.span("build", text.kernel, self.layer.name), caches.variables(caches.read_variables()):
             given = self.driver.given(text.source)
-            return BuiltProgram(self, compiler.from_source(self.context, text, given, mark, holder))
+            return BuiltProgram(self, compilation.from_source(self.context, text, given, mark, holder))
 
     def rebuilt(self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]) -> BuiltProgram:
         """Build from source in place of entries that were set aside, and store the new ones."""
@@ -266,7 +291,7 @@ class Build(Stage[BuildRequest]):
             self.driver.loading(entry)
         slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
         devices = [slot.device for slot in slots]
-        program = compiler.of_binaries(self.context, devices, look.entries, text, slots[0].options)
+        program = of_binaries(self.context, devices, look.entries, text, slots[0].options)
         found = BuiltProgram(self, program, self.kernels(program, text.kernels))
         found.stored = slots
         found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
@@ -282,15 +307,18 @@ class Build(Stage[BuildRequest]):
 
     def make(self, wanted: BuildRequest, look: Look) -> Product:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""
+        from kcl.build import compilation
+
         started = time.perf_counter()
         found = self.from_source(wanted.text, wanted.holder)
         seconds = time.perf_counter() - started
-        found.logs = tuple(compiler.logs(found.program))
-        entries: list[tuple[str, Entry]] = []
-        if look.slots and self._headers_stand(wanted.text, look.slots[0]):
-            entries, found.promises = self._entries(wanted, found, look, seconds)
-            for address, entry in [*entries, *((one.address, one.entry) for one in found.promises)]:
-                self._dump(wanted.text, address, entry)
+        found.logs = tuple(compilation.logs(found.program))
+        more = {"seconds": seconds, "site": wanted.site}
+        entries, found.promises = compilation.entries(
+            self.driver, self.layer, wanted.text, found.program, look, found.logs, **more
+        )
+        for address, entry in [*entries, *((one.address, one.entry) for one in found.promises)]:
+            self._dump(wanted.text, address, entry)
         if wanted.holder is not None:
             promises, found.promises = found.promises, ()
             self.driver.unseen(promises)
@@ -307,41 +335,9 @@ class Build(Stage[BuildRequest]):
 
     # the steps of making
 
-    def _entries(
-        self, wanted: BuildRequest, found: BuiltProgram, look: Look, seconds: float
-    ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
-        """Describe a program that was built, for each slot that has no entry: (entries, promises)."""
-        whole: list[tuple[str, Entry]] = []
-        promises: list[Promise] = []
-        program, text = found.program, wanted.text
-        text = text if text.kernels else text._replace(kernels=compiler.kernel_names(program))
-        lacking = {slot.key.digest: (slot, log) for slot, log in zip(look.slots, found.logs, strict=False)}
-        for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
-            entry = self.driver.entry(text, slot, log, seconds).described(site=wanted.site)  # type: ignore[arg-type]
-            try:
-                complete = self.driver.completed(program, slot, entry)  # type: ignore[arg-type]
-            except (cl.Error, ValueError, IndexError) as error:
-                self.layer.fault("ask the driver for the binary", error)
-                continue
-            if complete is None:
-                promises.append(Promise(slot.address, entry))
-            elif complete.parts.get("binary"):
-                whole.append((slot.address, complete))
-        return whole, tuple(promises)
-
     def _dump(self, text: ProgramText, address: str, entry: Entry) -> None:
         if self.layer.chosen.dump:
             events.tool("dump").program(text.source_digest, address, entry)
-
-    def _headers_stand(self, text: ProgramText, slot: Any) -> bool:
-        """Tell whether the headers still match the key: the driver read them later than kcl did."""
-        before = headers_in(slot.key)
-        if not before:
-            return True
-        try:
-            return header_parts(text.source, self.options(text.options)) == before
-        except UnknownInput:
-            return False
 
 
 def _log(entry: Entry, slot: Any) -> str:

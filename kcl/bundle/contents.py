@@ -30,13 +30,10 @@ def used(info: CacheInfo) -> Contents:
     drivers.flush()
     found: Contents = {}
     for kind, layer in layers.opened().items():
-        waiting = list(layer.used)
-        for address in waiting:
+        for address in list(layer.used):
             entry = _read(layer, address, info)
             if entry is not None:
                 add(found, kind, address, entry, info)
-                unit = entry.metadata.get("unit")  # the address of the row that leads an equal result to this code
-                waiting += [unit] if unit and isinstance(unit, str) and unit not in layer.used else []
             elif kind == settings.BINARY:
                 info.left_out.append((digest_of(address), _INCOMPLETE))
     return found | {(sort, place): entry for sort in MEMOS for place, entry in run_memo.used(sort)}

@@ -54,12 +54,13 @@ Layout = dict[str, list[tuple[int, int]]]  # of each part its pieces: (bytes in 
 class Entry:
     """A key, metadata (JSON values under texts) and named byte parts; packed and unpacked as one unit."""
 
-    __slots__ = ("key", "metadata", "parts")
+    __slots__ = ("key", "metadata", "parts", "ready")
 
     def __init__(self, key: Key, metadata: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
         self.key = key
         self.metadata = dict(metadata)
         self.parts = dict(parts)
+        self.ready: Any = None  # what a stage made of it, as long as it is in memory
 
     def pack(self, in_pieces: bool = True) -> bytes:
         """Return the bytes of the grammar above; raise `ValueError` or `TypeError` for values that JSON cannot hold.
@@ -208,7 +209,7 @@ def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     is_exact = key.startswith(b'{"key":') and type(metadata) is dict and not document
-    if not is_exact or _body_length(layout) != body_length:
+    if not is_exact or sum([stored for pieces in layout.values() for stored, _whole in pieces]) != body_length:
         raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
     return key[7:], metadata, layout
 
@@ -233,13 +234,14 @@ def _lay_out(parts: Mapping[str, bytes], room: int) -> tuple[list[tuple[Any, ...
     described: list[tuple[Any, ...]] = []
     body: list[bytes] = []
     for name, part in parts.items():
-        pieces = _pieces(part) if _LEAST < len(part) <= room else []
-        if pieces:
-            described.append((name, len(part), list(map(len, pieces))))
+        pieces = [part[start : start + PIECE] for start in range(0, len(part), PIECE)]
+        stored = list(map(_packed, pieces)) if _LEAST < len(part) <= room else pieces
+        if sum(map(len, stored)) < len(part):
+            described.append((name, len(part), list(map(len, stored))))
             room -= len(part)
         else:
             described.append((name, len(part)))
-        body += pieces or [part]
+        body += stored
     return described, b"".join(body)
 
 
@@ -255,18 +257,14 @@ def _read_parts(described: Any) -> Layout:
         unpacked += size if pieces else 0
         if unpacked > PIECES_LIMIT:
             raise ValueError(f"the parts claim more than {PIECES_LIMIT} bytes in pieces")
-        found, whole = (pieces[0], _piece_lengths(size)) if pieces else ([size], [size])
+        whole = [min(PIECE, size - start) for start in range(0, size, PIECE)] if pieces else [size]
+        found = pieces[0] if pieces else whole
         if type(found) is not list or len(found) != len(whole) or not set(map(type, found)) <= {int}:
             raise TypeError(f"not the pieces of {size} bytes in {name!r}")
-        if pieces and not all(0 < one <= most for one, most in zip(found, whole, strict=True)):
-            raise ValueError(f"a piece of {name!r} is larger than what it holds")
         layout[name] = list(zip(found, whole, strict=True))
+        if pieces and not all(0 < one <= most for one, most in layout[name]):
+            raise ValueError(f"a piece of {name!r} is larger than what it holds")
     return layout
-
-
-def _body_length(layout: Layout) -> int:
-    """Return the number of bytes of the body."""
-    return sum([stored for pieces in layout.values() for stored, _ in pieces])
 
 
 def _cut(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
@@ -282,20 +280,10 @@ def _cut(blob: bytes, start: int, layout: Layout) -> dict[str, bytes]:
     return parts
 
 
-def _piece_lengths(size: int) -> list[int]:
-    """Return the lengths of the pieces of `size` bytes."""
-    whole, rest = divmod(size, PIECE)
-    return [PIECE] * whole + [rest] * (rest > 0)
-
-
-def _pieces(part: bytes) -> list[bytes]:
-    """Cut a part into pieces, compressed where that pays; return none where it pays for no piece."""
-    stored = []
-    for start in range(0, len(part), PIECE):
-        whole = part[start : start + PIECE]
-        small = zlib.compress(whole)
-        stored.append(small if len(small) < _WORTH * len(whole) and len(small) + _LEAST < len(whole) else whole)
-    return stored if sum(map(len, stored)) < len(part) else []
+def _packed(piece: bytes) -> bytes:
+    """Compress a piece where that pays."""
+    small = zlib.compress(piece)
+    return small if len(small) < _WORTH * len(piece) and len(small) + _LEAST < len(piece) else piece
 
 
 def _unpacked(piece: bytes, whole: int) -> bytes:

@@ -40,24 +40,20 @@ class Difference(NamedTuple):
 class Key:
     """An ordered list of named parts with one digest; equal when all parts are equal, in order.
 
-    Treat a key as immutable: digest and encoding are computed once. Names may occur more than once.
+    Treat a key as immutable: the digest is computed once. Names may occur more than once.
     """
 
-    __slots__ = ("_digest", "_encoded", "parts")
+    __slots__ = ("_digest", "parts")
 
     parts: tuple[Part, ...]
 
     def __init__(self, parts: Iterable[Part | tuple[str, str]]) -> None:
         self.parts = tuple([part if type(part) is Part else Part._make(part) for part in parts])
-        self._encoded: bytes | None = None
         self._digest: str | None = None
 
     def encode(self) -> bytes:
         """Return the bytes of the grammar above; raise `TypeError` for a name or value that is no text."""
-        if self._encoded is None:
-            encoded = list(map(_encode_part, self.parts))
-            self._encoded = b"".join([len(encoded).to_bytes(_WORD, "little"), *encoded])
-        return self._encoded
+        return b"".join([len(self.parts).to_bytes(_WORD, "little"), *map(_encode_part, self.parts)])
 
     @property
     def digest(self) -> str:

@@ -93,7 +93,7 @@ class Layer:
         self._keeps_read = keeps_read
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
-        self._by_owner = {kind: caches.state(owner).reason for kind, owner in owners.items()}
+        self._by_owner = {kind: caches.off(owner) for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
@@ -189,37 +189,30 @@ class Layer:
         """
         try:
             blob = entry.pack()
-        except (TypeError, ValueError) as error:
+            held = SizedEntry(entry_at(address, blob), len(blob))  # as a store gives it back
+        except (TypeError, ValueError, DamagedEntry) as error:
             self.fault("pack", error)
             return 0
         self.used[address] = None
-        self.memory.put(address, SizedEntry(entry_at(address, blob), len(blob)))
+        self.memory.put(address, held)
         stores = self._writable()[:1]
-        for _done in self._each("write", stores, lambda store: store.put(address, blob), faults):
-            continue
-        if stores:
-            from kcl.cache import growth
-
-            growth.add(len(blob))
+        list(self._each("write", stores, lambda store: store.put(address, blob), faults))
         return len(blob)
 
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""
         self.memory.delete(address)
-        for _done in self._each("delete", self._writable(), lambda store: store.delete(address)):
-            continue
+        list(self._each("delete", self._writable(), lambda store: store.delete(address)))
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:
         """Move a bad entry into quarantine, so that it never costs a second miss."""
         self.fault("verify", error)
         self.delete(address)
         if self.stores:
-            try:
+            with suppress(ImportError):  # the module may be unreadable now
                 from kcl.cache import quarantine
 
                 quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
-            except (ImportError, *_FAULTS) as failure:
-                events.logger().debug("quarantine: %s", failure)
 
     def fault(self, action: str, error: Exception) -> None:
         """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
@@ -232,13 +225,14 @@ class Layer:
         if isinstance(error, DamagedEntry):
             words = f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
         elif cause == _FULL:
-            words = f"kcl goes on without writing its caches: {_full(self.place) or _FULL}: could not {action}: {error}"
+            room = f"no space or no inode is left on the file system of {self.place}"
+            words = f"kcl goes on without writing its caches: {room}; make room there: could not {action}: {error}"
         warn_once(cause if cause in (_FULL, _FORBIDDEN) else f"{self.name}: {cause}", words)
 
     def is_full(self, error: Exception) -> bool:
         """Tell whether a store failed for lack of space or of inodes, which SQLite's message does not show."""
         if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_SILENT):
-            return bool(_full(self.place))
+            return _has_no_room(self.place)
         return _cause(error) == _FULL
 
     def _writable(self) -> list[Store]:
@@ -263,17 +257,13 @@ class Layer:
                     yield found
 
 
-def _full(place: str) -> str:
-    """Describe the lack of room on a file system, by a path on it that need not exist; empty where it has room."""
-    while not os.path.lexists(place) and os.path.dirname(place) != place:
-        place = os.path.dirname(place)
+def _has_no_room(place: str) -> bool:
+    """Return True if the file system of a path, which need not exist, has no space or no inode left."""
     try:
-        status = os.statvfs(place)
+        status = os.statvfs(trust.nearest(place))
     except (OSError, AttributeError):
-        return ""
-    if status.f_files and not status.f_favail:  # some file systems have no number of inodes
-        return f"no inode is left on the file system of {place}; remove files there"
-    return "" if status.f_bavail else f"no space is left on the file system of {place}; make room there"
+        return False
+    return not status.f_bavail or (status.f_files > 0 and not status.f_favail)  # some number no inodes
 
 
 def _cause(error: Exception) -> str:
@@ -311,12 +301,11 @@ def disabled(*layers: str) -> Iterator[None]:
         _disabled.reset(before)
 
 
-class State(process.LockedState):
-    """The causes that kcl has warned about."""
+class State:
+    """The causes that kcl has warned about, each with the object of its one warning."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.warned: set[str] = set()
+        self.warned: dict[str, object] = {}
 
     def on_change(self) -> None:
         """Forget the causes, as the files lie in another place."""
@@ -331,11 +320,9 @@ def warn_once(cause: str, message: str) -> None:
 
     The warning names the line of the program that called kcl, or a library that kcl works for.
     """
-    state = _state()
-    with state.lock:
-        if cause in state.warned:
-            return
-        state.warned.add(cause)
+    mine = object()
+    if _state().warned.setdefault(cause, mine) is not mine:
+        return
     events.logger().info("%s", message)
     with suppress(CacheWarning):
         warn_the_program(message, CacheWarning)

@@ -141,10 +141,6 @@ def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
     return [*found, Directory(places.generated())] if places.GENERATED in names else found
 
 
-def _programs() -> tuple[list[Store], list[str]]:
-    return [Directory(places.binaries(), notes_use=True)], []
-
-
 # By name, in the order of the line.
 TABLE = {
     settings.GENERATOR: LayerRow(
@@ -162,7 +158,7 @@ TABLE = {
         own=places.PROGRAMS,
         files=places.BINARIES,
         folder=places.binaries,
-        stores=_programs,
+        stores=lambda: ([Directory(places.binaries(), notes_use=True)], []),
         # A built program lives on by itself; 60 kB of each would only push other data out of the processor's cache.
         keeps_read=False,
     ),

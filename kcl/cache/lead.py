@@ -9,9 +9,9 @@ The system releases the lock of a holder that dies, and one of the waiting proce
 removed with the lock, so a lock covers one key only. The file of a holder that died alone stays, and the next helper
 sweeps it after a day (`kcl.drivers.pocl`).
 
-Within a process one thread takes the lead for all its threads; the others wait in memory, at its gate. No circle of
-waiting threads can exist. A thread releases its leads before it waits. A launch within a launch, as from a signal
-handler, a finaliser or a recipe, waits for nobody.
+Within a process one thread takes the lead for all its threads; the others wait in memory. No circle of waiting threads
+can exist. A thread releases its leads before it waits. A launch within a launch, as from a signal handler, a finaliser
+or a recipe, waits for nobody.
 
 The process that generates code builds the program too, and has the lead for the next kernel: so the other processes
 import no code generator. Hence a thread releases the lead for code only when it has the lead for the program.
@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from _thread import allocate_lock
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -45,7 +44,6 @@ LONGEST_SECONDS = 60.0
 UNKNOWN_SECONDS = 20.0
 SHOWN_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
-_THREAD_PAUSE = 1.0
 _ANOTHER = "another process"
 
 
@@ -59,8 +57,6 @@ class State:
 
     def after_fork(self) -> None:
         """Forget the parent's threads; close the copies of its descriptors, which would outlive the parent's locks."""
-        for held in self.leads.values():
-            held.open()
         self.leads.clear()
         self.launching &= {get_ident()}
         while self.descriptors:
@@ -162,14 +158,12 @@ class Lead:
 
 
 class KeyLead:
-    """The lead of one thread for a key: other threads of its process wait at a gate, and other processes at a lock."""
+    """The lead of one thread for a key: other threads of its process wait in memory, and other processes at a lock."""
 
-    __slots__ = ("_descriptor", "_gate", "_key", "_process", "thread")
+    __slots__ = ("_descriptor", "_key", "_process", "thread")
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._gate = allocate_lock()
-        self._gate.acquire()
         self._process = os.getpid()
         self._descriptor = -1
         self.thread = get_ident()
@@ -185,30 +179,27 @@ class KeyLead:
         if sys.platform == "win32" or trust.is_network(folder):  # locks of other nodes may answer late, or never
             return _ANOTHER
         while True:
-            descriptor, name = trust.opened(self._key, trust.LOCK), ""
-            _state().descriptors.add(descriptor)
+            descriptor, name = open_lock(self._key), ""
             try:
-                is_mine = _is_locked(descriptor)
+                is_mine = is_locked(descriptor)
                 if not is_mine and not at_once:
                     before_waiting()
-                    is_mine, name = wait(what, partial(_is_locked, descriptor), partial(_holder_of, descriptor))
+                    is_mine, name = wait(what, partial(is_locked, descriptor), partial(_holder_of, descriptor))
                 if is_mine and is_at(self._key, descriptor):
                     _sign(descriptor)
                     self._descriptor, descriptor = descriptor, -1
                     return name or _ANOTHER
             finally:
                 if descriptor >= 0:
-                    _close(descriptor)
+                    close_lock(descriptor)
             if name or not is_mine:  # the holder has released, or this thread waits no longer
                 return name or _ANOTHER
 
     def wait(self, what: str) -> bool:
-        """Wait at the gate; if that takes too long return False, and nobody else waits for this thread."""
-        words = "another thread of this process"
-        has_gone, _name = wait(what, partial(self._gate.acquire, True, _THREAD_PAUSE), lambda: (words, LONGEST_SECONDS))
-        if has_gone:
-            self.open()
-        else:
+        """Wait until this lead is over; if that takes too long return False, and nobody else waits for this thread."""
+        leads, words = _state().leads, "another thread of this process"
+        has_gone, _name = wait(what, lambda: leads.get(self._key) is not self, lambda: (words, LONGEST_SECONDS))
+        if not has_gone:
             self._leave()
         return has_gone
 
@@ -224,28 +215,13 @@ class KeyLead:
                 # a child forked by another library holds the file open too; closing alone would leave it the lock
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             with suppress(OSError):
-                _close(descriptor)
-        self._leave()  # before the gate opens: a signal handler must not find a lead that is over
-        self.open()
-
-    def open(self) -> None:
-        """Let one waiting thread through the gate; that thread lets the next one through."""
-        with suppress(RuntimeError):  # it is open already
-            self._gate.release()
+                close_lock(descriptor)
+        self._leave()
 
     def _leave(self) -> None:
         leads = _state().leads
         if leads.get(self._key) is self:
             leads.pop(self._key, None)
-
-
-def holder(digest: str) -> str:
-    """Return the id of the process that makes the entry of a key now; empty without a known process."""
-    with suppress(OSError, CacheFault):
-        with open(os.path.join(places.own(places.FLIGHT), digest), "rb") as stream:
-            found, _name = _signature(stream.fileno())
-        return found if _state_of(found) else ""
-    return ""
 
 
 def is_stopped(process: str) -> bool:
@@ -295,10 +271,12 @@ def _holder_of(descriptor: int) -> tuple[str, float]:
     return name, LONGEST_SECONDS if _state_of(process) else UNKNOWN_SECONDS
 
 
-def _is_locked(descriptor: int) -> bool:
+def is_locked(descriptor: int, shared: bool = False) -> bool:
     """Try to lock a file; return True if this process has the lock."""
+    if sys.platform == "win32":
+        return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -324,6 +302,14 @@ def _signature(descriptor: int) -> tuple[str, str]:
     return known, f"process {found}" if found else _ANOTHER
 
 
-def _close(descriptor: int) -> None:
+def open_lock(path: str) -> int:
+    """Open a lock file of this process, which a forked child closes: a copy would outlive the lock."""
+    descriptor = trust.opened(path, trust.LOCK)
+    _state().descriptors.add(descriptor)
+    return descriptor
+
+
+def close_lock(descriptor: int) -> None:
+    """Close a lock file."""
     _state().descriptors.discard(descriptor)
     os.close(descriptor)

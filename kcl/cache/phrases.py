@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kcl.base.text.layout import alike, cut
@@ -31,14 +31,13 @@ class About(NamedTuple):
     """The facts about a kernel that stand beside two of its keys.
 
     `recipe` names the part with the code of the recipe. `line` returns the first line that differs in the module of a
-    part of code, 0 where it is unknown. `told` are the distributions with a sentence of their own.
+    part of code, 0 where it is unknown.
     """
 
     recipe: str = ""
     origins: Mapping[str, Origin] = {}
     binary: bool = False
     line: Callable[[str], int] = lambda _name: 0
-    told: Collection[str] = ()
 
 
 def sentence(difference: Difference, about: About = About()) -> str:  # noqa: B008 (immutable)
@@ -97,31 +96,18 @@ def _code(label: str, difference: Difference, about: About) -> str:
 
 
 def _distribution(name: str, difference: Difference, _about: About) -> str:
-    """Compare "<version> <record>"; required distributions may follow after semicolons."""
+    """Compare "<version> <record>"."""
     before, after = (None if side == ABSENT else side for side in difference[1:])
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
         return " ".join([name, *(before or after or "").split(" ")[:1], reached])
-    one, other = (side.partition("; ")[0] for side in (before, after))
-    return _versions(name, one, other) if one != other else f"what {name} requires changed"
+    return _versions(name, before, after)
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
     """Compare "<format> <version> <digest of the files>"."""
     before, after = ((side or "").split(" ")[1:2] for side in (difference.before, difference.after))
     return "kcl itself changed" if before == after else f"kcl {' '.join(before)} -> {' '.join(after)}"
-
-
-def _others(_name: str, difference: Difference, about: About) -> str:
-    """Compare "<name> <version>, ... <digest>", without the distributions that have a sentence of their own."""
-    texts = ((side or "").rpartition(" ")[0].split(", ") for side in difference[1:])
-    known, found = (dict(item.partition(" ")[::2] for item in items if item) for items in texts)
-    said = [
-        _versions(name, known.get(name, ABSENT), found.get(name, ABSENT))
-        for name in sorted({*known, *found})
-        if known.get(name) != found.get(name) and name not in about.told
-    ]
-    return ", ".join(said) or "what loopy requires was installed anew"
 
 
 def _versions(name: str, before: str, after: str) -> str:
@@ -188,7 +174,6 @@ Writer = Callable[[str, Difference, About], str]
 # names as a whole
 _WHOLE: dict[str, str | Writer] = {
     "kcl": _own,
-    "other distributions": _others,
     "unit": "the content of the translation unit",
     "state": "what the program changed in loopy or registered with it",
     "dtype names": "the names of dtypes in C",

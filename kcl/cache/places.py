@@ -25,16 +25,14 @@ FLIGHT = "flight"  # lock files of the keys whose entries are being made, each w
 PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each setting
 QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
-HEADERS = "headers"  # the files that long program texts ask for
 PACKS = "packs"  # notes on the packs of the remote
 ARRIVALS = "arrivals"  # a file: the entries that came with a pack, and who signed it
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
-SPACE = "space"  # a file: the bytes of the entries at the last measurement, and the bytes published since
 TUNING = "tuning"  # the tables of recipes with a space, and the outcomes of the candidates
-_OTHERS = ("listing", "notes", "orders", "readings", "restless")  # of other versions of kcl
-SORTS = (ARRIVALS, FLIGHT, HEADERS, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, SPACE, TUNING, *_OTHERS)
+_OTHERS = ("headers", "listing", "notes", "orders", "readings", "restless", "space")  # of other versions of kcl
+SORTS = (ARRIVALS, FLIGHT, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, TUNING, *_OTHERS)
 
 HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
 

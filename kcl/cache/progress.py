@@ -6,7 +6,6 @@ end of the work. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1` writes whole
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from kcl.base import events, process, settings
 from kcl.cache.run_memo import driver_name
 
 AFTER = 2.0  # seconds of work
+_WIDTH = 79  # what a terminal folds could not be erased
 _OURS, _QUIET = "kcl-", "(_log_start_if_long)"  # the begin of the names of kcl's own threads, the end of loopy's
 
 
@@ -98,7 +98,7 @@ class ProgressLine:
             if not settings.is_terminal():
                 _write(f"kcl: {self._text}\n")
             elif _is_alone():
-                shown = f"kcl: {self._text}"[: _columns() - 1]
+                shown = f"kcl: {self._text}"[:_WIDTH]
                 _write(f"\r{shown:<{self._drawn}}\r")  # a warning that comes now takes the place of the line
                 self._drawn = len(shown)
 
@@ -120,13 +120,6 @@ def _is_alone() -> bool:
     here = threading.current_thread()
     others = [one.name for one in threading.enumerate() if one is not here and not one.name.endswith(_QUIET)]
     return sum(not name.startswith(_OURS) for name in others) <= here.name.startswith(_OURS)
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 80
 
 
 def _write(text: str) -> None:

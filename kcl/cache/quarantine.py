@@ -26,16 +26,7 @@ def put(folder: str, address: str, blob: bytes, reason: str, keep: int = 16) -> 
         path = os.path.join(folder, name)
         publish(path + places.REASON, f"{address}\n{reason}\n".encode("utf-8", "backslashreplace"))
         publish(path + places.DAMAGED, blob[:_SIZE_LIMIT])
-    with suppress(OSError):
-        _collect(folder, keep)
-
-
-def _collect(folder: str, keep: int) -> None:
-    if not os.path.isdir(folder) or os.path.islink(folder):
-        return
-    ends = (places.DAMAGED, places.REASON)
-    stems = {name.removesuffix(end) for name in os.listdir(folder) for end in ends if name.endswith(end)} - {""}
-    for stem in sorted(stems, reverse=True)[keep:]:
-        for suffix in ends:
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, stem + suffix))
+    with suppress(OSError, ValueError):
+        ours = [name for name in os.listdir(folder) if name.endswith((places.DAMAGED, places.REASON))]
+        for name in sorted(ours)[: 0 if os.path.islink(folder) else -2 * keep]:
+            os.unlink(os.path.join(folder, name))

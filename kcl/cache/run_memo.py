@@ -38,16 +38,14 @@ _state = process.own(State)
 def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
     """Yield the readable memos in a folder that this process used, or `every` one, with their places."""
     memos = store(folder)
-    for place in list(_scanned(memos) if every else _state().used.get(folder, ())):
+    places_used: list[str] = []
+    with suppress(*_FAULTS):
+        places_used += memos.scan() if every else _state().used.get(folder, ())
+    for place in places_used:
         with suppress(*_FAULTS):
             blob = memos.get(place)
             if blob is not None:
                 yield place, entry_at(place, blob)
-
-
-def _scanned(memos: Directory) -> Iterator[str]:
-    with suppress(*_FAULTS):
-        yield from memos.scan()
 
 
 def store(folder: str) -> Directory:

@@ -11,19 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
+from importlib import import_module
 from typing import NamedTuple
 
 from kcl.base import process, settings
 from kcl.base.settings import trust
 from kcl.caches.table import ROWS, CacheRow, placed_by
-
-
-class State(NamedTuple):
-    """Whether a foreign cache is on, and in words the reason why not."""
-
-    on: bool
-    reason: str
 
 
 class Place(NamedTuple):
@@ -33,27 +26,23 @@ class Place(NamedTuple):
     why: str
 
 
-def state(name: str) -> State:
-    """Return whether the cache `name` is on, by its owner's own parser, as of now."""
+def off(name: str) -> str:
+    """Return why the cache `name` is off now, by its owner's own parser; empty if it is on."""
     first = _observations().first
     if not first:
         first.update(os.environ)
-    said = switched_off(ROWS[name], os.environ)
-    if said is not None:
-        return State(False, said)
-    flipped = _flipped_by_call(ROWS[name])
-    return State(flipped is None, flipped or "")
+    return switched_off(ROWS[name], os.environ) or _flipped_by_call(ROWS[name])
 
 
-def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str | None:
-    """Return the variable that switches a cache off in an environment, and the reason; None where the cache is on."""
+def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str:
+    """Return the variable that switches a cache off in an environment, and the reason; empty if the cache is on."""
     for switch in row.switches:
         value = environment.get(switch.variable)
         verdict = switch.parse(value)
         if verdict is not None:
             said = switch.variable if value is None else f"{switch.variable}={value}"
             return said + (f" ({verdict})" if verdict else "")
-    return None
+    return ""
 
 
 def place(name: str) -> Place:
@@ -125,11 +114,8 @@ def directory_in_use(name: str) -> str:
 
     That is the directory of the current environment, or, after a change that came too late, an earlier existing one.
     """
-    path = place(name).path
-    if os.path.isdir(path):
-        return path
-    earlier = (place_in(ROWS[name], environment).path for environment in environments()[1::-1])
-    return next((place for place in earlier if os.path.isdir(place)), path)
+    latest_first = (place_in(ROWS[name], environment).path for environment in reversed(environments()))
+    return next(filter(os.path.isdir, latest_first), place(name).path)
 
 
 def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
@@ -228,14 +214,14 @@ def loopy_disk_caches_off() -> Iterator[None]:
             loopy.CACHING_ENABLED = switch.wishes.pop()
 
 
-def _flipped_by_call(row: CacheRow) -> str | None:
-    """Return the words for a module's own switch if it is off by the user's wish."""
+def _flipped_by_call(row: CacheRow) -> str:
+    """Return the words for a module's own switch if it is off by the user's wish, else an empty text."""
     if row.flag is None:
-        return None
+        return ""
     module, attribute, off, words = row.flag
     is_off = getattr(sys.modules.get(module), attribute, None) is off
     by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
-    return words if is_off and not by_kcl else None
+    return words if is_off and not by_kcl else ""
 
 
 def import_anyway(name: str) -> None:
@@ -245,47 +231,7 @@ def import_anyway(name: str) -> None:
     """
     found = sys.modules.get(name)
     if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
-        with_usable_cache(lambda: _import(name))
-
-
-def _import(name: str) -> None:
-    """Import a module, in a thread of its own for the main thread.
-
-    A signal handler may interrupt the main thread and import the same module. The handler waits for another thread, but
-    would meet a half-imported module of its own thread. While the main thread imports a module already, no other thread
-    is used, since it might wait for that import without end.
-    """
-    import importlib
-
-    if threading.current_thread() is not threading.main_thread() or _imports(sys._getframe()):
-        importlib.import_module(name)
-        return
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=work, name="kcl-import", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # as the interpreter ends, or where the system allows no more threads
-        importlib.import_module(name)
-        return
-    thread.join()
-    if raised:
-        raise raised[0]
-
-
-def _imports(frame: FrameType | None) -> bool:
-    """Tell whether a thread is importing a module, by its innermost frame."""
-    while frame is not None:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            return True
-        frame = frame.f_back
-    return False
+        with_usable_cache(lambda: import_module(name))
 
 
 def with_usable_cache(load: Callable[[], object]) -> None:

@@ -67,7 +67,7 @@ def of(paths: Iterable[str], counting: str) -> Contents:
         elif not path.endswith(trust.SIDECARS):
             try:
                 entries += _count(path)
-            except (OSError, sqlite3.Error) as error:
+            except sqlite3.Error as error:
                 fault = f"{path}: {error}"
     return Contents(entries, size, oldest, newest, fault)
 
@@ -111,10 +111,7 @@ def _items(path: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _count(path: str) -> int:
-    """Count the rows of all tables of a database, opened for reading; raises OSError or sqlite3.Error."""
-    special = trust.special_file(path)
-    if special:
-        raise OSError(special)
+    """Count the rows of all tables of a database, opened for reading; raises sqlite3.Error."""
     with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=0.2)) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall()
         quoted = [str(table).replace('"', '""') for (table,) in tables]

@@ -8,6 +8,7 @@ A row is data: the code for all rows stands once, in `kcl.caches` and the module
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -91,8 +92,7 @@ _mesa_true = _any_of("1", "y", "yes", "t", "true")
 
 def _number_is_zero(value: str | None) -> str | None:
     """Parse as C's atoll: a text without digits in front is 0."""
-    digits = (value or "").strip().lstrip("+-")
-    if value is None or (digits[:1].isdigit() and digits.lstrip("0")[:1].isdigit()):
+    if value is None or re.match(r"\s*[+-]?0*[1-9]", value):
         return None
     return "" if value == "0" else "read as the number 0"
 

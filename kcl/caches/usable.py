@@ -19,7 +19,7 @@ def fault(path: str, gives: bool = False) -> str:
     Mode bits say nothing of full disks, quotas and root: a file without a name is written. Root counts as unable to
     write in the home of another user, who could not remove a file of root; `gives` says that its writer gives it away.
     """
-    there = nearest(path)
+    there = trust.nearest(path)
     try:
         trust.check_writer(there, gives)
         if not os.path.isdir(there):
@@ -30,14 +30,6 @@ def fault(path: str, gives: bool = False) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return ""
-
-
-def nearest(path: str) -> str:
-    """Return the nearest existing directory on the way to a path."""
-    path = os.path.abspath(path)
-    while not os.path.lexists(path) and os.path.dirname(path) != path:
-        path = os.path.dirname(path)
-    return path
 
 
 def private(name: str) -> str:

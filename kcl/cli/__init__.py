@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 import kcl
-from kcl.errors import meant
+from kcl.errors import CacheFault, meant
 
 _NAMES = (
     *("run", "tune", "status", "ls", "show", "explain", "report", "verify", "stats", "unpack", "env"),
@@ -61,8 +61,8 @@ class Lazy(click.Group):
         """Run a command; report a refusal of the system in a line, and ignore a pipe that is closed early."""
         try:
             return super().invoke(ctx)
-        except OSError as error:
-            if error.errno == errno.EPIPE:
+        except (OSError, CacheFault) as error:
+            if getattr(error, "errno", None) == errno.EPIPE:
                 raise  # click ends quietly
             _let_go()
             raise click.ClickException(str(error)) from None

@@ -13,7 +13,7 @@ from kcl.cli.output import Reply
 from kcl.inspect.doctor import OK, PROBLEM, WARNING, Finding, run
 from kcl.remote import state
 
-_HEAD = (Column("", states=True), Column("check", 0, "words", 12), Column("found", 0, "words", 30))
+_HEAD = (Column(""), Column("check", 0, "words", 12), Column("found", 0, "words", 30))
 
 
 @click.command()

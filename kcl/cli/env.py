@@ -120,7 +120,7 @@ def _lines() -> list[VariableLine]:
 
 
 def _own(setting: settings.Setting) -> VariableLine:
-    value, effect = settings.variable(setting.variable), setting.effect.partition(";")[0].partition(". ")[0].rstrip(".")
+    value, effect = settings.variable(setting.variable), setting.effect
     if value is None and setting.key in settings.from_file():
         value, effect = settings.from_file()[setting.key], f"{effect} (settings file)"
     return VariableLine(setting.variable, value, ("kcl",), effect)

@@ -34,7 +34,6 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
 
     Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """
-    output.complain_of_off()
     history = journal.last_misses()
     asked = misses.chosen(history, kernel, every)
     left_out = len(asked) - limit if limit > 0 else 0

@@ -13,7 +13,6 @@ from kcl.base import settings
 from kcl.base.settings import file, trust
 from kcl.cache import places
 from kcl.cli import output
-from kcl.errors import CacheFault
 from kcl.inspect import purge
 
 _MARKS = (".git", ".hg", ".jj", ".svn")
@@ -35,11 +34,7 @@ def init(undo: bool) -> None:
 
     Exits with 1 where there is no checkout, or where something is in the way.
     """
-    try:
-        _undo() if undo else _do()
-    except (OSError, ValueError, CacheFault) as error:
-        output.complain(str(error))
-        raise SystemExit(output.FOUND) from None
+    _undo() if undo else _do()
 
 
 def _do() -> None:
@@ -54,7 +49,7 @@ def _do() -> None:
         file.record(settings.settings_file(), checkout, token)  # the checkout was moved
         output.say(f"{folder} is recorded anew: it was at another place")
     else:
-        raise ValueError(
+        output.fail(
             f"{folder} is there, and your settings do not record it: it may have come with a clone, and a cache of "
             "code is code; remove it, then run kcl init again"
         )
@@ -81,7 +76,7 @@ def _undo() -> None:
     recorded = _recorded()
     checkout = next((place for place in _above() if place in recorded), None)
     if checkout is None:
-        raise ValueError("no checkout that your settings record lies here or above")
+        output.fail("no checkout that your settings record lies here or above")
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
     if _is_known(folder, recorded[checkout]):
         drivers.quiet(os.path.join(folder, places.KCL))
@@ -107,10 +102,11 @@ def _above() -> list[str]:
 
 
 def _checkout() -> str:
-    for place in _above():
-        if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS):
-            return place
-    raise ValueError(
-        f"{os.getcwd()} lies in no checkout ({', '.join(_MARKS)}): "
-        "run git init at its root, or set KCL_CACHE_DIR to a directory of your own"
-    )
+    marked = (place for place in _above() if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS))
+    found = next(marked, None)
+    if found is None:
+        output.fail(
+            f"{os.getcwd()} lies in no checkout ({', '.join(_MARKS)}): "
+            "run git init at its root, or set KCL_CACHE_DIR to a directory of your own"
+        )
+    return found

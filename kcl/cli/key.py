@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Any
 
 import click
 
@@ -13,22 +12,10 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers, run_memo
 from kcl.cli import output
-from kcl.errors import CacheFault
 from kcl.remote import notes, seal
 
 
-class Keys(click.Group):
-    """The commands on keys: a fault of one is a line, and status 1."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
-        try:
-            return super().invoke(ctx)
-        except (OSError, ValueError, CacheFault) as error:
-            raise click.ClickException(str(error)) from None
-
-
-@click.group(cls=Keys)
+@click.group()
 def key() -> None:
     """Make, trust and forget keys: packs of a remote are loaded if a trusted key has signed them.
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 import click
 
 from kcl.base import settings
-from kcl.base.text.layout import counted
 from kcl.base.text.names import of_parameters
 from kcl.base.text.tables import Column
-from kcl.caches import presence
 from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
@@ -34,14 +31,6 @@ HEAD = (
     Column("partners", 9),
     Column("key"),
 )
-_TITLES = {"used": "last hit"}  # of columns that have another name in `--sort`
-_FIRST = {
-    "built": ", newest first",
-    "size": ", largest first",
-    "took": ", longest first",
-    "used": ", latest first",
-    "uses": ", most first",
-}
 _DIGITS = 12  # of a digest, for the user
 _LINES = 100  # on a terminal, by default
 
@@ -53,16 +42,8 @@ _LINES = 100  # on a terminal, by default
 @click.option("--device", help="Only programs for devices with this in their name.")
 @click.option("--sort", type=click.Choice(tuple(SORTS)), default="built", show_default=True, help="By what to sort.")
 @click.option("--limit", type=click.IntRange(0), help=f"At most so many; 0 is all. On a terminal {_LINES}, else all.")
-@click.option("--all", "everything", is_flag=True, help="Programs of drivers that are not on this machine, too.")
-@output.replies("a list of entries, those of all drivers")
-def ls(
-    layer_names: tuple[str, ...],
-    kernel: str | None,
-    device: str | None,
-    sort: str,
-    limit: int | None,
-    everything: bool,
-) -> Reply:
+@output.replies("a list of entries")
+def ls(layer_names: tuple[str, ...], kernel: str | None, device: str | None, sort: str, limit: int | None) -> Reply:
     """List the entries of all layers.
 
     For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
@@ -78,22 +59,14 @@ def ls(
     faults = [fault for fault in faults if not layer_names or fault.cache in layer_names]
 
     def show() -> None:
-        counts = Counter([] if everything or device else [one.platform for one in found])
-        elsewhere = {name: count for name, count in counts.items() if not presence.is_platform_here(name)}
-        here = [one for one in found if one.platform not in elsewhere]
         most = (_LINES if output.is_terminal() else 0) if limit is None else limit
-        shown = here[: most or None]
+        shown = found[: most or None]
         if shown:
-            head = output.table(HEAD, [cells(one) for one in catalogue.described(shown)])
-            if _TITLES.get(sort, sort) not in head:
-                click.echo(f"sorted by {sort}{_FIRST.get(sort, '')}")
-            if len(shown) < len(here):
-                click.echo(f"{len(here) - len(shown)} more; --limit 0 shows all")
+            output.table(HEAD, [cells(one) for one in catalogue.described(shown)])
+            if len(shown) < len(found):
+                click.echo(f"{len(found) - len(shown)} more; --limit 0 shows all")
         else:
             click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
-        for platform, count in elsewhere.items():
-            programs = counted(count, "program", "programs")
-            output.say(f"left out: {programs} of {platform}, which is not on this machine; --all shows all")
 
     output.complain(*faults)
     return Reply(lambda: [one._asdict() for one in catalogue.described(found[: limit or None])], show, bool(faults))

@@ -1,7 +1,6 @@
 """The output of commands: tables, lines and JSON; and their exit statuses.
 
 A table fits on a terminal, or in the width that `COLUMNS` gives. In a pipe everything is printed, and nothing is cut.
-Colours are for terminals without `NO_COLOR`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import folded
 from kcl.base.text.tables import Column
-from kcl.cache import layers
 
 T = TypeVar("T")
 
@@ -29,13 +27,6 @@ FINE, FOUND, WRONG_USE = 0, 1, 2
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
-_LONG = 100  # items of a list of JSON that a user still reads
-# By the first words of a cell in a column of states.
-_COLOURS = {
-    **dict.fromkeys(("on", "ok", "fine"), "green"),
-    **dict.fromkeys(("off", "partly off", "warning"), "yellow"),
-    **dict.fromkeys(("memory only", "problem"), "red"),
-}
 
 
 class Reply(NamedTuple):
@@ -54,7 +45,7 @@ def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
         @functools.wraps(command)
         def run(as_json: bool, **given: Any) -> None:
             value, show, found = command(**given)
-            dump(value()) if as_json else show()
+            click.echo(json.dumps(value(), indent=2)) if as_json else show()
             raise SystemExit(FOUND if found else FINE)
 
         return run
@@ -68,26 +59,14 @@ def fail(message: str) -> NoReturn:
     raise SystemExit(FOUND)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], err: bool = False) -> str:
-    """Print rows of text under the titles of their columns; returns the line of titles."""
-    style = _styled if is_coloured() else tables.plain
-    lines = tables.lines(columns, rows, width(), style)
-    click.echo("\n".join(lines), color=is_coloured(), err=err)
-    return lines[0]
-
-
-def _styled(text: str, kind: str) -> str:
-    return click.style(text, bold=True) if kind == tables.TITLE else click.style(text, fg=_COLOURS.get(kind))
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], err: bool = False) -> None:
+    """Print rows of text under the titles of their columns."""
+    click.echo("\n".join(tables.lines(columns, rows, width())), err=err)
 
 
 def is_terminal() -> bool:
     """Return True if stdout is a terminal; a closed stdout is None."""
     return sys.stdout is not None and sys.stdout.isatty()
-
-
-def is_coloured() -> bool:
-    """Return True on a terminal that has colours, unless its user refuses them."""
-    return is_terminal() and not settings.variable("NO_COLOR") and settings.variable("TERM") != "dumb"
 
 
 def width() -> int | None:
@@ -104,25 +83,10 @@ def say(text: str, hang: int = 2, err: bool = False) -> None:
         click.echo("\n".join(folded(line, room, hang)) if room else line, err=err)
 
 
-def dump(value: Any) -> None:
-    """Print a value as JSON; of a long list every item has one line, which is written in a third of the time."""
-    if isinstance(value, list) and len(value) > _LONG:
-        click.echo("[\n" + ",\n".join(map(json.JSONEncoder().encode, value)) + "\n]")
-    else:
-        click.echo(json.dumps(value, indent=2))
-
-
 def complain(*messages: object) -> None:
     """Print lines on stderr."""
     for message in messages:
         say(str(message), err=True)
-
-
-def complain_of_off() -> None:
-    """Say that runs in this environment leave nothing to show, where every layer is off."""
-    found = [layers.unopened(name) for name in settings.LAYERS]
-    if all(layer.state.startswith("off: ") for layer in found):
-        complain(f"{found[0].off()} is set here: a run with it writes nothing, and is not shown")
 
 
 def size(count: float) -> str:

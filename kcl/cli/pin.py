@@ -26,10 +26,6 @@ def pin(kernel: tuple[str, ...]) -> Reply:
     held = pins.read()
     if not held:
         output.complain("nothing is pinned")
-    names = [(one.kernel, one.digest) for one in inventory.entries()] if wanted else []
-    for text, pinned in wanted.items():
-        if not any(pins.hold([pinned], *named) for named in names):
-            output.complain(f"no entry is of {text} yet; `kcl ls` lists the entries")
     return Reply(lambda: held, lambda: click.echo("".join(f"{one}\n" for one in held), nl=False))
 
 

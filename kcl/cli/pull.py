@@ -7,7 +7,6 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cli import output
-from kcl.errors import CacheFault
 from kcl.remote import ask, notes
 from kcl.remote.stores import shown
 
@@ -47,10 +46,7 @@ def _do(work: str, name: str | None, file: str) -> None:
     driver = name or settings.read().remote_name or notes.last()
     if not driver:
         raise click.UsageError("no driver has missed here with this remote: name one with --name")
-    try:
-        found = ask.by_hand(work, driver, file)
-    except (OSError, CacheFault) as error:
-        output.fail(str(error))
+    found = ask.by_hand(work, driver, file)
     there, absent = _WORDS[work]
     state = f"failed: {found.fault}" if found.fault else there if found.bytes else absent
     came = f": {counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}" if found.entries else ""

@@ -27,12 +27,10 @@ def report(driver: str | None, html: str | None) -> Reply:
     all comes from what processes left as they ended, and from the entries. Processes of the same file that were alive
     at the same time are one run.
 
-    `--html` writes a page that needs no network and no script. It adds the OpenCL C and, where objdump is installed,
-    the assembly.
+    `--html` writes a page that needs no network and no script. It adds the OpenCL C.
 
     Exits with 0; with 1 where no such run is known.
     """
-    output.complain_of_off()
     run = last_run(driver)
     if run is None:
         fault = journal.fault()
@@ -54,6 +52,8 @@ def facts(run: Run) -> dict[str, str]:
     sizes = {name: (counted(of.entries, "entry", "entries"), output.size(of.bytes)) for name, of in run.held.items()}
     return {
         "processes": f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}",
+        "layers": "\n".join(tables.lines(summary.HEAD, summary.cells(run.layers))),
+        "kernels": "\n".join(kernels.lines(run.rows)),
         "misses": "\n".join([*misses.lines(run.told), *left]),
         "cache": "; ".join(f"{name} {', '.join(words)}" for name, words in sizes.items()),
     }
@@ -61,8 +61,8 @@ def facts(run: Run) -> dict[str, str]:
 
 def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     """Write a run for a terminal."""
-    title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.over)}"
+    title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}"
     missed = ["", shared["misses"]] if shared["misses"] else []
     remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in summary.wrapped(each)]
-    layers = tables.lines(summary.HEAD, summary.cells(run.layers))
-    return [title, *layers, "", *kernels.lines(run.rows), *missed, "", *remarks, f"in the cache: {shared['cache']}"]
+    cached = f"in the cache: {shared['cache']}"
+    return [title, shared["layers"], "", shared["kernels"], *missed, "", *remarks, cached]

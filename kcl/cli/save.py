@@ -77,6 +77,5 @@ def _chosen(rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool)
     return found + [
         one
         for one in rows
-        if (one.kind in inventory.LEADING and one.leads_to in led)
-        or (one.kind == inventory.PROOFS and one.kernel in sites)
+        if (one.kind == inventory.BASE and one.digest in led) or (one.kind == inventory.PROOFS and one.kernel in sites)
     ]

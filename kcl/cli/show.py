@@ -20,6 +20,7 @@ from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
+from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
@@ -27,7 +28,6 @@ from kcl.tuning import views
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
 _ELF = b"\x7fELF"
-_BITCODE = b"BC\xc0\xde"
 _INDENT = 12  # the column in which the values of an entry begin
 _OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
 _ONLY = {
@@ -35,7 +35,6 @@ _ONLY = {
     "log": settings.BINARY,
     "binary": settings.BINARY,
     "asm": settings.BINARY,
-    "ir": settings.BINARY,
 }
 
 
@@ -58,7 +57,6 @@ class ShownEntry(NamedTuple):
 @click.option("--binary", type=click.Path(dir_okay=False, allow_dash=True), help="Write the program binary there.")
 @click.option("--file", "path", is_flag=True, help="The path of its file, of generated code of its database.")
 @click.option("--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX.")
-@click.option("--ir", is_flag=True, help="The LLVM IR in a binary of PoCL's; needs llvm-dis.")
 @click.option(
     "--tuning", "tuned", is_flag=True, help="The choices that were measured for a kernel, and their outcomes."
 )
@@ -74,18 +72,15 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
     """
     if asked["tuned"]:
         return _tuned(key)
-    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm", "ir") if asked[name]]
+    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm") if asked[name]]
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
     described = zip(summaries, catalogue.described(summaries), strict=True)
     found = [ShownEntry(summary, line, _read(summary)) for summary, line in described]
     if binary:
-        try:
-            with click.open_file(binary, "wb") as stream:
-                stream.write(_part(found[0], "binary"))
-        except OSError as error:
-            output.fail(f"cannot write {binary}: {error}")
+        with click.open_file(binary, "wb") as stream:
+            stream.write(_part(found[0], "binary"))
 
     def shown() -> None:
         if wanted:
@@ -107,7 +102,7 @@ def _tuned(kernel: str) -> Reply:
 
 def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
-    found = catalogue.named(key)
+    found = inventory.named(key, catalogue.rows)
     if not found:
         output.complain(*faults)
         near = meant(key, catalogue.kernels())
@@ -181,11 +176,8 @@ def _piece(shown: ShownEntry, name: str) -> str:
         return "\n".join(_options(entry))
     if name == "path":
         return shown.summary.file
-    if name in ("asm", "ir"):
-        try:
-            return (assembly if name == "asm" else intermediate)(_part(shown, "binary"))
-        except NoAssembly as error:
-            output.fail(str(error))
+    if name == "asm":
+        return assembly(_part(shown, "binary"))
     return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
 
 
@@ -220,54 +212,37 @@ def _joined(described: Any, *names: str) -> str:
     return ", ".join(str(described[name]) for name in names if described.get(name)) if described else ""
 
 
-class NoAssembly(Exception):
-    """The binary cannot be shown as assembly; the message gives the reason."""
-
-
 def assembly(binary: bytes) -> str:
     """Return the native code of a program binary as text: PoCL's and Intel's through objdump, PTX as it is.
 
-    Raises `NoAssembly` for an unknown binary, or if objdump is missing.
+    End the command for an unknown binary, or if objdump is missing.
     """
     try:
         files = drivers.own_files(binary)
     except ValueError as error:
-        raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
+        output.fail(f"this PoCL binary cannot be taken apart: {error}")
     if not files and binary.startswith(_ELF):
         files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}  # Intel's container looks like it
     if not files:
         text = binary.rstrip(b"\0").decode("utf-8", "replace")
         if ".version" in text and ".target" in text:
             return text
-        raise NoAssembly("this is neither PTX nor a binary that kcl can take apart; --binary FILE writes it as it is")
+        output.fail("this is neither PTX nor a binary that kcl can take apart; --binary FILE writes it as it is")
     native = [(path, content) for path, content in sorted(files.items()) if content.startswith(_ELF)]
     if not native:
-        raise NoAssembly("the binary holds no native code, only what the driver compiles from it")
-    return "\n".join(
-        f"{path}\n{_printed(content, ('objdump', '-d', '--no-show-raw-insn'), 'binutils')}" for path, content in native
-    )
+        output.fail("the binary holds no native code, only what the driver compiles from it")
+    return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
 
 
-def intermediate(binary: bytes) -> str:
-    """Return the LLVM IR of a program binary of PoCL's as text; raises `NoAssembly`, as `assembly` does."""
-    try:
-        files = drivers.own_files(binary)
-    except ValueError as error:
-        raise NoAssembly(f"this PoCL binary cannot be taken apart: {error}") from error
-    bitcode = [content for content in files.values() if content.startswith(_BITCODE)]
-    if not bitcode:
-        raise NoAssembly("the binary holds no LLVM bitcode: PoCL's do; --asm shows native code and PTX")
-    return _printed(bitcode[0], ("llvm-dis", "-o", "-"), "llvm, no older than PoCL's LLVM")
-
-
-def _printed(content: bytes, command: tuple[str, ...], package: str) -> str:
-    """Return what a command prints of a file with this content, without the lines that name the file."""
-    if shutil.which(command[0]) is None:
-        raise NoAssembly(f"{command[0]} is not installed: it comes with {package}; --binary FILE writes the binary")
+def _disassembled(content: bytes) -> str:
+    """Return what objdump prints of a file with this content, without the lines that name the file."""
+    if shutil.which("objdump") is None:
+        output.fail("objdump is not installed: it comes with binutils; --binary FILE writes the binary")
     with tempfile.NamedTemporaryFile(suffix=".so") as stream:
         stream.write(content)
         stream.flush()
-        done = subprocess.run([*command, stream.name], capture_output=True, text=True)
+        command = ["objdump", "-d", "--no-show-raw-insn", stream.name]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise NoAssembly(f"{command[0]} does not take it, it comes with {package}: {done.stderr.strip()}")
+        output.fail(f"objdump does not take it: {done.stderr.strip()}")
     return "\n".join(line for line in done.stdout.splitlines() if stream.name not in line).strip("\n")

@@ -11,14 +11,13 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.errors import CacheFault, meant
+from kcl.errors import meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
 BY = ("layer", "kernel", "day")
-# Sort keys: the generator layer comes before the binary one, and the earlier days come first.
-_ORDER = {settings.GENERATOR: " generator", journal.EARLIER: " "}
+_ORDER = {settings.GENERATOR: " generator"}  # its sort key: it comes before the binary layer
 _COUNTED = (
     Column("hits"),
     Column("misses"),
@@ -35,10 +34,10 @@ _COUNTED = (
 @click.option("--reset", is_flag=True, help="Forget all statistics, the uses of entries and the last misses.")
 @output.replies("a list of rows with their counters")
 def stats(by: str, reset: bool) -> Reply:
-    """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over all runs.
+    """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over the last runs.
 
     Saved is what making an entry took, as it has recorded that, less what loading it took, added up over all hits.
-    A process counts when it has ended. Days are kept for a time; then they become months.
+    A process counts when it has ended. The last few hundred processes are remembered.
 
     Exits with 0; with 1 where the statistics cannot be read, or removed.
     """
@@ -48,10 +47,7 @@ def stats(by: str, reset: bool) -> Reply:
         near = meant(unknown[0], BY) if unknown else ""
         raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}{near}", param_hint="--by")
     if reset:
-        try:
-            journal.reset()
-        except (OSError, CacheFault) as error:
-            output.fail(f"the statistics cannot be removed: {error}")
+        journal.reset()
         return Reply(list, lambda: click.echo("statistics, uses and last misses are forgotten"))
     found = added(journal.rows(), names)
 

@@ -14,7 +14,8 @@ from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
-from kcl.caches import contents, presence
+from kcl.caches import Place, contents, presence
+from kcl.caches.contents import Contents
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
@@ -22,13 +23,14 @@ from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
+from kcl.inspect.history.records import Counters
 from kcl.inspect.inventory import Refusal
 from kcl.remote import state
 from kcl.tuning import views
 
 _HEAD = (
     Column("layer"),
-    Column("state", 0, "words", 18, states=True),
+    Column("state", 0, "words", 18),
     Column("entries"),
     Column("size"),
     Column("newest", 3),
@@ -57,8 +59,10 @@ def status(everything: bool, directory: str | None) -> Reply:
     with ExitStack() as stack:
         if directory is not None:
             stack.enter_context(option.cache_dir(os.path.abspath(directory)))
-        own = [row if directory is None else {**row, "why": "--dir"} for row in map(_layer, settings.LAYERS)]
-        rows, waiting = [*own, *map(_adapter, ROWS)], misses.pending()
+        totals, waiting = journal.totals(), misses.pending()
+        own = [_layer(name, totals.get(name)) for name in settings.LAYERS]
+        own = [row if directory is None else {**row, "why": "--dir"} for row in own]
+        rows = [*own, *map(_adapter, ROWS)]
         found = {
             "layers": rows,
             "max_size": settings.read().max_size,
@@ -81,9 +85,9 @@ def status(everything: bool, directory: str | None) -> Reply:
     return Reply(lambda: found, lambda: _show(found, everything), is_faulty)
 
 
-def _layer(name: str) -> dict[str, Any]:
-    layer, counters = layers.unopened(name), journal.totals().get(name)
-    on, fault = not layer.state.startswith("off: "), ""
+def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
+    layer, fault = layers.unopened(name), ""
+    on = not layer.state.startswith("off: ")
     try:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
@@ -91,27 +95,26 @@ def _layer(name: str) -> dict[str, Any]:
     is_remote = name == settings.GENERATOR and trust.is_network(layer.place)
     held = inventory.measure(name) if on and not fault else contents.total([])  # a layer that is off opens no file
     return {
-        **_row(name, KCL, f"kcl's {name} layer", on, layer.off(), layer.place, option.reason()),
+        **_row(name, KCL, f"kcl's {name} layer", on, layer.off(), Place(layer.place, option.reason()), held),
         "hit_rate": stats.hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
         "remark": "a file for each entry: SQLite is not safe on a network file system" if is_remote else "",
-        **held._asdict(),
         "fault": fault or held.fault,
     }
 
 
-def _row(name: str, kind: str, title: str, on: bool, reason: str, directory: str, why: str) -> dict[str, Any]:
+def _adapter(name: str) -> dict[str, Any]:
+    facts, off = ROWS[name], caches.off(name)
+    kind = NEIGHBOUR if facts.neighbour else BELOW
+    row = _row(name, kind, facts.title, not off, off, caches.place(name), contents.measure(name))
+    return {**row, "version": contents.version(name), "here": presence.is_here(name)}
+
+
+def _row(name: str, kind: str, title: str, on: bool, reason: str, place: Place, held: Contents) -> dict[str, Any]:
     """Return what a row of the table says of any cache."""
-    known = {
-        "layer": name,
-        "kind": kind,
-        "title": title,
-        "on": on,
-        "reason": reason,
-        "directory": directory,
-        "why": why,
-    }
-    return {**known, "version": "", "hit_rate": None, "saved": None, "remark": "", "here": True}
+    known = {"layer": name, "kind": kind, "title": title, "on": on, "reason": reason}
+    where = {"directory": place.path, "why": place.why, **held._asdict()}
+    return {**known, **where, "version": "", "hit_rate": None, "saved": None, "remark": "", "here": True}
 
 
 def _site(root: str) -> dict[str, Any]:
@@ -124,17 +127,6 @@ def _site(root: str) -> dict[str, Any]:
     shown = [one for one in found if one.kind not in inventory.HIDDEN]
     fault = faults[0].reason if faults else "" if found else "it holds nothing for this kcl"
     return {"directory": root, "entries": len(shown), "bytes": sum(one.size for one in found), "fault": fault}
-
-
-def _adapter(name: str) -> dict[str, Any]:
-    facts, state, place = ROWS[name], caches.state(name), caches.place(name)
-    kind = NEIGHBOUR if facts.neighbour else BELOW
-    return {
-        **_row(name, kind, facts.title, state.on, state.reason, place.path, place.why),
-        "version": contents.version(name),
-        "here": presence.is_here(name),
-        **contents.measure(name)._asdict(),
-    }
 
 
 def _show(found: dict[str, Any], everything: bool) -> None:

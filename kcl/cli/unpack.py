@@ -44,18 +44,12 @@ def unpack(directory: str, kernel: str | None) -> None:
             continue  # its invoker lies beside the program
         beside = invokers.get(launched, entry).parts
         launcher = {"invoker.py": beside["invoker.py"]} if "invoker.py" in beside else {}
-        try:
-            folder = dump.folder_of(directory, one.address, entry, one.kernel)
-            is_new = dump.write(folder, dump.files(one.address, entry, launcher))
-            written, there = written + is_new, there + (not is_new)
-        except OSError as error:
-            faults.append(Refusal(one.layer, one.address, f"cannot be written: {error}"))
+        folder = dump.folder_of(directory, one.address, entry, one.kernel)
+        is_new = dump.write(folder, dump.files(one.address, entry, launcher))
+        written, there = written + is_new, there + (not is_new)
     for folder, files, numbered in views.folders(directory, kernel):
-        try:
-            _recipe(directory, folder, files, numbered)
-            written += 1
-        except OSError as error:
-            faults.append(Refusal("tuning", folder, f"cannot be written: {error}"))
+        _recipe(directory, folder, files, numbered)
+        written += 1
     output.say(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
     output.complain(*faults)
     raise SystemExit(output.FOUND if faults else output.FINE)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from types import CodeType
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import process
 from kcl.base.text.layout import alike
 from kcl.code import Code, file_name
 from kcl.errors import WrongEntry
+from kcl.generate import rows
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from kcl.base.settings import Settings
+    from kcl.cache.lookup import Look
+    from kcl.generate.recorded import Origin
+
+_VERIFIED = "verified"
+_DUMPED = "generated again for KCL_DUMP"
 
 # The fields of a program text and of an invoker in the words of a report; the kernel's name decides nothing.
 _TEXT = {"source": "OpenCL C", "options": "build options", "kernels": "device kernels"}
@@ -27,7 +34,7 @@ _INVOKER = {
 }
 
 
-def chosen(fraction: float, digest: str, started: int = process.STARTED) -> bool:
+def is_drawn(fraction: float, digest: str, started: int = process.STARTED) -> bool:
     """Return True if a process that began at `started` verifies the look-up of a key; all its threads agree."""
     if fraction in (0.0, 1.0):
         return fraction == 1.0
@@ -45,29 +52,31 @@ def difference(stored: Code, fresh: Code) -> str:
     return ""
 
 
-def check(
-    name: str,
-    anew: Callable[[Mapping[str, np.dtype[Any]]], Code],
-    stored: Code,
-    dtypes: Mapping[str, np.dtype[Any]],
-    code: CodeType | None = None,
-) -> WrongEntry | None:
-    """Compare the code that `anew` generates with `stored`; where they differ, generate twice to find the reason.
+def checked(origin: Origin, chosen: Settings, look: Look, dtypes: Mapping[str, np.dtype[Any]]) -> Look:
+    """Compare a hit with code that is generated anew, or only generate that for a dump; raise WrongEntry.
 
-    `code` is the invoker's code object where that was stored too.
+    Where they differ, code is generated twice to find the reason.
     """
-    said = difference(stored, anew(dtypes))
+    (entry,) = look.entries
+    used = {name: dtypes[name] for name in entry.metadata["chosen"]}
+    if not is_drawn(chosen.verify, look.digest):
+        if chosen.dump:
+            origin.anew(used)  # the dump has the stages of it
+            look = look._replace(reason=_DUMPED, spared=0.0)
+        return look
+    stored, code = look.value.code, rows.from_entry(entry)[1]
+    said = difference(stored, origin.anew(used))
     if not said and code not in (None, compile(stored.invoker.source, file_name(stored), "exec")):
         said = "invoker's code object"
     if not said:
-        return None
-    varies = difference(anew(dtypes), anew(dtypes))
+        return look._replace(reason=_VERIFIED, spared=0.0)  # a verified hit generates, so it spares nothing
+    varies = difference(origin.anew(used), origin.anew(used))
     cause = (
         "the recipe is not deterministic: run twice at once, it differs from itself"
         if varies
         else "something decides it that is in no key: declare it with @kcl.kernel(...)"
     )
-    return WrongEntry(f"kernel {name!r}: what the recipe generates differs in {said}; {cause}")
+    raise WrongEntry(f"kernel {origin.name!r}: what the recipe generates differs in {said}; {cause}")
 
 
 def _first(before: Any, now: Any) -> str:

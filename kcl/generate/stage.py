@@ -14,7 +14,7 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Product, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, made_ready
-from kcl.errors import UnknownInput
+from kcl.errors import UnknownInput, WrongEntry
 from kcl.generate import frontends, rows
 from kcl.generate.rows import Dtypes
 from kcl.launch import MissingArguments, unpack
@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 
     from kcl.cache.layer import Answer, Layer
     from kcl.generate.frontends import OpenArguments
-    from kcl.generate.origins import Origin
+    from kcl.generate.recorded import Origin
     from kcl.record.declarations import Evidence
-
-_VERIFIED = "verified"
-_DUMPED = "generated again for KCL_DUMP"
-_REUSED = "same translation unit as before: generated code reused"
 
 
 class CallValues(NamedTuple):
@@ -82,11 +78,6 @@ class Generate(Stage[CallValues]):
         """The generator layer."""
         return layers.generator()
 
-    @property
-    def own_seconds(self) -> float:
-        """The seconds of the recipe's own code, where loopy did nothing for it."""
-        return self._origin.own_seconds
-
     def key(self) -> Key | None:
         """Return the generator key, None where it cannot be known."""
         with self._lock:
@@ -134,7 +125,7 @@ class Generate(Stage[CallValues]):
     def unstored(self, given: CallValues) -> Code:
         """Make the result and generate code, past the layer."""
         with self._lock:
-            return self._code(*self._made(given), lone=True)[0]
+            return self._origin.generate(self._made(given)[1])[0]
 
     # the verbs of the look-up
 
@@ -206,63 +197,55 @@ class Generate(Stage[CallValues]):
     def checked(self, given: CallValues, look: Look) -> Look:
         """Compare a hit with newly generated code, under `KCL_VERIFY`."""
         self._origin.remark = ""  # it belongs to this look-up
-        if self.base is None or not (self._is_chosen() or self.layer.chosen.dump):
+        chosen = self.layer.chosen
+        if self.base is None or not (chosen.verify or chosen.dump):
             return look
-        (entry,) = look.entries
-        dtypes = dtypes_of(given.values, self.base.packed)
-        chosen = {name: dtypes[name] for name in entry.metadata["chosen"]}
-        if not self._is_chosen():
-            self._origin.anew(chosen)  # the dump has the stages of it
-            return look._replace(reason=_DUMPED, spared=0.0)
         from kcl.generate import check
 
-        stored = rows.from_entry(entry)[1]
-        wrong = check.check(self._origin.name, self._origin.anew, look.value.code, chosen, stored)
-        if wrong is None:
-            return look._replace(reason=_VERIFIED, spared=0.0)  # a verified hit generates, so it spares nothing
-        self.base = None
-        raise wrong
+        try:
+            return check.checked(self._origin, chosen, look, dtypes_of(given.values, self.base.packed))
+        except WrongEntry:
+            self.base = None
+            raise
 
     def make(self, given: CallValues, look: Look) -> Product:
-        """Make the result and generate code, or take the code generated from an equal result."""
+        """Make the result and generate code."""
         started = time.perf_counter()
         self._origin.remark = ""
         made, used = self._made(given)
+        code, refused = self._origin.generate(used)
         why = self.layer.off(frozenset({made.front_end}))
         off = look.reason if look.reason.startswith("off: ") else why and f"off: {why}"
-        code, refused, unit, reused, fault = self._code(made, used, lone=bool(off) or self._is_chosen())
-        if fault:
-            look = look._replace(outcome="error", reason=fault)
         refused = refused or off
         if refused and look.outcome == "miss":
             look = look._replace(outcome="bypass", reason=refused)
-        if reused:
-            look = look._replace(reason=f"{look.reason}; {_REUSED}")
-        key, entries = self._entries(look, code, used, refused, unit, reused, time.perf_counter() - started)
+        key, entries = look.key, list[tuple[str, Entry]]()
+        if not refused and look.outcome != "bypass" and self._key is not None:
+            from kcl.generate import miss
+
+            assert self.base is not None
+            proofs.write()
+            seconds = time.perf_counter() - started
+            key, entries = miss.entries(self._key, self._origin.place(), self.base, code, used, seconds)
         if self.layer.chosen.dump:
             events.tool("dump").note_code(code)
         promised = given.launch and look.outcome == "miss" and bool(entries)
         ready = self._of_this_run(made_ready(code), given)
-        return Product(ready, entries, promised, look._replace(key=key or look.key))
+        return Product(ready, entries, promised, look._replace(key=key))
 
     def texts(self, look: Look) -> Mapping[str, bytes]:
         """Return the recipe's texts and calls; none where they cannot be described."""
         if look.outcome != "miss" or look.key is None:
             return {}
+        from kcl.generate import miss
+
         try:
-            return rows.texts(self._origin.place())
+            return miss.texts(self._origin.place())
         except Exception as error:
             events.logger().info("the miss of %s cannot be described: %r", self._origin.name, error)
             return {}
 
     # the steps of making
-
-    def _is_chosen(self) -> bool:
-        if not self.layer.chosen.verify:
-            return False
-        from kcl.generate import check
-
-        return check.chosen(self.layer.chosen.verify, self._key.digest if self._key else "")
 
     def _made(self, given: CallValues) -> tuple[frontends.Result, Dtypes]:
         """Make the result, once a Kernel, and find the dtypes that decide the code: (result, given dtypes)."""
@@ -274,28 +257,10 @@ class Generate(Stage[CallValues]):
             self.base = made.open(dtypes)
         if given.launch:
             _require(self.base, given.values)
-            made.refuse(unpack(made.packed, given.values))
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}
         if made.follows(used, self.base.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.needed}
         return made, used
-
-    def _code(self, made: frontends.Result, used: Dtypes, lone: bool) -> tuple[Code, str, Key | None, bool, str]:
-        """Generate code, or take the code generated from an equal result; with `lone`, only generate.
-
-        Returns the code, why it must not be stored, the key of the result, whether the code is that of an equal
-        result, and why stored code of an equal result could not be used.
-        """
-        from kcl.generate import run
-
-        unit = None if lone else run.unit_key(made, used)
-        fault = ""
-        if unit is not None:
-            found, fault = rows.of_unit(self.layer, unit)
-            if found is not None:
-                return self._named(found), self._origin.moved(), unit, True, ""
-        code, unfit, alone = self._origin.generate(used)
-        return code, unfit, unit if alone else None, False, fault
 
     def _of_this_run(self, ready: LaunchableCode, given: CallValues) -> LaunchableCode:
         """Return code with the build options of this run, and with the dtypes that the call chose."""
@@ -309,18 +274,6 @@ class Generate(Stage[CallValues]):
         """Return stored code under the kernel's name in this program: another program may have stored it."""
         name = self._origin.name
         return code if code.text.kernel == name else code._replace(text=code.text._replace(kernel=name))
-
-    def _entries(
-        self, look: Look, code: Code, used: Dtypes, refused: str, unit: Key | None, reused: bool, seconds: float
-    ) -> tuple[Key | None, list[tuple[str, Entry]]]:
-        """Return the rows of code: under the generator key, or where that is unknown only under the result's key."""
-        if not refused and look.outcome != "bypass" and self._key is not None:
-            assert self.base is not None
-            proofs.write()
-            return rows.entries(self._key, self._origin.place(), self.base, code, used, unit, seconds)
-        if reused or unit is None:
-            return None, []
-        return None, [rows.unit_entry(unit, code, seconds)]
 
 
 def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[str, np.dtype[Any]]:

@@ -92,7 +92,7 @@ class Catalogue:
     """The entries of both layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
 
     def __init__(self, faults: list[Refusal]) -> None:
-        self._rows = list(inventory.entries(faults=faults, all_rows=True))
+        self.rows = list(inventory.entries(faults=faults, all_rows=True))
         self._used = functools.partial(journal.use, journal.uses())
 
     def chosen(
@@ -105,7 +105,7 @@ class Catalogue:
         device, order = (device or "").lower(), SORTS[sort]
         found = [
             one
-            for one in self._rows
+            for one in self.rows
             if one.kind not in inventory.HIDDEN
             and (not layers or one.layer in layers)
             and (not kernel or fnmatch.fnmatchcase(one.kernel, kernel))
@@ -115,16 +115,12 @@ class Catalogue:
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
-        return {one.kernel for one in self._rows if one.kind not in inventory.HIDDEN}
-
-    def named(self, text: str) -> list[ListedEntry]:
-        """Return the entries that a text names, in the way of `kcl.inspect.inventory.named`."""
-        return inventory.named(text, self._rows)
+        return {one.kernel for one in self.rows if one.kind not in inventory.HIDDEN}
 
     def described(self, shown: Iterable[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
         shown = list(shown)
-        partners = inventory.partners(shown, self._rows)
+        partners = inventory.partners(shown, self.rows)
         here = {platform: presence.is_platform_here(platform) for platform in {one.platform for one in shown}}
         return [self._described(one, partners, here) for one in shown]
 

@@ -8,36 +8,30 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from importlib import metadata, util
 from typing import NamedTuple
 
 from kcl import caches, drivers
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
-from kcl.cache import layers, places
+from kcl.cache import places
 from kcl.caches import contents, usable
-from kcl.caches.table import ROWS, CacheSwitch
+from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
-from kcl.inspect.explain import misses
-from kcl.inspect.history import journal
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
 _INODES = 1000
 _POCL = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
-_HOME = "set HOME to a directory that can be written, or what `kcl env --dir DIRECTORY` prints"
 _GET_POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
 _NEWER_POCL = (
     "take a PoCL with a newer LLVM (conda install -c conda-forge pocl); with that of the wheel, run your program by "
     "python tools/with_pocl.py of a checkout of kcl"
 )
 _LOCK_AGE = 60.0  # pyopencl waits no longer
-_OLD = 3600.0
-_JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID")
-_TRUE, _FALSE = {"1", "y", "yes", "t", "true", "on"}, {"0", "n", "no", "f", "false", "off"}
+_XDG = "XDG_CACHE_HOME"
 _RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 
 
@@ -61,18 +55,8 @@ def run() -> Iterator[tuple[str, Finding]]:
 
 def directories() -> Iterator[Finding]:
     """Find directories that are not writable, belong to other users, or lie on a network file system."""
-    home = settings.home()
-    own = list(dict.fromkeys(option.folder(name) for name in places.FOLDERS))
-    foreign = {name: caches.place(name) for name in ("pocl", "loopy", "pyopencl-binary") if caches.place(name).path}
-    if why := usable.fault(home):  # the cause of all faults below it
-        below = home.rstrip(os.sep) + os.sep
-        if any(path.startswith(below) for path in (*own, *(place.path for place in foreign.values()))):
-            words = f"the home directory {home} cannot be written: {why}; caches keep nothing there, and {_POCL}"
-            yield Finding(PROBLEM, words, _HOME)
-        own = [path for path in own if not path.startswith(below)]
-        foreign = {name: place for name, place in foreign.items() if not place.path.startswith(below)}
     faults: dict[str, None] = {}  # an ancestor of all three is named once
-    for path in own:
+    for path in dict.fromkeys(option.folder(name) for name in places.FOLDERS):
         try:
             is_there = trust.check(path)
         except (OSError, CacheFault) as error:
@@ -86,18 +70,10 @@ def directories() -> Iterator[Finding]:
             words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
             yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
     yield from (Finding(PROBLEM, words) for words in faults)
-    for store in [store for name in settings.LAYERS for store in layers.sites(name)]:
-        try:
-            if next(iter(store.scan()), None) is None:
-                yield Finding(NOTE, f"{store.location} holds nothing", "fill the site: kcl load FILE --into DIR")
-        except (OSError, CacheFault) as error:
-            yield Finding(
-                WARNING, f"a site directory is not used: {error}", "chown root and chmod go-w, or KCL_SITE=off"
-            )
-    for name, place in foreign.items():
-        if why := usable.fault(place.path):
+    for name, variable in (("pocl", "POCL_CACHE_DIR"), ("loopy", _XDG), ("pyopencl-binary", _XDG)):
+        place = caches.place(name)
+        if place.path and (why := usable.fault(place.path)):
             effect = _POCL if name == "pocl" else f"{ROWS[name].title} fail then"
-            variable = "POCL_CACHE_DIR" if name == "pocl" else "XDG_CACHE_HOME"
             words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
             yield Finding(PROBLEM, words, f"set {variable} to a directory of your own")
 
@@ -141,30 +117,11 @@ def has_no_cpu_name(version: str) -> bool:
     return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
 
 
-def packages() -> Iterator[Finding]:
-    """Name the missing packages, and the features that need them."""
-    for name, severity, needed in (
-        ("pyopencl", PROBLEM, "every launch"),
-        ("numpy", PROBLEM, "every launch"),
-        ("loopy", NOTE, "recipes that return loopy kernels"),
-    ):
-        if util.find_spec(name) is None:
-            yield Finding(severity, f"{name} is not installed: {needed} need it", f"pip install {name}")
-
-
-def versions() -> Iterator[Finding]:
-    """Name versions that are known to fail together."""
-    loopy, islpy = _version("loopy"), _version("islpy")
-    if loopy and islpy and int(loopy.split(".")[0]) < 2026 <= int(islpy.split(".")[0]):
-        words = "prefetches and tight bounds fail: 'Aff' object has no attribute 'is_equal'"
-        yield Finding(PROBLEM, f"loopy {loopy} with islpy {islpy}: {words}", 'pip install "islpy>=2025.2,<2026"')
-
-
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
     for path in filter(None, [places.own(), *(caches.place(name).path for name in ROWS)]):
-        there = usable.nearest(path)
+        there = trust.nearest(path)
         try:
             device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
         except OSError:
@@ -192,37 +149,22 @@ def roots() -> Iterator[Finding]:
 
 
 def switches() -> Iterator[Finding]:
-    """Find switches whose value means something else to the owner than it seems to, and name caches that are off."""
+    """Name the switches that are set, each as its owner reads it."""
     seen = set()
     for name, row in ROWS.items():
-        for switch in row.switches:
-            value = settings.variable(switch.variable)
-            if value is None or switch.variable in seen:
+        for variable, parse in row.switches:
+            value = settings.variable(variable)
+            if value is None or variable in seen:
                 continue
-            seen.add(switch.variable)
-            found = _misread(switch, value, row.title)
-            if found is None and switch.parse(value) is not None:
-                found = Finding(NOTE, f"{row.title} is off: {caches.state(name).reason}")
-            if found is not None:
-                yield found
-
-
-def late() -> Iterator[Finding]:
-    """Find the switches of the last week that came too late in a program."""
-    for note in journal.late():
-        cure = f"set {note.late.variable} before the program starts, or first of all in it"
-        yield Finding(WARNING, f"{note.driver}: {note.late.words}", cure)
-
-
-def process_ids() -> Iterator[Finding]:
-    """Find directories that are new for each process or job, so that no later run finds their contents again."""
-    changing = {str(os.getppid()): "process id", **{settings.variable(name) or "": name for name in _JOBS}}
-    for variable in dict.fromkeys(("KCL_CACHE_DIR", *(caches.place(name).why for name in ROWS))):
-        value = settings.variable(variable) or ""
-        found = [word for word in re.findall(r"\d{2,}", value) if word in changing]
-        if found:
-            words = f"{variable}={value} names the {changing[found[0]]} {found[0]}: a cache of its own for each"
-            yield Finding(WARNING, f"{words}, which is never warm", f"take the number out of {variable}")
+            seen.add(variable)
+            verdict = parse(value)
+            if verdict is None:
+                yield Finding(OK, f"{row.title} is on: {variable}={value}")
+            elif verdict and variable in _RAISES:
+                words = f"{variable}={value} makes the import fail: {row.title} reads words for yes and no alone"
+                yield Finding(PROBLEM, words, f"unset {variable}")
+            else:
+                yield Finding(NOTE, f"{row.title} is off: {caches.off(name)}")
 
 
 def unknown_settings() -> Iterator[Finding]:
@@ -275,47 +217,14 @@ def locks() -> Iterator[Finding]:
                 yield Finding(NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}")
 
 
-def pending() -> Iterator[Finding]:
-    """Find programs whose entries no helper completes."""
-    found = misses.pending()
-    if found.elsewhere or (not found.helper and 0.0 < found.since < time.time() - _OLD):
-        yield from (Finding(NOTE, words, "in a batch job put kcl flush at its end") for words in found.described())
-
-
 # In the order of the report; a check without findings yields nothing.
 CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "directories": directories,  # a fault there may hide the devices of a driver
     "platforms": platforms,
-    "packages": packages,
-    "versions": versions,
     "disk": disk,
     "roots": roots,
     "switches": switches,
-    "late switches": late,
-    "process ids": process_ids,
     "settings": unknown_settings,
     "damaged files": damaged,
     "lock files": locks,
-    "completing": pending,
 }
-
-
-def _version(name: str) -> str:
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version(name)
-    return ""
-
-
-def _misread(switch: CacheSwitch, value: str, title: str) -> Finding | None:
-    """Return the finding on a value that its owner reads in another way than it seems; None if it is read so."""
-    verdict, word = switch.parse(value), value.strip().lower()
-    if verdict and switch.variable in _RAISES:
-        words = f"{switch.variable}={value} makes the import fail: {title} reads words for yes and no alone"
-        return Finding(PROBLEM, words, f"unset {switch.variable}")
-    is_negative = switch.parse("1") is not None  # a 1 switches the cache off
-    means_off = (word in _TRUE) == is_negative
-    is_off = verdict is not None
-    if word not in _TRUE | _FALSE or switch.parse("1") == switch.parse("0") or means_off == is_off:
-        return None
-    cure = f"export {switch.variable}={int(means_off == is_negative)}"
-    return Finding(WARNING, f"{switch.variable}={value}: {title} is {'off' if is_off else 'on'} all the same", cure)

@@ -3,7 +3,7 @@
     <directory>/<device>/<kernel>/<key digest>/
         key.json options.txt source.cl build.log invoker.py rebuild.py     of the entry, and of what launches it
         unit.txt scheduled.txt                                             loopy's unit, as returned and as scheduled
-        program.bin, and the files in it: program.bc, <local size>.so      as soon as the entry is complete
+        program.bin, and the files in it: program.bc, <kernel>-<size>.so   as soon as the entry is complete
 
 `KCL_DUMP` names the directory. A program that is built asks for its folder, after the code that launches it was seen.
 """
@@ -38,7 +38,7 @@ REBUILD = '''\
 
     python rebuild.py [OPTION...]
 
-Each OPTION is one more for the compiler: -I DIRECTORY where the source includes headers, which are not kept here.
+Each OPTION is one more for the compiler: -I DIRECTORY if the source includes headers, which are not kept here.
 """
 
 import json
@@ -49,8 +49,7 @@ import time
 import pyopencl as cl
 
 here = pathlib.Path(__file__).resolve().parent
-described = json.loads((here / "key.json").read_text())
-wanted = described["metadata"]
+wanted = json.loads((here / "key.json").read_text())["metadata"]
 names = wanted["platform"]["name"], wanted["device"]["name"]
 devices = [device for platform in cl.get_platforms() for device in platform.get_devices()]
 device = next((device for device in devices if (device.platform.name, device.name) == names), None)
@@ -58,9 +57,6 @@ if device is None:
     sys.exit(f"there is no device {names[1]} of {names[0]} here; found: {[one.name for one in devices]}")
 source = (here / "source.cl").read_bytes().decode("utf-8", "surrogatepass")
 options = (here / "options.txt").read_text().splitlines() + sys.argv[1:]
-headers = [name.partition(" ")[2] for name, _digest in described["key"] if name.startswith("header ")]
-if headers and not any(option.startswith("-I") for option in options):
-    sys.exit(f"the source includes {', '.join(headers)}: say where that lies, as in  python rebuild.py -I DIRECTORY")
 
 started = time.perf_counter()
 program = cl.Program(cl.Context([device]), source).build(options=options, cache_dir=False)
@@ -130,36 +126,26 @@ def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, 
 def _own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
     with suppress(ValueError):
-        contents = drivers.own_files(binary)
-        names = {path: path.split("/") for path in contents}
-        several = len({parts[0] for parts in names.values() if len(parts) > 1}) > 1
-        short = {path: f"{parts[-2]}.so" if len(parts) > 2 else parts[-1] for path, parts in names.items()}
-        short |= {path: f"{parts[0]}-{parts[-2]}.so" for path, parts in names.items() if several and len(parts) > 2}
-        return {short[path]: content for path, content in contents.items()}
+        found = ((path.strip("/").split("/"), content) for path, content in drivers.own_files(binary).items())
+        return {f"{'-'.join(parts[:-1])}.so" if len(parts) > 2 else parts[-1]: content for parts, content in found}
     return {}
 
 
 def write(folder: str, found: Mapping[str, bytes]) -> bool:
-    """Write the files of a folder, whole or not at all; False if it is there."""
-    if os.path.lexists(folder):
+    """Write the files of a folder, all or none; False if it is there."""
+    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
         return False
-    parent = os.path.dirname(folder)
-    os.makedirs(parent, mode=0o700, exist_ok=True)
-    new = os.path.join(parent, f".{os.urandom(8).hex()}")
-    os.mkdir(new, 0o700)
     try:
         for name, content in found.items():
-            with open(os.path.join(new, name), "xb") as stream:
+            with open(os.path.join(folder, name), "xb") as stream:
                 stream.write(content)
-        with suppress(FileExistsError):
-            os.rename(new, folder)
-            return True
     except OSError:
-        if not os.path.isdir(folder):  # another process was faster
-            raise
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-    return False
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return True
 
 
 def complete() -> None:

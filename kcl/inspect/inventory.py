@@ -31,9 +31,8 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 # A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
-CODE, BASE, POINTER, PROOFS = "code", "base", "pointer", "proofs"  # the kinds of rows of the generator layer
-LEADING = frozenset({BASE, POINTER})  # the kinds of rows that lead to code
-HIDDEN = frozenset({*LEADING, PROOFS})  # the kinds that a listing does not show
+CODE, BASE, PROOFS = "code", "base", "proofs"  # the kinds of rows of the generator layer
+HIDDEN = frozenset({BASE, PROOFS})  # the kinds that a listing does not show
 _SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of the base row
 
 
@@ -51,7 +50,7 @@ class RecipeSummary(NamedTuple):
 class ListedEntry:
     """An entry by its header: `sizes` are those of its parts, `size` is that of the whole, in bytes.
 
-    `kind` is the layer, or in the generator layer "code", "base", "pointer" (see `kcl.generate.rows`) or "proofs" (see
+    `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (see
     `kcl.record.proofs`). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
     what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
@@ -108,11 +107,6 @@ class ListedEntry:
     def digest(self) -> str:
         """The digest of the key, as in the address."""
         return self.address[-64:]
-
-    @property
-    def leads_to(self) -> str:
-        """The digest by which a base row or a pointer leads to code; `led_by` of the key of that code contains it."""
-        return Key(map(tuple, self.metadata["row"])).digest if self.kind == POINTER else self.digest
 
     @functools.cached_property
     def recipe(self) -> RecipeSummary:
@@ -220,13 +214,13 @@ def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
 def named(text: str, listed: Iterable[ListedEntry]) -> list[ListedEntry]:
     """Return the entries that a text names: the start of a digest, an address, or the name of a kernel.
 
-    The digest of a row that leads to code stands for that code.
+    The digest of a base row stands for that code.
     """
     if not text:
         return []
     listed = list(listed)
     found = [one for one in listed if text in (one.kernel, one.address) or one.digest.startswith(text)]
-    to = {one.leads_to for one in found if one.kind in LEADING and one.kernel != text}
+    to = {one.digest for one in found if one.kind == BASE and one.kernel != text}
     code = [one for one in listed if to and one.kind == CODE and not to.isdisjoint(led_by(one.key))]
     return list(dict.fromkeys([*(one for one in found if one.kind not in HIDDEN), *code]))
 
@@ -234,7 +228,7 @@ def named(text: str, listed: Iterable[ListedEntry]) -> list[ListedEntry]:
 def _kind(metadata: Mapping[str, Any]) -> str:
     if "proven" in metadata:
         return PROOFS
-    return CODE if "function" in metadata else POINTER if "row" in metadata else BASE
+    return CODE if "function" in metadata else BASE
 
 
 def of_store(layer: str, store: layers.Files, faults: list[Refusal]) -> Iterator[ListedEntry]:

@@ -1,4 +1,4 @@
-"""A run: its look-ups kernel by kernel, from the memory of a process, or from the journal, and from the entries.
+"""A run: its look-ups kernel by kernel, from the records of its processes, and from the entries.
 
 `Run` is the content of a report: `kcl report` renders it as text, as JSON and as a page, and a process that ends adds
 it to a file.
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kcl.base import events, settings
+from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
@@ -96,9 +96,8 @@ class KernelRow(NamedTuple):
 class Run(NamedTuple):
     """The processes of one run, their look-ups, the explanations of their misses, and the contents of the cache now.
 
-    `began` and `ended` are the times of the first and of the last look-up, in seconds since the epoch. `layers` has
-    the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many. `over`
-    is the end of the last process.
+    `began` is the time of the first look-up, `ended` the end of the last process, in seconds since the epoch. `layers`
+    has the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many.
     """
 
     driver: str
@@ -111,7 +110,6 @@ class Run(NamedTuple):
     told: Sequence[Miss] = ()
     untold: int = 0
     held: Mapping[str, Contents] = {}
-    over: float = 0.0
 
     def described(self) -> dict[str, Any]:
         """Write the run as JSON: see doc/reference/command-line.md."""
@@ -125,21 +123,19 @@ def last_run(driver: str | None = None) -> Run | None:
     if not run:
         return None
     history, names = journal.last_misses(), {one.name for one in run}
-    missed, entries = [one for one in history if one.process in names], listed()
-    looks = of_run(run, missed, entries)
+    missed = [one for one in history if one.process in names]
     late = [note.late.words for note in journal.late() if note.driver == run[0].driver]
     return Run(
         run[0].driver,
         tuple(sorted({one.pid for one in run})),
-        min((look.time - look.seconds for look in looks if look.time), default=run[-1].began),
-        max((look.time for look in looks if look.time), default=run[0].ended),
+        min(one.began for one in run),
+        run[0].ended,
         [_counted(run, layer) for layer in settings.LAYERS],
-        rows(looks, entries),
+        of_records(run, missed),
         list(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
         misses.told(missed[-EXPLAINED:], history),
         max(0, len(missed) - EXPLAINED),
         {layer: inventory.measure(layer) for layer in settings.LAYERS},
-        run[0].ended,
     )
 
 
@@ -150,18 +146,10 @@ def _counted(run: Iterable[RunRecord], layer: str) -> dict[str, Any]:
     return {"layer": layer, **sums, "files": ", ".join(store.location for store in inventory.stores(layer, []))}
 
 
-def listed() -> Entries:
-    """Return the entries of all layers by the first digits of their digests."""
-    return {one.digest[:DIGITS]: one for one in inventory.entries(all_rows=True)}
-
-
-def of_this_process() -> list[KernelRow]:
-    """Return the look-ups of this process, kernel by kernel, if it keeps them (`kcl.base.events.keep`)."""
-    looks = [
-        LookSummary(*one[:2], *one[3:5], key, 1, moment, one.seconds, max(0.0, one.saved), _texts(parameters))
-        for moment, one, key, parameters in events.kept()
-    ]
-    return rows(looks, listed())
+def of_records(run: Iterable[RunRecord], missed: Iterable[JournalMiss]) -> list[KernelRow]:
+    """Return the look-ups of the processes of a run, kernel by kernel."""
+    entries = {one.digest[:DIGITS]: one for one in inventory.entries(all_rows=True)}
+    return rows(of_run(run, missed, entries), entries)
 
 
 def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries) -> list[LookSummary]:
@@ -237,15 +225,11 @@ def text_of(one: ListedEntry) -> tuple[str, list[str]]:
 
 def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
-    return tables.lines(HEAD, cells(found), WIDTH)
-
-
-def cells(found: Sequence[KernelRow]) -> list[tuple[str, ...]]:
-    """Write rows as cells below `HEAD`."""
-    return [
+    cells = [
         (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), *(f"{seconds:.3f}" for seconds in row.spent))
         for row, label in zip(found, labels(found), strict=True)
     ]
+    return tables.lines(HEAD, cells, WIDTH)
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:

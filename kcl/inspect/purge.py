@@ -34,8 +34,7 @@ from kcl.inspect.inventory import ListedEntry, Refusal
 OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
-_AT_ONCE = 100  # rows or pages of a database
-_INCREMENTAL = 2  # in this mode SQLite gives free pages back on request
+_AT_ONCE = 100  # pages of a database
 _HOUR, _WEEK = 3600.0, 7 * 86400.0
 _VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
 _CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
@@ -192,9 +191,9 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     code = [one for one in listed if gone and one.kind == inventory.CODE]
     living = {digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)}
     dead = {digest for one in code if id(one) in going for digest in inventory.led_by(one.key)} - living
-    rows = [one for one in listed if gone and one.kind in inventory.LEADING and one.leads_to not in living]
+    rows = [one for one in listed if gone and one.kind == inventory.BASE and one.digest not in living]
     held: dict[tuple[str, str], list[ListedEntry]] = {}
-    for one in (*gone, *(one for one in rows if one.leads_to in dead or now - one.modified > _HOUR)):
+    for one in (*gone, *(one for one in rows if one.digest in dead or now - one.modified > _HOUR)):
         held.setdefault((one.layer, one.file), []).append(one)
     return [
         RemovalItem(
@@ -252,7 +251,7 @@ def _entries(names: list[str], kernel: str | None, before: float | None, refusal
     gone = [
         one
         for one in listed
-        if one.kind not in inventory.LEADING
+        if one.kind != inventory.BASE
         and (before is None or last_use(one, uses) < before)
         and (kernel is None or fnmatch.fnmatchcase(one.kernel, kernel))
     ]
@@ -272,21 +271,12 @@ def remove_path(path: str) -> None:
 
 
 def _remove_rows(item: RemovalItem) -> None:
-    """Remove rows of a database; raises `sqlite3.Error`, `OSError`.
-
-    A file gives its space back in small steps, so that other processes wait only briefly for it.
-    """
-    if special := trust.special_file(item.path):
-        raise OSError(special)
+    """Remove rows of a database, and give their space back in small steps; raises `sqlite3.Error`, `OSError`."""
     database = Database(item.path, "rw")
     database.ask("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify
-    for start in range(0, len(item.addresses), _AT_ONCE):  # one statement each: no process waits long
-        some = item.addresses[start : start + _AT_ONCE]
-        database.ask(f"DELETE FROM dict WHERE keyhash IN ({', '.join('?' * len(some))})", *some)
+    for address in item.addresses:  # one statement each: no process waits long
+        database.ask("DELETE FROM dict WHERE keyhash = ?", address)
     with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
-        if database.ask("PRAGMA auto_vacuum") != [(_INCREMENTAL,)]:  # a file of an earlier kcl
-            database.ask(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
-            database.ask("VACUUM")
         while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
 

@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
@@ -23,88 +22,69 @@ _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
 
 
-class ReportRequest:
-    """The value of `KCL_REPORT`, which is read once."""
+class ProcessEnd:
+    """The end of this process: its misses are explained, its record is written, and last its report is printed.
 
-    def __init__(self) -> None:
-        read = settings.read()
-        self.report, self.file = read.report, read.report_file
-
-
-class Table:
-    """The table is printed at exit, and added to a file."""
-
-    def __init__(self) -> None:
-        self.added = False
-
-    def at_exit(self) -> None:
-        _add_to_file()
-        if _asked().report & {"table", "kernels"}:
-            _print(lambda summary: summary.of_process("kernels" in _asked().report))
-
-
-class Journal:
-    """The journal is written at exit, and soon after each look-up in a process that may end by a signal.
-
-    The misses are explained before, as the journal takes them away.
+    The value of `KCL_REPORT` is read once. `written` is the time of the last record, on a clock of its own.
     """
 
     def __init__(self) -> None:
+        chosen = settings.read()
+        self.report, self.file = chosen.report, chosen.report_file
         self.finalized = False
         self.written = 0.0
 
     def at_exit(self) -> None:
-        if "explain" in _asked().report:
-            _print(lambda summary: summary.explained())
-        _write_journal()
+        if events.asked():
+            self._explain()
+            _write_journal()
+        self.add_to_file()
+        if self.report & {"table", "kernels"}:
+            _print(lambda summary: summary.of_process("kernels" in self.report))
 
     def before_change(self) -> None:
-        self.at_exit() if events.noted() else _write_journal()
+        if events.noted():
+            self._explain()
+        _write_journal()
+        events.tool("history.records").begin()
+
+    def add_to_file(self) -> None:
+        """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
+        path, self.file = self.file, None
+        if path is not None:
+            try:
+                events.tool("summary").add_to(path)
+            except OSError as error:
+                reason = error.strerror
+                _print(lambda _summary: f"kcl: no report is written to {path}: {reason}")
+
+    def _explain(self) -> None:
+        if "explain" in self.report:
+            _print(lambda summary: summary.explained())
 
 
-_asked = process.own(ReportRequest)
-_table = process.own(Table)
-_journal = process.own(Journal)
+_ending = process.own(ProcessEnd)
 
 
 def print_table() -> None:
-    """Print the tables that `KCL_REPORT` asks for on stderr at exit. The variable is read at the first call."""
-    asked = _asked()
-    if asked.file or "kernels" in asked.report:
-        events.keep()
-    if asked.file or asked.report & {"table", "kernels"}:
-        _table()
+    """Print what `KCL_REPORT` asks for on stderr at exit. The variable is read at the first call."""
+    _ending()
 
 
 def keep_journal() -> None:
-    """Register the writers, so that the collected statistics are written when this process ends.
-
-    States with `at_exit` end in the opposite order: the table is printed last.
-    """
-    print_table()  # in a forked child, too
-    journal = _journal()
-    if not journal.finalized and "multiprocessing.util" in sys.modules:
+    """Register the writers, so that the collected statistics are written when this process ends."""
+    ending = _ending()
+    if not ending.finalized and "multiprocessing.util" in sys.modules:
         # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
-    journal.finalized = True
-    events.on_each(_write_soon if _is_worker() else _watch)
-
-
-def _watch() -> None:
-    """Keep the bounds on space in a process that publishes much, while it runs."""
-    growth: Any = sys.modules.get("kcl.cache.growth")  # loaded where the process has published
-    unwritten = getattr(growth, "unwritten", None)  # another thread may be importing it
-    if unwritten is not None and unwritten() > growth.STEP:
-        with suppress(ImportError):  # a signal handler may interrupt this import, and launch
-            from kcl.inspect.space import keep_soon
-
-            keep_soon()
+    ending.finalized = True
+    if _is_worker():
+        events.on_each(_write_soon)
 
 
 def _end_of_worker() -> None:
     _write_journal()
-    if _asked().file:
-        _add_to_file()
+    _ending().add_to_file()
 
 
 def _is_worker() -> bool:
@@ -115,10 +95,9 @@ def _is_worker() -> bool:
 
 def _write_soon() -> None:
     """Write the collected statistics, unless they were written a moment ago."""
-    _watch()
-    journal, now = _journal(), time.monotonic()
-    if now - journal.written > _MOMENT:
-        journal.written = now
+    ending, now = _ending(), time.monotonic()
+    if now - ending.written > _MOMENT:
+        ending.written = now
         _write_record()
 
 
@@ -150,7 +129,7 @@ def _write_journal() -> None:
     if _write_record():
         from kcl.inspect.history import journal
 
-        journal.fold()
+        journal.trim()
     if _is_on() and any(events.total()[layer]["misses"] for layer in settings.LAYERS):
         from kcl.inspect import space
 
@@ -158,11 +137,11 @@ def _write_journal() -> None:
 
 
 def _write_record() -> bool:
-    """Write the record of this process to the journal; return True if there are many records."""
+    """Write the record of this process to the journal; return True if old ones should go."""
     from kcl.inspect.history import records
 
     tuned = sys.modules.get("kcl.tuning.tuned")  # a process without a recipe with a space imports nothing for that
-    return records.write([*_about_loopy(), *(tuned.remarks() if tuned else ())], _late() if _is_on() else ())
+    return records.write([*about_loopy(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ())
 
 
 def _is_on() -> bool:
@@ -181,7 +160,7 @@ def _print(write: Callable[[Any], str]) -> None:
         pass  # a closed stream at exit is no fault
 
 
-def _late() -> list[LateSwitch]:
+def late() -> list[LateSwitch]:
     """Return the switches that came too late in this process."""
     if not caches.changed():
         return []
@@ -190,25 +169,10 @@ def _late() -> list[LateSwitch]:
     return late_switches.find()
 
 
-def _about_loopy() -> list[str]:
+def about_loopy() -> list[str]:
     """Say why loopy was imported; a process without loopy imports nothing for that."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []
-    from kcl.inspect import about_loopy
+    from kcl.inspect.about_loopy import remarks
 
-    return about_loopy.remarks()
-
-
-def _add_to_file() -> None:
-    """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
-    path, table = _asked().file, _table()
-    if path is None or table.added:
-        return
-    table.added = True
-    from kcl.inspect import summary
-
-    try:
-        summary.add_to(path)
-    except OSError as error:
-        reason = error.strerror
-        _print(lambda _summary: f"kcl: no report is written to {path}: {reason}")
+    return remarks()

@@ -4,20 +4,17 @@ A kernel goes as a whole: its code, its programs and the rows that lead to them.
 go first, until a tenth of the bound is free; pinned ones stay. Another process that reads an entry during its removal
 misses, and makes the entry again.
 
-Measuring reads the header of every entry. So a process that ends asks `kcl.cache.growth` whether the bound may have
-been passed, and measures only then.
+A process that ends after a miss adds up the sizes of the files. Only a choice reads the header of every entry.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 from kcl.base import events, settings
-from kcl.cache import growth
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, pins, purge
 from kcl.inspect.history import journal
@@ -69,20 +66,13 @@ def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
 
 
 def keep_bound() -> None:
-    """Remove the entries above the bound, if it may have been passed; raises nothing for a store that refuses."""
-    growth.write()
+    """Remove the entries above the bound; raises nothing for a store that refuses."""
     with suppress(OSError, sqlite3.Error, CacheFault, ValueError):
-        bound, size = settings.read().max_size, growth.estimate()
-        if not bound or (size is not None and size <= bound):
+        bound = settings.read().max_size
+        if not 0 < bound < used():
             return
         choice = chosen(bound)
         purge.remove(choice.gone, "the bound on space (KCL_MAX_SIZE)")
-        growth.measured(min(used(), bound))  # a removal that failed is not tried again soon
         if choice.entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
             events.logger().info(words, choice.entries, choice.gone.bytes, bound)
-
-
-def keep_soon() -> None:
-    """Keep the bound in a separate thread; the caller does not wait for it."""
-    threading.Thread(target=keep_bound, name="kcl-space", daemon=True).start()

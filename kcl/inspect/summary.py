@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,7 +13,6 @@ from kcl.base import events, settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
 from kcl.cache import layers
-from kcl.cache.run_memo import driver_name
 from kcl.caches import late_switches
 from kcl.inspect import about_loopy, kernels
 from kcl.inspect.explain import misses
@@ -96,29 +94,30 @@ def of_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
     if not layers.opened() and not events.asked():
         return "\n".join([NOTHING, *(line for remark in _remarks() for line in wrapped(remark))])
-    return "\n".join([report(), "", *kernels.lines(kernels.of_this_process())]) if by_kernel else report()
+    run, missed = journal.of_this_run()
+    return "\n".join([report(), "", *kernels.lines(kernels.of_records([run], missed))]) if by_kernel else report()
 
 
 def add_to(path: str) -> None:
     """Add the run of this process to a file, as one line of JSON; raises OSError."""
-    rows, now = kernels.of_this_process(), time.time()
-    began = min((look.time - look.seconds for row in rows for look in row.looks), default=now)
-    run = kernels.Run(driver_name(), (os.getpid(),), began, now, _layers(), rows, _remarks())
+    run, missed = journal.of_this_run()
+    rows = kernels.of_records([run], missed)
+    found = kernels.Run(run.driver, (run.pid,), run.began, run.ended, _layers(), rows, _remarks())
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "ab", buffering=0) as stream:
         # in one piece: other processes add lines, too
-        stream.write(json.dumps(run.described(), allow_nan=False).encode() + b"\n")
+        stream.write(json.dumps(found.described(), allow_nan=False).encode() + b"\n")
 
 
 def explained() -> str:
     """Say which look-ups missed in this process, and why."""
-    found = misses.told(journal.of_this_run(), journal.last_misses())
+    found = misses.told(journal.of_this_run()[1], journal.last_misses())
     return "\n".join(misses.lines(found)) or "nothing missed"
 
 
 def _remarks() -> list[str]:
-    late, pocl, waiting = late_switches.find() if caches.changed() else [], caches.state("pocl"), misses.pending()
+    late, pocl, waiting = late_switches.find() if caches.changed() else [], caches.off("pocl"), misses.pending()
     remarks = about_loopy.remarks() if "loopy" in sys.modules or events.total()["made"] else []
-    if not pocl.on and "pocl" not in [found.cache for found in late]:
-        remarks.append(f"PoCL's own cache is off: {pocl.reason}")
+    if pocl and "pocl" not in [found.cache for found in late]:
+        remarks.append(f"PoCL's own cache is off: {pocl}")
     return [*remarks, *(found.words for found in late), *(() if waiting.helper else waiting.described())]

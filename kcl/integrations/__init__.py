@@ -22,14 +22,12 @@ class PackageRow(NamedTuple):
     """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
 
     The module has `NEEDED`, the dotted names that must exist, and `replacements(package)`, which returns triples
-    (holder, name, value). An `early` module's `installed(row)` and `uninstalled()` are called even if the package
-    is not imported.
+    (holder, name, value).
     """
 
     package: str
     module: str
     versions: tuple[tuple[int, ...], tuple[int, ...]]
-    early: bool = False
 
     def knows(self, version: str) -> bool:
         """Return True if kcl knows a version."""
@@ -39,8 +37,9 @@ class PackageRow(NamedTuple):
 
 TABLE = (
     PackageRow("pyopencl", "kcl.integrations.programs", ((2026, 1), (2027,))),
-    PackageRow("loopy", "kcl.integrations.units", ((2025, 2), (2026,)), early=True),
+    PackageRow("loopy", "kcl.integrations.units", ((2025, 2), (2026,))),
 )
+LOOPY = TABLE[1]
 
 
 class State(process.LockedState):
@@ -76,6 +75,7 @@ def install() -> None:
         if state.depth > 1:
             return
         from kcl.base import attended
+        from kcl.record import imports
 
         state.done.clear()
         rows = {row.package: row for row in TABLE}
@@ -84,9 +84,9 @@ def install() -> None:
             lambda package, loader: _run(rows[package.__name__], package, loader),
         )
         state.finder.install()
-        for row in TABLE:
-            if row.early:
-                importlib.import_module(row.module).installed(row)
+        # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
+        imports.install()
+        imports.record_own(_is_loopy_known)
         # Without the lock: another thread may be importing one of them, and needs the lock as it ends.
     for row in TABLE:
         if row.package in sys.modules:
@@ -109,9 +109,9 @@ def uninstall() -> None:
             return
         state.finder.remove()
         state.finder = None
-        for row in TABLE:
-            if row.early:
-                importlib.import_module(row.module).uninstalled()
+        from kcl.record import imports
+
+        imports.record_own(None)
         for holder, name, before, now in reversed(state.replaced):
             if vars(holder).get(name) is now:
                 setattr(holder, name, before)
@@ -123,37 +123,14 @@ def is_installed() -> bool:
     return _state().depth > 0
 
 
-def note_programs() -> None:
-    """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
-    if "pyopencl" in sys.modules:
-        _note_builds(sys.modules["pyopencl"])
-        return
-    from kcl.base import attended
+def _is_loopy_known() -> bool:
+    """Return True if kcl knows the version of the loopy that is installed; report another one."""
+    from kcl.record import distributions
 
-    def run(package: Any, loader: Any) -> None:
-        loader.exec_module(package)
-        _note_builds(package)
-
-    attended.Finder("pyopencl".__eq__, run).install()
-
-
-def _note_builds(package: Any) -> None:
-    from kcl.cache import layer, layers
-    from kcl.record import imports
-
-    original = getattr(getattr(package, "Program", None), "build", None)
-    if original is None or is_installed():  # of another package, or not replaced on top of kcl's own
-        return
-
-    def build(*arguments: Any, **keywords: Any) -> Any:
-        is_kcls = sys._getframe(1).f_globals.get("__name__", "").startswith("kcl.") or is_installed()
-        if not is_kcls and not layers.binary().off(frozenset({"opencl"})):
-            words = f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
-            layers.binary().note(f"{words}; kcl.install() caches it")
-        return original(*arguments, **keywords)
-
-    imports.uncounted(build)
-    package.Program.build = build
+    version = distributions.counted("loopy").partition(" ")[0]
+    if not LOOPY.knows(version):
+        _refuse(LOOPY, ImportError(f"loopy {version} is not known to this kcl"))
+    return LOOPY.knows(version)
 
 
 def _run(row: PackageRow, package: Any, loader: Any) -> None:
@@ -185,7 +162,7 @@ def _put(row: PackageRow, package: Any) -> None:
         _check(row, package, module.NEEDED)
         replacements = module.replacements(package)
     except Exception as error:
-        refuse(row, error)
+        _refuse(row, error)
         return
     with state.lock:
         if state.finder is finder:  # not uninstalled in between
@@ -206,7 +183,7 @@ def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
             raise ImportError(f"{row.package} {version} has no {dotted}") from None
 
 
-def refuse(row: PackageRow, error: Exception) -> None:
+def _refuse(row: PackageRow, error: Exception) -> None:
     """Report once that a package stays as it is."""
     from kcl.cache.layer import warn_once
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kcl import caches
 from kcl.errors import UnknownInput
-from kcl.generate.origins.recorded import RecordedOrigin
+from kcl.generate.recorded import RecordedOrigin
 from kcl.handle import kernel_of, serves
 from kcl.record import beside, face, recorder, unmade
 from kcl.record.record import Record
@@ -24,18 +24,13 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     record = unmade.record_of(unit)
     if record is None or not is_for_opencl(arguments):
         return unmade.asked(unit, "__call__")(*arguments, **keywords)
-    warn_of_direct_call(4)
+    category = face.submodule("loopy.diagnostic").DirectCallUncachedWarning
+    warnings.warn(_DIRECT, category, stacklevel=3)
     keywords = dict(keywords)
     entrypoint = keywords.pop("entrypoint", None)
     if recorder.is_on():
         return _found(unit, record, arguments[0], entrypoint)(*arguments, **keywords)
     return executor(unit, arguments[:1], entrypoint, {})(*arguments, **keywords)
-
-
-def warn_of_direct_call(stacklevel: int) -> None:
-    """Warn as loopy does if a unit is called; `stacklevel` counts frames from here to the caller."""
-    category = face.submodule("loopy.diagnostic").DirectCallUncachedWarning
-    warnings.warn(_DIRECT, category, stacklevel=stacklevel)
 
 
 def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:
@@ -51,7 +46,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
     if record.changed():
         return _kernel(unit, context, entrypoint)
     try:
-        chosen = entrypoint, beside.now().counted, tuple(caches.code_variables())
+        chosen = entrypoint, beside.now(), tuple(caches.code_variables())
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
     found = record.kernels.get(chosen)

@@ -2,7 +2,7 @@
 
 The program's own modules get the face of loopy where they import it from now on. Where they have loopy itself, kcl
 records their calls at its functions. Libraries have loopy itself, and their units are made: kcl looks a made unit up by
-its content as it is launched, through `unit(queue, ...)` or an executor of loopy's own.
+its content as it is launched by an executor of loopy's own, which `unit(queue, ...)` makes, too.
 
 With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
 are launched in the same way, also if the integrations are not installed: the binary layer goes on.
@@ -16,10 +16,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kcl import integrations
 from kcl.record import imports
 
-NEEDED = ("TranslationUnit.executor", "TranslationUnit.__call__")
+NEEDED = ("TranslationUnit.executor",)
 
 _LOOPY = frozenset({"loopy"})
 _KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
@@ -41,38 +40,14 @@ class UnitKernels:
         return UnitKernels, ()
 
 
-def installed(row: Any) -> None:
-    """Give the program's own modules the face, and record their calls where they have loopy itself."""
-    imports.install()
-    imports.record_own(lambda: _is_known_version(row))
-
-
-def uninstalled() -> None:
-    """Leave the program's modules alone."""
-    imports.record_own(None)
-
-
-def _is_known_version(row: Any) -> bool:
-    from kcl.record import distributions
-
-    version = distributions.counted("loopy").partition(" ")[0]
-    if not row.knows(version):
-        integrations.refuse(row, ImportError(f"loopy {version} is not known to this kcl"))
-    return bool(row.knows(version))
-
-
-def replacements(package: Any) -> list[tuple[Any, str, Any]]:
+def replacements(_package: Any) -> list[tuple[Any, str, Any]]:
     """Return the replacements of loopy's functions: (holder, name, value)."""
     from kcl.base import events
 
     events.listen()
     imports.watch()
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
-    direct = _direct(package.TranslationUnit.__call__)
-    return [
-        (package.TranslationUnit, "__call__", direct),
-        (executor, "__call__", _launch(executor, executor.__call__)),
-    ]
+    return [(executor, "__call__", _launch(executor, executor.__call__))]
 
 
 def take(unit: Any) -> None:
@@ -105,27 +80,6 @@ def _taken_along(original: Callable[..., Any]) -> Callable[..., Any]:
 
     vars(with_entrypoints)[_OURS] = True
     return with_entrypoints
-
-
-def _direct(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        from kcl.integrations import executor
-
-        entrypoint: Any = keywords.get("entrypoint")
-        if entrypoint is None and len(self.entrypoints) == 1:
-            (entrypoint,) = self.entrypoints
-        is_known = len(arguments) == 1 and executor.is_for_opencl(arguments) and entrypoint in self.entrypoints
-        launch = _launcher(self, entrypoint, arguments[0]) if is_known else None
-        if launch is None:
-            return original(self, *arguments, **keywords)
-        executor.warn_of_direct_call(2)  # this function is not counted
-        keywords.pop("entrypoint", None)
-        return launch(*arguments, **keywords)
-
-    # loopy's warning names the line of the caller. It skips frames of Python's importing, and this frame as one.
-    imports.uncounted(call)
-    return call
 
 
 def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> Callable[..., Any]:
@@ -161,7 +115,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     """
     from kcl.cache import layers
     from kcl.errors import RecipeError, UnknownInput
-    from kcl.generate.origins.recorded import RecordedOrigin
+    from kcl.generate.recorded import RecordedOrigin
     from kcl.handle import is_still, kernel_of, serves
 
     off = layers.generator().off(_LOOPY)

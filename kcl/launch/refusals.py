@@ -11,7 +11,7 @@ import operator
 import os
 import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
@@ -27,33 +27,17 @@ _INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
 _SHOWN = 40  # characters of a value
 
 
-class ArgumentFacts(Protocol):
-    """The known facts about an argument of a kernel."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def kind(self) -> str:
-        """Its class in the front end: Array, Scalar, ArrayArg, ValueArg and so on."""
-
-    @property
-    def dtype(self) -> str:
-        """Its dtype, as numpy writes it."""
-
-
 class FailedCall(NamedTuple):
     """A call that failed: its kernel, the values it gave, and the error.
 
-    `known` lists the arguments of the kernel; the list is empty while its code is unknown. `packed` arguments are taken
-    apart by their index, so these may be lists. A `sized` kernel takes the sizes of the launch.
+    `known` lists the arguments of the kernel, a `kcl.code.Argument` each; none while its code is unknown. `packed`
+    arguments are taken apart by their index, so these may be lists. A `sized` kernel takes the sizes of the launch.
     """
 
     kernel: str
     given: Mapping[str, Any]
     error: Exception
-    known: Sequence[ArgumentFacts] = ()
+    known: Sequence[Any] = ()
     packed: Container[str] = ()
     sized: bool = False
     queue: Any = None
@@ -79,24 +63,6 @@ def at_fault(call: FailedCall) -> str:
     return ""
 
 
-def unknown_open(call: FailedCall) -> KeyError | None:
-    """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
-    known = given_in_calls(call.known)
-    unknown = [name for name in call.given if known and name not in known and name not in call.packed]
-    return KeyError(unknown[0]) if unknown else None
-
-
-def untyped(call: FailedCall, names: Iterable[str]) -> Exception | None:
-    """Return the error for code that cannot be generated because the dtype of an open argument is unknown."""
-    for name in names:
-        value = call.given.get(name)
-        if repr(name) in str(call.error) and not hasattr(value, "dtype"):
-            given = "is not given" if value is None else f"is {_shown(value)}"
-            says = f"argument {name!r} {given}, and its dtype decides the code; give an array or a numpy scalar"
-            return worded(call.error, f"kernel {call.kernel!r}: {says}, such as np.float32(2)")
-    return None
-
-
 def named(call: FailedCall) -> Exception | None:
     """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
     frames = [frame for frame, _line in traceback.walk_tb(call.error.__traceback__)]
@@ -118,7 +84,7 @@ def named(call: FailedCall) -> Exception | None:
     return worded(call.error, f"{where}: {reason}" if reason else where)
 
 
-def given_in_calls(known: Iterable[ArgumentFacts]) -> dict[str, ArgumentFacts]:
+def given_in_calls(known: Iterable[Any]) -> dict[str, Any]:
     """Return the arguments that a call gives, by name: all but local memory."""
     return {argument.name: argument for argument in known if argument.kind != "Local"}
 
@@ -133,7 +99,7 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
                 raise TypeError(f"kernel {kernel!r}: argument {name!r} has the dtype {unknown_dtype(value)}") from None
 
 
-def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[ArgumentFacts], is_source: bool) -> None:
+def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Any], is_source: bool) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of a wrong dtype."""
     arguments = given_in_calls(known)
     for name, value in given.items():
@@ -195,7 +161,7 @@ def _unknown(kernel: str, name: str, known: Iterable[str]) -> str:
     return f"kernel {kernel!r} takes no argument {name!r}{meant(name, known)}"
 
 
-def _wrong(call: FailedCall, name: str, value: Any, argument: ArgumentFacts | None) -> str:
+def _wrong(call: FailedCall, name: str, value: Any, argument: Any) -> str:
     """Describe how a value misfits its argument; without a known argument, or of an open dtype, any argument."""
     kind, dtype = argument.kind if argument is not None else "", None
     if argument is not None and kind in ARRAYS | _SCALARS:

@@ -21,8 +21,7 @@ from pyopencl.array import Array
 from pyopencl.tools import DeferredAllocator
 
 from kcl.launch import events, form_of
-from kcl.launch.placeholders import NotPlayable
-from kcl.launch.recording import WIDTH, record
+from kcl.launch.recording import WIDTH, NotPlayable, record
 from kcl.launch.write import Form, Script, script
 
 if TYPE_CHECKING:

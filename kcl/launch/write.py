@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kcl.launch.placeholders import Allocation, Mark, NotPlayable
-from kcl.launch.recording import AllocatedOutput, Recording, Step
+from kcl.launch.recording import AllocatedOutput, Allocation, Mark, NotPlayable, Recording, Step
 
 
 class Form(NamedTuple):

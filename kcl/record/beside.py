@@ -22,18 +22,12 @@ _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a k
 
 
 class Moment(NamedTuple):
-    """What a program has changed by now: the text of its changes in the generators, these changes, and structures."""
+    """What a program has changed by now."""
 
-    state: str = ""
-    changes: Any = None
+    state: str = ""  # the text of its changes inside the generators
     structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
     names: str = ""  # a digest of the names in C of all other dtypes
     skips: str | None = None  # the variable by which loopy leaves argument checks out, as it makes a unit
-
-    @property
-    def counted(self) -> tuple[Any, ...]:
-        """Everything in it that a key may hold."""
-        return self.state, self.structures, self.names
 
 
 class State:
@@ -70,36 +64,20 @@ def switches() -> list[Part]:
 
 def _find(with_loopy: bool) -> list[Part]:
     head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", distributions.INTERPRETER)]
-    if not with_loopy:
-        return head + [_distribution(name) for name in _FOR_SOURCE]
-    head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
-    return head + _generators()
-
-
-def _generators() -> list[Part]:
-    """Return the parts of the generators: one for each distribution that counts alone, and one for the others."""
-    names = sorted(distributions.required("loopy").difference(distributions.GENERATORS))
-    others = [(name, distributions.counted(name).split(" ")) for name in names]
-    digest = hashlib.sha256(repr(others).encode()).hexdigest()
-    named = ", ".join([f"{name} {found[0]}" for name, found in others])
-    parts = [_distribution(name) for name in sorted(distributions.GENERATORS)]
-    return [*parts, Part("other distributions", f"{named} {digest}")]
-
-
-def _distribution(name: str) -> Part:
-    return Part(f"distribution {name}", distributions.counted(name))
+    if with_loopy:
+        head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
+    names = sorted(distributions.GENERATORS if with_loopy else _FOR_SOURCE)
+    return head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
 
 
 def now() -> Moment:
     """Return what the program has changed by now; raise UnknownInput if a change has no exact text."""
-    skips = settings.variable(SKIP)
-    state = "argument checks skipped; " if skips else ""
-    if GENERATING.isdisjoint(sys.modules):
-        return Moment(state, None, *_registered(), skips)
-    from kcl.record import insides
+    state = ""
+    if not GENERATING.isdisjoint(sys.modules):
+        from kcl.record import insides
 
-    changes = insides.now()
-    return Moment(state + insides.text(changes) if changes else state, changes, *_registered(), skips)
+        state = insides.text(insides.now())
+    return Moment(state, *_registered(), settings.variable(SKIP))
 
 
 def state(moment: Moment, with_structures: bool = False) -> list[Part]:

@@ -93,7 +93,7 @@ def _reached(value: Any, text: str) -> dict[str, list[Part]]:
         found = walker.walked(value)
     except UnknownInput:
         return {}
-    return {found.lasting: [*found.parts]} if found.parts and text == texts.walked(value) else {}
+    return {found.digest: [*found.parts]} if found.parts and text == texts.walked(value) else {}
 
 
 def _notation(value: Any) -> str:

@@ -4,7 +4,7 @@ The standard library counts by the Python version. An installed distribution cou
 installed Python and library files, so a key sees a reinstall under the same version. An editable install and every file
 outside of distributions are the user's: they count by their code. importlib.metadata has most of this. It takes 4.2 ms
 of a warm start for the distributions that loopy requires, and 20 ms more for its import where pyopencl is not imported.
-This module takes 2.0 ms: it lists each directory with distributions once a process, and reads records as bytes.
+This module takes less than 2 ms: it lists each directory with distributions once a process, and reads records as bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from binascii import b2a_base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -31,7 +31,14 @@ INTERPRETER = (  # counts for the standard library
 PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
 
 # the distributions that turn a recipe into OpenCL C and run it
-GENERATORS = ("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy")
+GENERATORS = (
+    *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
+    *("constantdict", "mako", "markupsafe"),
+)
+# what these import beside: it decides no text
+HARMLESS = frozenset(
+    {"attrs", "codepy", "colorama", "platformdirs", "pygments", "setuptools", "siphash24", "typing-extensions"}
+)
 
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
@@ -42,8 +49,6 @@ _volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg
 # the lines of kcl's Python files in the record of its wheel, without their sizes
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")  # as records write digests
 _OWN = re.compile(rb"(?m)^kcl/[^,\n]*\.py,sha256=[\w-]{43},")
-# the lines in which metadata names other distributions
-_REQUIRES = rb"(?m)^Requires-Dist: *([A-Za-z0-9._-]+)([^\n]*)"
 
 
 class Owner(NamedTuple):
@@ -241,32 +246,6 @@ def _in_library(path: str) -> bool:
     return path.startswith(_LIBRARY) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES)
 
 
-def _needed(distribution: str, ends: Sequence[str] = ()) -> set[str]:
-    """Find a distribution and its installed requirements, direct and indirect; `ends` are not followed further."""
-    found: set[str] = set()
-    waiting = [distribution]
-    while waiting:
-        name = waiting.pop()
-        if name not in found and _is_installed(name):
-            found.add(name)
-            if name == distribution or name not in ends:
-                waiting += _requirements(name)
-    return found
-
-
-def _requirements(distribution: str) -> list[str]:
-    """List the names that a distribution's metadata requires, without those of its extras."""
-    site, folder = _state().homes[distribution]
-    for file in ("METADATA", "PKG-INFO"):
-        try:
-            with open(os.path.join(site.directory, folder, file), "rb") as stream:
-                head = stream.read().replace(b"\r\n", b"\n").partition(b"\n\n")[0]
-        except OSError:
-            continue
-        return [_normal(os.fsdecode(name)) for name, marker in re.findall(_REQUIRES, head) if b"extra" not in marker]
-    return []
-
-
 def _is_installed(distribution: str) -> bool:
     """Tell whether a distribution is installed, and remember its place."""
     homes = _state().homes
@@ -305,29 +284,14 @@ def generator(name: str) -> str:
     return f"editable {content(place.path)}" if place is not None else ABSENT
 
 
-def required(distribution: str) -> frozenset[str]:
-    """Return the names of a distribution and of its requirements by metadata, direct and indirect.
-
-    A package that is not installed as a distribution, an editable install for example, has the names of `GENERATORS`.
-    """
-    found = _needed(distribution)
-    return frozenset(found.union(GENERATORS) if found else GENERATORS)
-
-
 def counted(name: str) -> str:
-    """Return the text of a name from `required`: as `generator` for one of `GENERATORS`, else version and record."""
+    """Return the text of a distribution: as `generator` for one of `GENERATORS`, else version and record."""
     return generator(name) if name in GENERATORS else _identify(name)
 
 
-def reached(name: str) -> str:
-    """Return the text of a distribution that code leads to: as `counted`, with the distributions that it requires."""
-    needed = _needed(name, GENERATORS) - {name} if name not in GENERATORS else ()
-    return "; ".join([counted(name), *[f"{one} {_identify(one)}" for one in sorted(needed)]])
-
-
 def here(name: str) -> str:
-    """Return the text of a distribution as `reached` does; "absent" for one that is not installed here."""
-    return reached(name) if name in GENERATORS or _is_installed(name) else ABSENT
+    """Return the text of a distribution as `counted` does; "absent" for one that is not installed here."""
+    return counted(name) if name in GENERATORS or _is_installed(name) else ABSENT
 
 
 def own() -> str:

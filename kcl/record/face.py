@@ -18,17 +18,18 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import events
-from kcl.record import beside, recorder, table, texts, unmade
+from kcl.record import recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
 _LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's own units; it lies above this room
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 
 
-class Function(texts.StandIn):
+class Function(unmade.Name):
     """A recorded function of loopy. It stands for loopy's own, also after the program put another in its place."""
 
     def __init__(self, name: str) -> None:
+        super().__init__(name)
         self.__name__ = self.__qualname__ = name
 
     @property  # type: ignore[misc]
@@ -39,24 +40,11 @@ class Function(texts.StandIn):
         """Record the call, or carry it out."""
         return call(self.__name__, arguments, keywords)
 
-    def text(self) -> str:
-        """Return the name, as in the texts of loopy's own objects."""
-        return f"loopy.{self.__name__}"
-
-    def real(self) -> Any:
-        """Return loopy's own function."""
-        return recorder.own(self.__name__)
-
     def __get__(self, holder: Any, kind: Any = None) -> Any:
         return self if holder is None else MethodType(self, holder)
 
     def __getattribute__(self, name: str) -> Any:
         return self.__wrapped__.__module__ if name == "__module__" else super().__getattribute__(name)
-
-    def __getattr__(self, name: str) -> Any:
-        if unmade.is_absent(name) and name != "__wrapped__":
-            raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
@@ -66,8 +54,7 @@ class Function(texts.StandIn):
     @property
     def __wrapped__(self) -> Any:
         """Return loopy's own function; tools show its signature and source."""
-        recorder.loopy(self.__name__)
-        return self.real()
+        return unmade.asked_for(self)
 
     def __deepcopy__(self, _memo: Any = None) -> Function:
         return self
@@ -138,18 +125,16 @@ class Face(ModuleType):
         if recorder.loaded() is None or name == table.VERSION_SYMBOL:  # that lies in loopy.version
             return _stand_in(name)
         found = getattr(importlib.import_module(module), name)
-        is_answered = recorder.thread.asked and name in _MADE
-        return _stand_in(name) if recorder.is_own(name, found) and not is_answered else found
+        is_loopys = name in table.WARNINGS or (recorder.thread.asked and name in _MADE)
+        return found if is_loopys or not recorder.is_own(name, found) else _stand_in(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
             super().__setattr__(name, value)  # of the import system
             return
-        recorder.settle()
         setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, texts.StandIn) else value)
 
     def __delattr__(self, name: str) -> None:
-        recorder.settle()
         delattr(_module(self.__kcl_lazy_module__), name)
 
     def __dir__(self) -> list[str]:
@@ -166,42 +151,34 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     place = CallSite(sys._getframe(2))
     if name in table.VERSIONED:
         keywords = with_version(keywords, place.names)
-    if not recorder.is_on():
-        return _launched_by_kcl(name, _at_once(name, arguments, keywords))
-    record = _recorded(name, arguments, keywords, place)
+    record = _recorded(name, arguments, keywords, place) if recorder.is_on() else None
     return _launched_by_kcl(name, _at_once(name, arguments, keywords)) if record is None else unmade.answer(record)
 
 
 def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
     """Return the record of a call, None for a call that is carried out at once."""
-    if name not in table.DEFERRED or not recorder.is_known(name):
+    if name not in table.DEFERRED or not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
         return None
-    try:
-        if not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
-            return None
-        return Record(name, arguments, keywords, beside.now(), place)
-    except Exception as error:
-        recorder.unknown(name, error, place)
-        return None
+    return recorder.recorded(name, arguments, keywords, place)
 
 
 def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Return True if a call begins from texts or from units that wait."""
-    takes_unit = name in table.TRANSFORMATIONS
-    return not takes_unit or bool(arguments and _waits(arguments[0]))
+    """Return True if a call begins from texts, or from a unit that counts by its record.
 
-
-def _waits(value: Any) -> bool:
-    """Return True if a unit counts by its record: a program that holds parts of a unit may change them at any time."""
-    record = unmade.record_of(value)
-    return record is not None and not record.is_spoiled()
+    A program that holds parts of a unit may change them at any time.
+    """
+    record = unmade.record_of(arguments[0]) if arguments else None
+    return name not in table.TRANSFORMATIONS or (record is not None and not record.is_spoiled())
 
 
 def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Tell whether loopy may run code of the user during a call."""
+    """Return True if loopy may run code of the user during a call."""
     later = table.FOR_GENERATING.get(name, frozenset())
     given = [*enumerate(arguments), *keywords.items()]
-    return any(texts.calls_user(value) for place, value in given if place not in later)
+    try:
+        return any(texts.calls_user(value) for place, value in given if place not in later)
+    except RecursionError:  # of values that hold themselves, which no record takes
+        return False
 
 
 def _launched_by_kcl(name: str, made: Any) -> Any:

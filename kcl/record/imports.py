@@ -132,12 +132,7 @@ def _faced_import(  # with the parameters of `builtins.__import__`
             named_by(globals or {})
         return _import(name, globals, locals, fromlist, level)
     if not _is_faced(globals):
-        found = _import(name, globals, locals, fromlist, level)
-        if _state().watched is None:
-            from kcl.record import recorder
-
-            recorder.loaded()  # kcl looks at loopy before a program changes it
-        return found
+        return _import(name, globals, locals, fromlist, level)
     from kcl.record import face, recorder
 
     if not face.has(name, fromlist):

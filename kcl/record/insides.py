@@ -5,7 +5,7 @@ else than these files say: a method of an AST builder, an entry of a table, a co
 of each module gave: the module's names, the bodies of its classes, the items of its tables. `now` compares with it,
 which takes half a millisecond; a process without loopy has no baseline and pays nothing.
 
-A module that was imported before kcl could attend counts as it is, except for functions with code of other packages.
+A module that was imported before kcl could attend counts as it is, except for callables of other packages.
 What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
 stored.
 """
@@ -16,7 +16,8 @@ import operator
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType, FunctionType, ModuleType
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import process
@@ -26,6 +27,7 @@ from kcl.record import below_kcl, distributions, is_of_kcl, texts
 from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
+_OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
@@ -37,7 +39,6 @@ _CODES = "code"  # the name of the holder of the functions' code
 _PARTS = ("__code__", "__defaults__")
 
 Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
-NONE: Changes = {}
 
 
 class _Holder:
@@ -57,10 +58,6 @@ class _Holder:
         if not self.is_table:
             return dict(vars(self.thing))
         return dict(self.thing) if isinstance(self.thing, dict) else {"": tuple(self.thing)}
-
-    def current(self, name: Any) -> Any:
-        """Return the value of a name now."""
-        return self.content().get(name, _MISSING)
 
     def is_same(self) -> bool:
         """Return True if nothing in a table has changed since the last comparison."""
@@ -143,7 +140,7 @@ class State(process.LockedState):
         self.codes = _Codes()
         self.holders: dict[str, _Holder] = {_CODES: self.codes}
         self.modules: set[str] = set()
-        self.changes: Changes = NONE
+        self.changes: Changes = {}
         self.depth = 0  # of imports of the generators that are under way
 
 
@@ -209,14 +206,9 @@ def _take(modules: list[ModuleType], is_early: bool) -> None:
 
 def _is_object(value: Any) -> bool:
     """Return True if a value of a module is an object of the generators that may hold a table."""
-    module = getattr(type(value), "__module__", "")
-    return (
-        isinstance(module, str)
-        and module.partition(".")[0] in GENERATORS
-        and not isinstance(value, (type, ModuleType))
-        and isinstance(getattr(value, "__dict__", None), dict)
-        and module != _DISK
-    )
+    module = str(type(value).__module__)
+    is_theirs = module.partition(".")[0] in GENERATORS and module != _DISK and not isinstance(value, ModuleType)
+    return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
 
 
 def _hold(name: str, thing: Any, is_early: bool) -> None:
@@ -229,24 +221,31 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
         if is_table and not name.startswith("pyopencl"):  # whose tables are memos; that of dtypes is in each key
             state.holders[f"{name}.{key}"] = _Holder(f"{name}.{key}", value)
         function = _function(value)
-        if isinstance(function, FunctionType):
-            if is_early and not _is_own(function):
-                holder.base[key] = _UNKNOWN
-                holder.last[0] = _MISSING  # compared next time
-            elif function.__globals__.get("__name__") == getattr(thing, "__module__", name):
+        if is_early and callable(function) and not _is_own(function):
+            holder.base[key] = _UNKNOWN
+            holder.last[0] = _MISSING  # compared next time
+        elif isinstance(function, FunctionType):
+            module = function.__globals__.get("__name__")
+            if module == getattr(thing, "__module__", name):
                 state.codes.add(f"{name}.{key}", function)
 
 
 def _function(value: Any) -> Any:
-    """Return the function behind a method of a class body; any other value as it is."""
-    if isinstance(value, (staticmethod, classmethod)):
+    """Return the function behind a method; any other value as it is."""
+    if isinstance(value, (staticmethod, classmethod, MethodType)):
         return value.__func__
     return value.fget if isinstance(value, property) else value
 
 
-def _is_own(function: FunctionType) -> bool:
-    """Return True if a function has code of the generators, of what they require, or of Python."""
+def _is_own(function: Any) -> bool:
+    """Return True if a function has code of the generators, of what they require, or of Python.
+
+    A class, or an object that is called, is their own unless its class is the user's.
+    """
     function = below_kcl(function)
+    if not isinstance(function, FunctionType):
+        module = str((function if isinstance(function, type) else type(function)).__module__)
+        return module.partition(".")[0] in GENERATORS or distributions.owner(module).kind != distributions.USER
     module = function.__globals__.get("__name__", "")
     top = str(module).partition(".")[0]
     if is_of_kcl(function):
@@ -259,14 +258,14 @@ def _is_own(function: FunctionType) -> bool:
     if top in sys.stdlib_module_names or top.startswith("namedtuple_"):
         return True
     whose = distributions.owner(str(module))
-    return whose.kind == distributions.DISTRIBUTION and whose.name in distributions.required("loopy")
+    return whose.kind == distributions.DISTRIBUTION and whose.name in _OWNERS
 
 
 def now() -> Changes:
-    """Return the changes in the generators as of now: the same object as long as nothing changes."""
+    """Return the changes in the generators as of now."""
     state = _state()
     if state.depth or ("loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")):
-        return NONE  # a thread is importing it
+        return {}  # a thread is importing it
     with state.lock:
         if not state.modules:
             attend()
@@ -274,13 +273,8 @@ def now() -> Changes:
         for holder in different:
             holder.compare()
         if different:
-            found = {
-                (holder.name, name): value
-                for holder in state.holders.values()
-                for name, value in holder.changes.items()
-            }
-            same = found.keys() == state.changes.keys() and all(found[key] is state.changes[key] for key in found)
-            state.changes = state.changes if same else found or NONE
+            holders = state.holders.values()
+            state.changes = {(one.name, name): value for one in holders for name, value in one.changes.items()}
         return state.changes
 
 
@@ -322,29 +316,29 @@ def _value(value: Any) -> str:
 
 
 @contextmanager
-def as_at(before: Changes) -> Iterator[None]:
-    """Let the generators be in a block as they were at an earlier moment, for a call that waited."""
+def as_imported() -> Iterator[None]:
+    """Let the generators be in a block as their imports left them, for a call that waited."""
     state, found = _state(), now()
-    if found is before:
+    if not found:
         yield
         return
     with state.lock:  # no other thread takes the earlier state for the present one
-        swapped = _swap(found, before)
+        changed = [(state.holders[holder], name) for holder, name in found]
+        values = [holder.content().get(name, _MISSING) for holder, name in changed]
+        for holder, name in changed:
+            if holder.base.get(name) is not _UNKNOWN:
+                holder.put(name, holder.base.get(name, _MISSING))
         try:
             yield
         finally:
-            for holder, name, value in reversed(swapped):
+            for (holder, name), value in zip(changed, values, strict=True):
                 holder.put(name, value)
 
 
-def _swap(found: Changes, before: Changes) -> list[tuple[_Holder, Any, Any]]:
-    """Put the generators back to an earlier state; return what stood there: (holder, name, value)."""
-    state, swapped = _state(), []
-    for key in {*found, *before}:
-        holder = state.holders[key[0]]
-        value = before[key] if key in before else holder.base.get(key[1], _MISSING)
-        current = holder.current(key[1])
-        if value is not current and value is not _UNKNOWN:
-            swapped.append((holder, key[1], current))
-            holder.put(key[1], value)
-    return swapped
+def original(holder: str, name: str) -> Any:
+    """Return the function or class that the import of a generator gave a name in a holder; None for anything else."""
+    state = _state()
+    if not state.modules:
+        attend()
+    found = state.holders[holder].base.get(name) if holder in state.holders else None
+    return None if found is _UNKNOWN or isinstance(found, partial) else below_kcl(found)

@@ -2,7 +2,7 @@
 
 A call whose arguments are kept is carried out with the program's own objects. If they changed since the call, they get
 the content of the call back while it is carried out. The numbers of an array count at the look-up alone: no call reads
-them. Its texts are read at the call.
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import gc
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any
 
 from kcl.record import texts
@@ -22,8 +21,6 @@ def changeable(value: Any) -> Iterator[Any]:
     row = texts.container(value)
     if row is None:
         return
-    if type(value) is MappingProxyType:
-        value = gc.get_referents(value)[0]
     if type(value) not in (tuple, frozenset):
         yield value
     for item in row.items(value):
@@ -74,11 +71,10 @@ class CallContent:
         self._saved = self._content()
 
     def _content(self) -> Any:
-        """Return a copy of a container, or of the attributes of an object; the text of an array of numbers."""
-        own = self._own
-        if _is_array(own):
-            return texts.walked(own) if _is_of_numbers(own) else own.copy()
-        row = texts.container(own)
+        """Return a copy of a container, or of the attributes of an object; the text of an array."""
+        own, row = self._own, texts.container(self._own)
+        if type(own) is getattr(sys.modules.get("numpy"), "ndarray", None):
+            return texts.walked(own)
         assert row is not None
         return own.copy() if hasattr(own, "clear") else dict(texts.pairs(row.items(own)))
 
@@ -87,8 +83,6 @@ class CallContent:
         now, saved = self._content(), self._saved
         if type(saved) is str:
             return not in_place and bool(now != saved)
-        if _is_array(saved) and not saved.dtype.hasobject:  # loopy reads texts at the call
-            return bool((now != saved).any())
         listed, row = set if type(saved) is set else list, texts.container(saved)
         assert row is not None
         return bool(listed(map(id, row.items(now))) != listed(map(id, row.items(saved))))
@@ -97,9 +91,7 @@ class CallContent:
         """Give the object the content that was saved, and save the content that it has."""
         items, own = self._saved, self._own
         self._saved = self._content()
-        if _is_array(own):
-            own[...] = items
-        elif hasattr(own, "clear"):
+        if hasattr(own, "clear"):
             own.clear()
             (own.extend if type(own) is list else own.update)(items)
         else:
@@ -107,14 +99,6 @@ class CallContent:
                 object.__delattr__(own, name)
             for name, item in items.items():
                 object.__setattr__(own, name, item)
-
-
-def _is_of_numbers(own: Any) -> bool:
-    return not (own.dtype.hasobject or (own.dtype.kind in "US" and own.ndim))
-
-
-def _is_array(own: Any) -> bool:
-    return type(own) is getattr(sys.modules.get("numpy"), "ndarray", None)
 
 
 def hold(given: Any) -> list[CallContent]:

@@ -8,7 +8,6 @@ record is carried out at most once; its result belongs to it.
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -72,9 +71,9 @@ class Record(StandIn):
         self.given: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
         self.held: list[Any] = []  # their content at the call, if loopy keeps them
         self.keeps_arguments: bool | None = False  # None if it keeps a container that is not the program's
+        self.waits = False
         self.exposed = False  # whether a program holds parts of the unit and may change them
         self.dependents: list[weakref.ref[Record]] = []
-        self.lock = threading.RLock()
         self._made: Any = _NOTHING
         self.heard: list[Any] = []  # the warnings of loopy from the time when the record was carried out
         self.kernels: dict[Any, Any] = {}
@@ -88,7 +87,7 @@ class Record(StandIn):
             self.exposed = True
 
     def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts) -> None:
-        digested = [self.function, self.moment.state, str(len(arguments))]
+        digested = [self.function, "argument checks skipped" if self.moment.skips else "", str(len(arguments))]
         copies = []
         for value in arguments:
             text, copied = texts.take(value, taken)
@@ -125,11 +124,13 @@ class Record(StandIn):
         return self._made
 
     def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
-        """Return the result of the call; `carry_out` calls loopy, once. Raises the errors of loopy."""
+        """Return the result of the call; `carry_out` calls loopy, once. Raises the errors of loopy.
+
+        The caller makes sure that one thread at a time carries records out.
+        """
         for record in self.chain():
-            with record.lock:
-                if record._made is _NOTHING:
-                    record._made = record._carried_out(carry_out)
+            if record._made is _NOTHING:
+                record._made = record._carried_out(carry_out)
         return self._made
 
     def _carried_out(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
@@ -153,6 +154,7 @@ class Record(StandIn):
 
     def wait(self, keeps_arguments: bool) -> None:
         """Wait; loopy is known to keep arguments by reference, or to keep none."""
+        self.waits = True
         if not keeps_arguments:
             self.given = None
             return
@@ -178,9 +180,7 @@ class Record(StandIn):
             return self.exposed
         records = ordered(self, _keeping)[::-1]
         return any(held.is_changed() for held in self._held_before()) or any(
-            texts.without_memos(texts.take(thing, ArgumentParts())[0]) != texts.without_memos(text)
-            for record in records
-            for thing, text in record.kept
+            texts.take(thing, ArgumentParts())[0] != text for record in records for thing, text in record.kept
         )
 
     def is_spoiled(self) -> bool:

@@ -8,32 +8,29 @@ out, and the run goes on.
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import FunctionType
 from typing import Any
 
-from kcl.base import events, process, settings, spans
+from kcl.base import events, settings, spans
 from kcl.cache import layers
 from kcl.errors import CacheFault, UnknownInput
-from kcl.record import Modes, below_kcl, beside, proofs, table
+from kcl.record import Modes, below_kcl, beside, proofs
 from kcl.record.proofs import Group
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
 
 _LOOPY = frozenset({"loopy"})
+_UNIT = "loopy.translation_unit.TranslationUnit"
 
 
 class _Thread(threading.local, Modes):
     """The state of this thread."""
 
     group: Group | None = None  # of the recipe that runs
-    carrying = False  # a record is carried out
-    silent = False  # a recipe runs that is not recorded
+    carrying = False  # loopy runs for kcl, or a recipe runs that is not recorded
     showing = False  # a value is shown to a person, without the text of a unit
     asked = False  # the program, or the recipe that runs, has asked a question that only loopy answers
     carried = 0  # calls that this thread has carried out
@@ -42,49 +39,30 @@ class _Thread(threading.local, Modes):
 thread = _Thread()
 
 
-class _Waiting:
-    """The records that wait."""
-
-    def __init__(self) -> None:
-        self.records: weakref.WeakSet[Record] = weakref.WeakSet()
-
-    def after_fork(self) -> None:
-        for record in list(self.records):
-            record.lock = threading.RLock()  # a thread of another process may have been carrying the record out
-
-
-_waiting = process.shared(_Waiting)
-
-
 @contextmanager
 def recording(recipe: Any) -> Iterator[None]:
     """Record the calls of a recipe; their proofs belong to the recipe's file."""
     mine = proofs.group(recipe.__code__.co_filename)
     try:
-        with thread.having(group=mine, silent=False, asked=False):
+        with thread.having(group=mine, carrying=False, asked=False):
             yield
     finally:
         mine.write()
 
 
-def silent() -> AbstractContextManager[None]:
-    """Record nothing in this thread: a pure recipe runs, or a recipe with its layer off."""
-    return thread.having(silent=True)
-
-
 def carrying() -> AbstractContextManager[None]:
-    """Let every call through to loopy."""
+    """Let every call through to loopy: it runs for kcl, a pure recipe runs, or a recipe with its layer off."""
     return thread.having(carrying=True)
 
 
 def is_on() -> bool:
     """Tell whether calls are recorded in this thread now."""
-    return not (thread.carrying or thread.silent or layers.generator().off(_LOOPY))
+    return not (thread.carrying or layers.generator().off(_LOOPY))
 
 
 def is_outside() -> bool:
     """Return True if this thread runs neither a recipe nor loopy for kcl."""
-    return not (thread.carrying or thread.silent or thread.group is not None)
+    return not (thread.carrying or thread.group is not None)
 
 
 def in_recipe() -> bool:
@@ -94,8 +72,11 @@ def in_recipe() -> bool:
 
 def begin(record: Record) -> bool:
     """Let a record wait where a proof says that its call raises nothing, else carry it out; tell whether it waits."""
-    group = thread.group or proofs.group(record.place.file)
-    proof = _proof(record, group)
+    group, proof = thread.group or proofs.group(record.place.file), None
+    try:
+        proof = proofs.find(record.digest, group)
+    except Exception as error:
+        _fault(error)
     if proof is None:
         proof = _carried_out_unless_proven(record, group)
     if proof is None:
@@ -105,16 +86,7 @@ def begin(record: Record) -> bool:
         from kcl.record import warned
 
         warned.again(proof.warned, record.place)
-    _waiting().records.add(record)
     return True
-
-
-def _proof(record: Record, group: Group) -> proofs.Proof | None:
-    try:
-        return proofs.find(record.digest, group)
-    except Exception as error:
-        _fault(error)
-        return None
 
 
 def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | None:
@@ -144,7 +116,7 @@ def make(record: Record) -> Any:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Let one thread at a time call loopy, without loopy's own caches; this lock comes before those of records."""
+    """Let one thread at a time call loopy, without loopy's own caches."""
     from kcl import caches
 
     loopy()
@@ -169,12 +141,6 @@ def expose(record: Record) -> None:
             continue
 
 
-def settle() -> None:
-    """Carry out every record that waits, before the program changes what the record would meet."""
-    for record in list(_waiting().records):
-        make(record)
-
-
 def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Call loopy. Its warnings stay with the record: they are given at the call, not when a program asks."""
     from kcl.record import warned
@@ -191,11 +157,10 @@ def _as_called(record: Record) -> Iterator[None]:
     from kcl import caches
     from kcl.record import insides
 
-    if record not in _waiting().records:
+    if not record.waits:
         yield
         return
-    moment = record.moment
-    with insides.as_at(moment.changes or insides.NONE), caches.variables({beside.SKIP: moment.skips}):
+    with insides.as_imported(), caches.variables({beside.SKIP: record.moment.skips}):
         yield
 
 
@@ -210,7 +175,7 @@ def asked(record: Record, question: str) -> None:
 def _imported_for(question: str) -> None:
     """Note the line of the program that has loopy imported, unless an earlier question explains the import."""
     off = layers.unopened(settings.GENERATOR).off(_LOOPY)  # a line that names a class needs no store
-    if off or thread.carrying or thread.silent or events.total()["made"]:
+    if off or thread.carrying or events.total()["made"]:
         return
     from linecache import getline
 
@@ -236,11 +201,19 @@ def warn_again(facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
         warned.again(tuple([proofs.WarningFact(*one) for one in facts]), place)
 
 
-def unknown(name: str, error: Exception, place: CallSite) -> None:
-    """Note why a call could not be recorded: an argument that has no exact text, or a fault of kcl."""
-    events.made(f"{name}: {error}", str(place))
-    if not isinstance(error, (UnknownInput, RecursionError)):
-        _fault(error)
+def recorded(function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
+    """Return the record of a call; None while something inside the generators is changed.
+
+    None also for a call with an argument that has no exact text, and after a fault of kcl.
+    """
+    try:
+        moment = beside.now()
+        return None if moment.state else Record(function, arguments, keywords, moment, place)
+    except Exception as error:
+        events.made(f"{function}: {error}", str(place))
+        if not isinstance(error, (UnknownInput, RecursionError)):
+            _fault(error)
+        return None
 
 
 def _fault(error: Exception) -> None:
@@ -270,58 +243,24 @@ def loopy(question: str = "") -> Any:
     return found
 
 
-class _Originals(process.LockedState):
-    """loopy's own objects by their names in the table, as of kcl's first look at this loopy."""
+def _original(name: str) -> Any:
+    """Return loopy's own object of a dotted name, as its import gave it; None if another package made it."""
+    from kcl.record import insides
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.loopy: Any = None
-        self.own: dict[str, Any] = {}
-
-    def look(self, loopy: Any) -> None:
-        """Keep the objects that loopy itself defines."""
-        with self.lock:
-            if self.loopy is loopy:
-                return
-            names = {name: vars(loopy).get(name) for name in table.DEFERRED | table.AT_ONCE | table.TYPES}
-            for name in table.METHODS:
-                names[f"TranslationUnit.{name}"] = vars(loopy.TranslationUnit).get(name)
-            self.own = {name: value for name, value in names.items() if _is_of_loopy(value)}
-            self.loopy = loopy
-
-
-_originals = process.shared(_Originals)
-
-
-def _is_of_loopy(value: Any) -> bool:
-    """Return True if the definition of an object stands in loopy's files, or in those of its decorators."""
-    module = sys.modules.get(str(getattr(value, "__module__", "")))
-    if isinstance(value, type):
-        return str(value.__module__).startswith("loopy") and getattr(module, value.__name__, None) is value
-    if type(value).__module__ == "pytools":  # an earlier name of a function
-        value = getattr(value, "f", None)
-    code = getattr(value, "__code__", None) if type(value) is FunctionType else None
-    return code is not None and any(map(code.co_filename.startswith, _folders()))
-
-
-def _folders() -> list[str]:
-    return [f"{folder}{os.sep}" for name in ("loopy", "pytools") for folder in sys.modules[name].__path__]
+    method = name.removeprefix("TranslationUnit.")
+    return insides.original("loopy" if method == name else _UNIT, method)
 
 
 def loaded() -> Any:
     """Return the real loopy if it is imported, else None."""
     found = sys.modules.get("loopy")
-    if found is None or not hasattr(found, "set_default_target"):  # its last name: a thread is importing it
-        return None
-    if found is not _originals().loopy:
-        _originals().look(found)
-    return found
+    return found if hasattr(found, "set_default_target") else None  # its last name: a thread may be importing it
 
 
 def own(name: str) -> Any:
     """Return loopy's own object of a dotted name, whatever the program put in its place."""
     found: Any = loopy()
-    known = _originals().own.get(name)
+    known = _original(name)
     if known is not None:
         return known
     for part in name.split("."):
@@ -331,15 +270,10 @@ def own(name: str) -> Any:
 
 def is_own(name: str, value: Any) -> bool:
     """Return True if a value is loopy's own object of a name of the table, or kcl's function in its place."""
-    return value is not None and below_kcl(value) is _originals().own.get(name)
-
-
-def is_known(name: str) -> bool:
-    """Return True if a name stands for an object that loopy defines, as far as kcl can see."""
-    return loaded() is None or name in _originals().own
+    return value is not None and below_kcl(value) is _original(name)
 
 
 def is_replaced(method: str) -> bool:
     """Return True if the program put something else in the place of a method of loopy's unit."""
-    unit = _originals().own.get("TranslationUnit") if loaded() is not None else None
+    unit = own("TranslationUnit") if loaded() is not None else None
     return unit is not None and not is_own(f"TranslationUnit.{method}", vars(unit).get(method))

@@ -8,10 +8,8 @@ A value that may change, and that is no container of a known class, has no text:
 from __future__ import annotations
 
 import abc
-import gc
 import hashlib
 import operator
-import re
 import sys
 import types
 from collections import OrderedDict, defaultdict
@@ -25,7 +23,6 @@ from kcl.record.plain import SIMPLE
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
-_MEMOS = re.compile(r"(?<= with [0-9a-f]{64}) and memos [0-9a-f]{64}\Z")
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
@@ -202,16 +199,6 @@ _CONTAINERS: dict[type, ContainerKind] = {
         lambda _like, texts: f"defaultdict({_TUPLE.text((), texts)})",
     ),
 }
-_PROXY = _table(lambda pairs: types.MappingProxyType(dict(pairs)), "mappingproxy")
-
-
-def _array(like: Any, items: list[Any]) -> Any:
-    """Copy an array; an array of objects gets other items."""
-    copied = like.copy("K")
-    if items:
-        for place, item in zip(sys.modules["numpy"].ndindex(copied.shape), items, strict=True):
-            copied[place] = item
-    return copied
 
 
 def _attributes(value: Any) -> list[Any]:
@@ -234,24 +221,18 @@ _OBJECT = ContainerKind(
     _object,
     lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(like, texts),
 )
-_ARRAY = ContainerKind(
-    lambda value: value.ravel().tolist() if value.dtype.hasobject else [],
-    _array,
-    lambda like, texts: f"array({like.shape}, {_TUPLE.text((), texts)})" if like.dtype.hasobject else walked(like),
-)
+_ARRAY = ContainerKind(lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like))
 
 
 def container(value: Any) -> ContainerKind | None:
-    """Return the row of a value's class; None for a value of another class, and for the proxy of a user's mapping."""
+    """Return the row of a value's class; None for a value of another class, and for an array of objects or texts."""
     kind = class_of(value)
     return _CONTAINERS.get(kind) or _special(value, kind)
 
 
 def _special(value: Any, kind: type) -> ContainerKind | None:
-    if kind is types.MappingProxyType:
-        return _PROXY if type(gc.get_referents(value)[0]) is dict else None
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
-        return _ARRAY if value.dtype.names is None or not value.dtype.hasobject else None
+        return None if value.dtype.hasobject or value.dtype.kind in "SU" else _ARRAY
     is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
     is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
     return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
@@ -318,10 +299,4 @@ def walked(value: Any) -> str:
     from kcl.record.callables import walker
 
     found = walker.walked(value)
-    memos = f" and memos {found.digest}" if found.digest != found.lasting else ""
-    return f"{found.text} with {found.lasting}{memos}" if found.parts else found.text
-
-
-def without_memos(text: str) -> str:
-    """Return the part of a text from `walked` that no call of loopy changes: objects may remember more results."""
-    return _MEMOS.sub("", text)
+    return f"{found.text} with {found.digest}" if found.parts else found.text

@@ -18,8 +18,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from kcl.base import process
 from kcl.errors import UnknownInput
-from kcl.record import beside, recorder, table, texts
+from kcl.record import recorder, table, texts
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
 
@@ -143,27 +144,25 @@ class Kind(texts.StandInType):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         if name in table.MEMBERS.get(cls.__name__, ()):
             return member(f"{cls.__name__}.{name}")
-        found = _asked_for(cls)
+        found = asked_for(cls)
         return importlib.import_module("inspect").signature(found) if name == "__signature__" else getattr(found, name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        recorder.settle()
-        setattr(_asked_for(cls), name, value)
+        setattr(asked_for(cls), name, value)
 
     def __delattr__(cls, name: str) -> None:
-        recorder.settle()
-        delattr(_asked_for(cls), name)
+        delattr(asked_for(cls), name)
 
     def __instancecheck__(cls, value: Any) -> bool:
         record = record_of(value)
         if record is not None and class_name(record) == cls.__name__:
             return True
         if record is not None or isinstance(value, texts.StandIn):
-            return isinstance(value.real() if type(value) is Member else value, _asked_for(cls))
+            return isinstance(value.real() if type(value) is Member else value, asked_for(cls))
         return recorder.loaded() is not None and isinstance(value, cls.real())
 
     def __subclasscheck__(cls, kind: Any) -> bool:
-        return issubclass(kind.real() if isinstance(kind, Kind) else kind, _asked_for(cls))
+        return issubclass(kind.real() if isinstance(kind, Kind) else kind, asked_for(cls))
 
     def __eq__(cls, other: object) -> Any:
         if cls is other or recorder.loaded() is None or isinstance(other, Kind):
@@ -171,7 +170,7 @@ class Kind(texts.StandInType):
         return cls.real() == other
 
     def __hash__(cls) -> int:
-        return hash(_asked_for(cls))
+        return hash(asked_for(cls))
 
     def __bool__(cls) -> bool:
         return True
@@ -184,14 +183,14 @@ _OF_KINDS = frozenset({"__name__", "__qualname__", "__copy__", "__deepcopy__", "
 _known: dict[str, type] = {}  # loopy's own classes by name, once they know the classes that stand for them
 
 
-def _asked_for(stand_in: Any) -> Any:
+def asked_for(stand_in: Any) -> Any:
     """Return loopy's own class or member, for a question of the program."""
     recorder.loopy(stand_in.text().partition(".")[2])
     return stand_in.real()
 
 
 def _own_bases(bases: Any) -> tuple[Any, ...]:
-    return tuple([_asked_for(base) if isinstance(base, Kind) else base for base in bases])
+    return tuple([asked_for(base) if isinstance(base, Kind) else base for base in bases])
 
 
 @functools.cache
@@ -203,37 +202,42 @@ def kind_of(name: str) -> Any:
 copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))
 
 
-class Member(texts.StandIn):
-    """A member of an enumeration of loopy, by its dotted name."""
+class Name(texts.StandIn):
+    """A function or a member of an enumeration of loopy, by its dotted name."""
 
     __slots__ = ("__weakref__", "dotted")
 
-    def __init__(self, name: str) -> None:
-        self.dotted = name  # below loopy
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return type(self.real()) if recorder.loaded() is not None else Member
+    def __init__(self, dotted: str) -> None:
+        self.dotted = dotted  # below loopy
 
     def text(self) -> str:
         """Return the name, as in the texts of loopy's own objects."""
         return f"loopy.{self.dotted}"
 
     def real(self) -> Any:
-        """Return loopy's own member."""
-        kind, _, name = self.dotted.partition(".")
-        return getattr(recorder.own(kind), name)
+        """Return loopy's own object."""
+        return recorder.own(self.dotted)
 
     def __getattr__(self, name: str) -> Any:
         if is_absent(name) or name in ("dtype", "dotted"):
             raise AttributeError(name)
-        return getattr(_asked_for(self), name)
+        return getattr(asked_for(self), name)
+
+
+class Member(Name):
+    """A member of an enumeration of loopy."""
+
+    __slots__ = ()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self.real()) if recorder.loaded() is not None else Member
 
     def __eq__(self, other: object) -> Any:
-        return self.dotted == other.dotted if type(other) is Member else _asked_for(self) == other
+        return self.dotted == other.dotted if type(other) is Member else asked_for(self) == other
 
     def __hash__(self) -> int:
-        return hash(_asked_for(self))
+        return hash(asked_for(self))
 
     def __reduce__(self) -> Any:
         return member, (self.dotted,)
@@ -243,7 +247,7 @@ def _of_real(operation: Callable[..., Any]) -> Any:
     """Return a method that asks loopy's own class or member."""
 
     def method(self: Any, *others: Any) -> Any:
-        return operation(_asked_for(self), *[other.real() if type(other) is Member else other for other in others])
+        return operation(asked_for(self), *[other.real() if type(other) is Member else other for other in others])
 
     return method
 
@@ -289,14 +293,11 @@ class RecordedUnit(RecordedResult):
     def with_entrypoints(self, entrypoints: Any) -> Any:
         """Return the unit with other entry points."""
         record = record_of(self)
-        if record is not None and recorder.is_on() and not recorder.is_replaced("with_entrypoints"):
+        if record is not None and recorder.is_on():
             name, place = "with_entrypoints", CallSite(sys._getframe(1))
-            try:
-                record = Record(f"TranslationUnit.{name}", (self, entrypoints), {}, beside.now(), place)
-            except Exception as error:
-                recorder.unknown(name, error, place)
-            else:
-                return answer(record)
+            found = recorder.recorded(f"TranslationUnit.{name}", (self, entrypoints), {}, place)
+            if found is not None:
+                return answer(found)
         return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
 
 
@@ -400,8 +401,11 @@ def _changing(value: Any, question: str) -> Any:
     return own
 
 
+_becoming = process.shared(process.LockedState)
+
+
 def _become(value: Any, record: Record, made: Any) -> None:
-    with record.lock:
+    with _becoming().lock:
         names = _dictionary.__get__(value) if is_recorded(value) else {}
         if "record" not in names:  # another thread was faster
             return

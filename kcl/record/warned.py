@@ -160,9 +160,7 @@ def _path(inside: str) -> str:
 
 def _above_loopy() -> str:
     """Return the directory that loopy is installed in."""
-    loopy, place = sys.modules.get("loopy"), distributions.locate("loopy")
-    if loopy is not None and loopy.__file__:
-        return os.path.dirname(os.path.dirname(os.path.abspath(loopy.__file__)))
+    place = distributions.locate("loopy")
     return "" if place is None else place.directory
 
 

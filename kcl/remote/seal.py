@@ -138,12 +138,9 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[list[str], by
 
 
 def content(path: str, most: int = 1 << 20) -> tuple[bytes, float]:
-    """Return the start of a file that only this user, or root, can write, and its time; raises OSError, RemoteFault."""
-    with open(os.open(path, trust.READ), "rb") as stream:
-        status = os.fstat(stream.fileno())
-        if (fault := trust.file_fault(status, frozenset({0}))) is not None:
-            raise RemoteFault(f"{path}: {fault}")
-        return stream.read(most), status.st_mtime
+    """Return the start of a file that only this user, or root, can write, and its time; raises OSError."""
+    found, status = trust.content(path, most, frozenset({0}))
+    return found, status.st_mtime
 
 
 def _signed(name: str, rest: bytes) -> bytes:

@@ -30,10 +30,11 @@ _MOST_BYTES = 4 << 30  # of arrays in all children together
 _COPIES = 4  # of each array in a child: as it begins, on the device, expected, found
 _SLOW = 10.0  # a question may take this many times what it took for the default
 _CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
-_SAMPLE_SECONDS = 2e-3  # short launches are repeated in a sample, up to
-_LAUNCHES = 20
+_SAMPLE_SECONDS = 5e-3  # launches are repeated in a sample, as others disturb some of them
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
+_RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
+_OF_CHILD = 5  # rounds of one child: the next one has other memory
 _BEGIN = 10.0  # times the limit: the default may be slow
 
 
@@ -106,6 +107,7 @@ class Bench:
         self._thread = threading.local()  # has the child of each thread of the pool
         self._children: list[Child] = []
         self._racer: Child | None = None
+        self._is_renewed = size <= _RENEWED_BYTES
         self._is_over = False
 
     def __enter__(self) -> Bench:
@@ -131,38 +133,48 @@ class Bench:
         for work in [self._pool.submit(self._check, one, end) for one in trials]:
             work.result()
 
-    def race(self, trials: Iterable[Trial], most: int, end: float) -> list[Trial]:
+    def race(self, trials: Iterable[Trial], most: int, end: float, sample: float = _SAMPLE_SECONDS) -> list[Trial]:
         """Let trials race against the default, for some rounds at most; return those that ran to the end.
 
-        Sets where each of them stands. One that dies is named, and the race goes on.
+        A sample repeats a launch for so many seconds. Sets where each of them stands. One that dies is named, and the
+        race goes on.
         """
         racers = [self.default, *trials]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
         while not is_over(rounds, running, most) and (not rounds or time.monotonic() < end):
             began = time.monotonic()
+            if self._racer is not None and rounds and len(rounds) % _OF_CHILD == 0:
+                self._racer.end()
+                self._racer = None
             for _attempt in range(_ATTEMPTS):
-                found = self._round(racers, running)
+                found = self._round(racers, running, sample)
                 is_long = time.monotonic() - began > _LONG
-                if is_long or not any(is_disturbed(sample, earlier[racer]) for racer, sample in found.items()):
+                if is_long or not any(is_disturbed(taken, earlier[racer]) for racer, taken in found.items()):
                     break
-            for racer, sample in found.items():
-                earlier[racer].append(sample)
-            rounds.append({racer: sample.elapsed for racer, sample in found.items() if racer in running})
+            for racer, taken in found.items():
+                earlier[racer].append(taken)
+            rounds.append({racer: taken.elapsed for racer, taken in found.items() if racer in running})
             for racer in running:
                 racers[racer].standing = standing(rounds, racer)
-            running -= losers(rounds, running)
+            processor = {racer: min(taken.processor for taken in earlier[racer]) for racer in running}
+            running -= losers(rounds, running, processor)
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
-    def _round(self, racers: list[Trial], running: set[int]) -> dict[int, Sample]:
-        """Take a sample of each, in random order; who dies is out."""
+    def _round(self, racers: list[Trial], running: set[int], sample: float) -> dict[int, Sample]:
+        """Take a sample of each, in random order; who dies is out.
+
+        Small arrays lie in another place each round, as their place changes a time; large ones have pages of all kinds.
+        """
         found = {}
+        with suppress(ChildFault):  # it will not answer the next question, either
+            if self._racer is not None and self._is_renewed:
+                self._racer.ask(self.limit, "renew")
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
-            launches = int(_SAMPLE_SECONDS / max(one.verdict.elapsed, 1e-9))
             self._racer = self._racer or self._child({"": self.default.codes[""]})[0]
             try:
-                found[racer] = self._racer.ask(self.limit, "sample", one.codes[""], min(_LAUNCHES, max(1, launches)))
+                found[racer] = self._racer.ask(self.limit, "sample", one.codes[""], sample)
             except ChildFault as fault:
                 self._racer = None
                 running.discard(racer)

@@ -5,7 +5,8 @@ Questions are about codes, by the name of the form of the call: "" is the call i
 
     begin(codes)             -> Verdict of the default for each form, whose results candidates have to compute; seconds
     check(codes)             -> Verdict of a candidate
-    sample(code, launches)   -> Sample, the fastest of some launches
+    sample(code, seconds)    -> Sample, the fastest launch of those that would fill so many seconds
+    renew()                  -> None; samples have other arrays from now on
 
 A question that takes too long ends the child, too, since the parent may have died.
 """
@@ -26,7 +27,6 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import drivers
-from kcl.build.leases import launcher_of
 from kcl.build.results import difference
 from kcl.build.stage import build_of
 from kcl.code import Code, made_ready
@@ -37,6 +37,7 @@ from kcl.tuning.race import Sample
 GUARD = 4096  # bytes behind each array
 _PATTERN = 0xFF  # of an output: not a number, or -1
 _ORPHAN_SECONDS = 10.0
+_LAUNCHES = 20  # of a sample, at most
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -110,15 +111,15 @@ class GuardedCall:
         if not isinstance(outputs, dict):
             new = [one for one in outputs if all(one is not array for array in given.values())]
             outputs = dict(zip([name for name in rig.names if name not in given], new, strict=True))
-        self.starts, self.arrays = Arrays(), dict[str, cl_array.Array]()
+        self.starts, self._forms = Arrays(), dict[str, tuple[Any, ...]]()
         likes = {**arrays, **{name: one.get() for name, one in outputs.items() if name not in arrays}}
         for number, (name, like) in enumerate(likes.items()):
             # Guards differ, so that a copy of what lies behind an array is seen behind another one.
             start = self.starts[name] = np.full(like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8)
             is_read = name in default.required and like.size
             start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if is_read else _PATTERN
-            buffer = cl.Buffer(rig.queue.context, cl.mem_flags.READ_WRITE, start.nbytes)
-            self.arrays[name] = cl_array.Array(rig.queue, like.shape, like.dtype, data=buffer, strides=like.strides)
+            self._forms[name] = like.shape, like.dtype, like.strides
+        self.renew()
         self.launch(default)
         read = self.read()
         self.expected = self.results(read)
@@ -126,10 +127,24 @@ class GuardedCall:
 
     def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> float:
         """Launch from the same beginning, of the arrays with these names or of all; return the elapsed seconds."""
-        for name in self.arrays if names is None else names:
+        self._restore(self.arrays if names is None else names)
+        return self.rig.launch(launcher, {**self.values, **self.arrays})
+
+    def renew(self) -> None:
+        """Give each array another place in memory: where it lies changes the time of a launch."""
+        queue, mode = self.rig.queue, cl.mem_flags.READ_WRITE
+        self.arrays = {
+            name: cl_array.Array(
+                queue, shape, dtype, data=cl.Buffer(queue.context, mode, self.starts[name].nbytes), strides=strides
+            )
+            for name, (shape, dtype, strides) in self._forms.items()
+        }
+        self._restore(self.arrays)
+
+    def _restore(self, names: Iterable[str]) -> None:
+        for name in names:
             del self.arrays[name].events[:]
             cl.enqueue_copy(self.rig.queue, self.arrays[name].base_data, self.starts[name])
-        return self.rig.launch(launcher, {**self.values, **self.arrays})
 
     def read(self) -> Arrays:
         """Return the bytes of each array, and of its guard."""
@@ -180,19 +195,23 @@ class Rig:
             elapsed = elapsed or found.elapsed
         return Verdict("ok", elapsed=elapsed)
 
-    def sample(self, code: Code, launches: int) -> Sample:
-        """Return the fastest of some launches of a candidate; inputs that the kernel changes begin anew each time.
+    def sample(self, code: Code, seconds: float) -> Sample:
+        """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time.
 
         Only on a CPU device processor time says whether somebody else slowed a launch.
         """
-        is_new, call, found = code.digest not in self._launchers, self._calls[""], []
+        is_new, call, found = code.digest not in self._launchers, self._calls[""], list[Sample]()
         is_cpu, launcher = self.queue.device.type & cl.device_type.CPU, self._launcher(code)
         if is_new:
             call.launch(launcher)
-        for _launch in range(launches):
+        while not found or (len(found) < _LAUNCHES and len(found) * min(found).elapsed < seconds):
             elapsed = call.launch(launcher, call.changed)
             found.append(Sample(elapsed, self.processor_seconds if is_cpu else elapsed))
         return min(found)
+
+    def renew(self) -> None:
+        """Give the arrays of the call other places in memory."""
+        self._calls[""].renew()
 
     def launch(self, launcher: Launcher, arguments: dict[str, Any]) -> float:
         """Launch and wait; return the seconds from the start of the first kernel to the end of the last one."""
@@ -242,7 +261,7 @@ class Rig:
         """Return the launcher of a candidate; raises the errors of its build."""
         if code.digest not in self._launchers:
             self.names = [one.name for one in code.invoker.arguments if one.kind in ARRAYS]
-            self._launchers[code.digest] = launcher_of(made_ready(code), self.build.from_source(code.text))
+            self._launchers[code.digest] = self.build.from_source(code.text).launcher(made_ready(code))
         return self._launchers[code.digest]
 
     def _noted(self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any) -> cl.Event:

@@ -53,24 +53,28 @@ def standing(rounds: Rounds, racer: int) -> Standing:
     return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]))
 
 
-def losers(rounds: Rounds, running: Iterable[int]) -> set[int]:
-    """Return who of the running is out after these rounds; never the default."""
+def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float]) -> set[int]:
+    """Return who of the running is out after these rounds; never the default.
+
+    Who takes less processor time than the leader stays: others may have slowed it in all of these rounds.
+    """
     found = {racer: standing(rounds, racer) for racer in running}
-    leader = min(found.values(), default=Standing(1.0, 1.0, 1.0))
+    first = min(found, key=found.__getitem__, default=0)
+    leader = found.get(first, Standing(1.0, 1.0, 1.0))
     behind = leader.ratio * _FAR.get(len(rounds), _BEHIND)
     beyond = leader.high if len(rounds) >= _DECIDED else float("inf")
-    return {racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)}
+    slow = {racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)}
+    return {racer for racer in slow if processor[racer] > processor[first]}
 
 
 def is_over(rounds: Rounds, running: Iterable[int], most: int = ROUNDS) -> bool:
-    """Return True if no further round is needed: nobody is left, or the last one is decided."""
-    left = [racer for racer in running if racer]
-    if len(rounds) >= most or not left:
+    """Return True if no further round is needed: nobody is left, all of them lose, or the last one is decided."""
+    left = [standing(rounds, racer) for racer in running if racer and rounds]
+    if len(rounds) >= most or not any(running):
         return True
-    if len(left) > 1 or len(rounds) < 2 * _DECIDED:
+    if len(rounds) < 2 * _DECIDED:
         return False
-    last = standing(rounds, left[0])
-    return last.high < _FASTER or last.low > _FASTER
+    return all(one.low > _FASTER for one in left) or (len(left) == 1 and left[0].high < _FASTER)
 
 
 def winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:

@@ -29,7 +29,7 @@ TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
 _THREADS = "POCL_MAX_PTHREAD_COUNT"
-_GENERATING = ("kcl", "python", "optimize", "other distributions", "argument checks", "dtype names", "state")
+_GENERATING = ("kcl", "python", "optimize", "argument checks", "dtype names", "state")
 
 
 class Row(NamedTuple):

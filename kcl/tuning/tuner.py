@@ -31,10 +31,10 @@ from kcl.tuning.table import ChoiceTable, Row, fact_name
 
 LIMIT_SECONDS = 30.0  # of one candidate
 _SHORT = 5  # rounds of the race after each step of a search
+_LAST_SAMPLE = 20e-3  # seconds of a sample in the last race
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
-_NEAR = 1.1  # of the best time: who is nearer takes part in the last race
-_FINALISTS = 12
+_FINALISTS, _NEAR = 8, 2.0  # of the last race: who may take less than so many times the best time
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
 _EVEN = Standing(1.0, 1.0, 1.0)
 
@@ -133,7 +133,7 @@ class _Tuner:
                     line.say(f"tuning {self.kernel.name}: {len(self.tried)} of {self.count} choices tried")
                     self._measure(bench, choices, began + _CHECKED * seconds, began + _SEARCHED * seconds)
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
-                racers = bench.race(self._finalists(), race.ROUNDS, end)
+                racers = bench.race(self._finalists(), race.ROUNDS, end, _LAST_SAMPLE)
         except ChildFault as fault:
             return result._replace(why=f"two launches of the default must run, and compute the same: {fault}")
         except BaseException:
@@ -174,10 +174,11 @@ class _Tuner:
         return one
 
     def _finalists(self) -> list[Trial]:
-        """Return the fastest, if they are faster than the default."""
-        found = {one.trial: one.ratio for one in self.tried if one.ratio and one.trial is not self.files.default.trial}
+        """Return who may be the fastest, and faster than the default."""
+        found = {one.trial: one.trial.standing.low for one in self.tried if one.ratio and one.trial.standing}
+        found.pop(self.files.default.trial, None)
         most = min(1.0, _NEAR * min(found.values(), default=1.0))
-        return sorted((one for one, ratio in found.items() if ratio <= most), key=found.__getitem__)[:_FINALISTS]
+        return sorted((one for one in found if found[one] < most), key=found.__getitem__)[:_FINALISTS]
 
     def _store(self, racers: list[Trial], level: int) -> Row:
         """Store the winner and what became of each candidate. What was interrupted replaces no finished row."""

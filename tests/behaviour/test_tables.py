@@ -169,11 +169,6 @@ class TestNarrow:
         shown = "\n".join(lines("show", keys[0], codes=(0,)))
         assert re.search(rf"^key +{keys[0]}[0-9a-f]{{52}}$", shown, re.MULTILINE)
 
-    def test_order(self):
-        """Where the column that `ls` sorts by has no room, a line says the order."""
-        assert "sorted by built, newest first" in lines("ls", codes=(0,))
-        assert "sorted by" not in "".join(lines("ls", "--sort", "used", codes=(0,)))
-
     def test_partners(self):
         """`show` has the whole key of the entry in the other layer, with the parameters of the recipe."""
         shown = "\n".join(lines("show", program(7).key.digest, codes=(0,)))

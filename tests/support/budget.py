@@ -10,27 +10,27 @@ from house import modules
 
 # Lines of the files of a room; the files in the root are one room.
 ROOMS = {
-    "root": 1514,
-    "base": 2229,
-    "launch": 1386,
-    "caches": 954,
-    "cache": 2930,
-    "record": 5455,
-    "generate": 2497,
-    "build": 1794,
-    "drivers": 2229,
-    "bundle": 557,
-    "remote": 952,
+    "root": 1449,
+    "base": 2034,
+    "launch": 1343,
+    "caches": 889,
+    "cache": 2683,
+    "record": 5135,
+    "generate": 2273,
+    "build": 1579,
+    "drivers": 2118,
+    "bundle": 554,
+    "remote": 949,
     "sized": 432,
-    "tuning": 1996,
-    "inspect": 3388,
+    "tuning": 2067,
+    "inspect": 3043,
     "workers": 280,
-    "integrations": 1061,
-    "cli": 2376,
+    "integrations": 987,
+    "cli": 2191,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
-WARM_MODULES = 73
-WARM_LINES = 13427
+WARM_MODULES = 69
+WARM_LINES = 11842
 
 
 def lines():

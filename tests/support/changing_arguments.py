@@ -147,6 +147,7 @@ TEXTS = {
     "a_list": (lambda: [TWICE], second),
     "a_list_of_a_class": (lambda: Listed([TWICE]), second),
     "an_array_of_objects": (lambda: np.array([TWICE], dtype=object), second),
+    "an_array_of_texts": (lambda: np.array([TWICE]), second),
     "a_view_of_an_array_of_objects": (lambda: WHOLE[1:], lambda _part: WHOLE.__setitem__(1, THRICE)),
     "a_sequence_of_the_user": (lambda: Texts(TWICE), lambda texts: second(texts.texts)),
     "the_values_of_a_dictionary": (HELD.values, lambda _values: HELD.update(value=THRICE)),
@@ -539,12 +540,7 @@ def ordered_and_default_dictionaries(run):
     unit = lp.split_iname(sized(fixed_parameters=collections.OrderedDict(n=8)), "i", 4)
     unit = lp.tag_inames(unit, tags)
     tags.clear()
-    return run(lp.tag_inames(unit, types.MappingProxyType({"i_outer": "g.0"})))
-
-
-@quiet
-def texts_in_an_array(run):
-    return run(times(np.array(["z[i] = 2*x[i]"], dtype=object))), run(times(np.array(["z[i] = 3*x[i]"])))
+    return run(lp.tag_inames(unit, {"i_outer": "g.0"}))
 
 
 @quiet

@@ -18,6 +18,7 @@ from kcl.base import settings
 from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
+from kcl.cache.lead import close_lock
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
@@ -139,7 +140,7 @@ class Bench:
         try:
             yield
         finally:
-            os.close(held)
+            close_lock(held)
 
     def helper(self, **options: Any) -> subprocess.Popen[bytes]:
         """Start a helper as a child of this process, after some `code`; it is less patient than others."""

@@ -28,8 +28,7 @@ class StoreContract:
         return self.make(tmp_path)
 
     def test_names_itself(self, store: Store) -> None:
-        """A store has a name and a location for display, and says that it is written."""
-        assert store.name
+        """A store has a location for display, and says that it is written."""
         assert store.location
         assert store.writable
 

@@ -99,7 +99,6 @@ ASKING = {
     "build.stage": "an entry that was found wrong after the look-up is built again",
     "drivers.pocl.complete": "the helper publishes what it has completed",
     "drivers.pocl.completion": "sees whether the helper has completed an entry",
-    "generate.rows": "code of an equal result is found by the key of that result, inside of a miss",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
     "handle": "tells kcl.prepare whether a program is there",
     "record.proofs": "proofs belong to a file, and are read before the first kernel",
@@ -109,8 +108,7 @@ DIRECTORIES = {
     "cache.layers": "layers",
     "cache.run_memo": "what one run leaves for the next",
     "drivers.pocl.jobs": "jobs of the helper",
-    "inspect.history.journal": "counts and misses of processes",
-    "inspect.history.records": "what misses looked like",
+    "inspect.history.records": "counts and misses of processes",
     "inspect.inventory": "whether a store has a file for each entry",
     "inspect.pins": "pinned kernels",
 }
@@ -119,7 +117,7 @@ DIRECTORIES = {
 # Imports inside of functions, by their reason. A module of kcl that a warm start does not import is needed by a miss, a
 # tool or a fault only, and may be imported where it is used.
 ABSENT = {  # packages and parts of Python that need not be there
-    *("loopy", "islpy", "constantdict", "pygments", "platformdirs", "tomli", "tomllib"),
+    *("loopy", "islpy", "constantdict", "platformdirs", "tomli", "tomllib"),
     *("fcntl", "grp", "lzma", "pwd", "resource"),
 }
 SLOW = {  # what most processes do without, `import kcl` and the commands among them
@@ -148,8 +146,8 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
     "a kernel, a recipe or the face of loopy": {
-        *(("recipe", "handle"), ("recipe", "record.face"), ("recipe", "cache.layer")),
-        *(("handle", "generate.origins.recorded"), ("generate.origins.recorded", "record.face")),
+        *(("recipe", "handle"), ("recipe", "record.face")),
+        ("handle", "generate.recorded"),
         *(("record.imports", of) for of in ("record.face", "record.recorder", "record.table")),
         *(
             ("record.imports", "record.distributions"),
@@ -158,15 +156,17 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         ),
     },
     "a unit or program that was not written for kcl": {
-        *(("integrations", of) for of in ("base.spans", "cache.layer", "cache.layers", "caches", "record.imports")),
-        *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.origins.recorded", "handle")),
-        *(("integrations.units", of) for of in ("base.events", "record.distributions")),
+        *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
+        *(("integrations", of) for of in ("record.distributions", "record.imports")),
+        *(("build.outside", of) for of in ("cache.layer", "cache.layers")),
+        *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.recorded", "handle")),
+        ("integrations.units", "base.events"),
         *(("integrations.runner", of) for of in ("base.events", "caches")),
         *(("integrations.pytest_plugin", of) for of in ("__init__", "base.events", "cache.places", "drivers")),
     },
     "a layer of rows, or of files": {
         *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
-        *(("cache.growth", "cache.stores.directory"), ("drivers.pocl.repair", "cache.stores.directory")),
+        ("drivers.pocl.repair", "cache.stores.directory"),
     },
     "reads of a pure recipe": {},
     "a header": {("build.program_key", "build.headers")},
@@ -197,7 +197,7 @@ class TestFences:
         """Programs are built in one module, and by the helper that completes entries."""
         helpers = {name for name in NAMES if name.startswith("drivers.pocl")}
         assert places(r"\blink_program\b|clBuildProgram|clCompileProgram") <= helpers
-        assert places(r"\.build\(|\._prg\b") == {"build.compiler", "integrations.programs"}
+        assert places(r"\.build\(|\._prg\b") == {"build.compilation", "build.kernels", "integrations.programs"}
 
     def test_drivers(self):
         """A driver is asked by its verbs: nobody outside of the drivers imports a file of one."""
@@ -377,8 +377,8 @@ BESIDE = {  # value classes in these rooms that no launch hands on
         *("generate.frontends.expressions.Names", "launch.refusals.FailedCall"),
     },
     "the recording of a hot call": {
-        *("launch.placeholders.Allocation", "launch.write.Form", "launch.write.Script"),
-        *(f"launch.recording.{name}" for name in ("AllocatedOutput", "Recording", "Step")),
+        *("launch.write.Form", "launch.write.Script"),
+        *(f"launch.recording.{name}" for name in ("AllocatedOutput", "Allocation", "Recording", "Step")),
     },
 }
 

@@ -1,7 +1,7 @@
 """Settings: every variable of kcl, and the user's settings file.
 
-A setting comes from its variable, else from the user's settings file, else from its default. The page of variables is
-generated from `SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
+A setting comes from its variable, else from the user's settings file, else from its default. The page of variables has
+a row for each of `SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
 """
 
 from __future__ import annotations
@@ -178,13 +178,11 @@ def _bound(unit: str, default: float, example: str) -> Callable[[str], float]:
 
 
 class Setting(NamedTuple):
-    """One setting: its variable, the values it takes, its effect, the parser of its text, and its default."""
+    """One setting: its variable, the parser of its text, and its effect in a few words."""
 
     variable: str
-    values: str
-    effect: str
     parse: Callable[[str], Any]
-    default: str = "unset"
+    effect: str
     of_file: bool = False  # a variable of this name is not read: only the settings file widens trust
     of_variable: bool = False  # the settings file cannot have it: it decides whose files are read
 
@@ -195,153 +193,27 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    Setting(
-        "KCL_CACHE_DIR",
-        "an absolute path",
-        "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
-        _absolute,
-    ),
-    Setting(
-        "KCL_DUMP",
-        "an absolute path",
-        "Writes every stage of each kernel of the run below this directory: loopy's unit as returned and as scheduled, "
-        "OpenCL C, invoker, options, log, binary. On a hit loopy generates for that, so the run is slow.",
-        _absolute,
-    ),
-    Setting(
-        "KCL_MAX_SIZE",
-        "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
-        "Bounds what the entries of both layers take on disk. Where they take more, kernels are removed until a tenth "
-        "of the bound is free: first those that were used longest ago.",
-        _bound("size", 2_000_000_000, "bytes such as 500M or 2G"),
-        default="2G",
-    ),
-    Setting(
-        "KCL_NO_CACHE",
-        "`1`, or a comma-separated list of `generator`, `binary`, `shapes`, `tuning`",
-        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file. "
-        "`shapes`: no size is fixed. `tuning`: every recipe with a space takes its defaults.",
-        _layers,
-    ),
-    Setting(
-        "KCL_PROGRESS",
-        "`1` or `0`",
-        "After two seconds of work that was not in the cache, counts the kernels of the run on one line of stderr; "
-        "the line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
-        _progress,
-        default="1 where stderr is a terminal, else 0",
-    ),
-    Setting(
-        "KCL_PROMOTE",
-        "`background`, `exit` or `off`",
-        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
-        "after the first launches, `exit` as the process ends; `off` leaves the jobs to later runs and to `kcl flush`.",
-        _promotion,
-        default="background",
-    ),
-    Setting(
-        "KCL_REMOTE",
-        "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
-        "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
-        _remote,
-    ),
-    Setting(
-        "KCL_REMOTE_FRESH",
-        "an age",
-        "The remote is asked again after it.",
-        _bound("age", 3600.0, "1h"),
-        default="1h",
-        of_file=True,
-    ),
-    Setting(
-        "KCL_REMOTE_NAME",
-        "a text",
-        "Names the pack of your drivers.",
-        str,
-        default="FOLDER/FILE, or the package",
-        of_file=True,
-    ),
-    Setting(
-        "KCL_REMOTE_TIMEOUT",
-        "an age",
-        "No process waits longer for a pack.",
-        _bound("age", 2.0, "2s"),
-        default="2s",
-        of_file=True,
-    ),
-    Setting(
-        "KCL_REMOTE_UNSIGNED",
-        "addresses",
-        "Remotes whose packs need no signature.",
-        _listed("://"),
-        of_file=True,
-    ),
-    Setting(
-        "KCL_REMOTE_WRITE",
-        '`true`, `false` or `"exit"`',
-        "A process that made something pushes it: `true` after its end, `exit` before it, in a minute at most.",
-        _writing,
-        default="false",
-        of_file=True,
-    ),
-    Setting(
-        "KCL_REPORT",
-        "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
-        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, errors, seconds, saved, bytes, "
-        "files), `kernels` the same with a row for each kernel with its parameters, `explain` what missed in this "
-        "process and why. `json:PATH`, which comes last, adds a line of JSON to the file at this absolute path: one "
-        "for each process that ends, with the members that `kcl report --json` prints.",
-        _report,
-    ),
-    Setting(
-        "KCL_SIGNING_KEY", "a name", "The key of `kcl key new` that signs.", str, default="the only key", of_file=True
-    ),
-    Setting(
-        "KCL_SITE",
-        "absolute paths with `:` between, or `off`",
-        "Directories of root, which `kcl load --into` fills. A layer asks them for what the own cache lacks, and "
-        "writes none of them.",
-        _folders,
-    ),
-    Setting(
-        "KCL_SITE_OWNERS",
-        "numbers of users: `[1001]`",
-        "Further users, beside root and you, whose site directories are read.",
-        _users,
-        of_file=True,
-    ),
-    Setting(
-        "KCL_STRICT",
-        "`hit`, `fault` or `hit,fault`",
-        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
-        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss. With "
-        "any other value each look-up raises `kcl.SettingError`.",
-        _strict,
-    ),
-    Setting(
-        "KCL_TRACE",
-        "an absolute path",
-        "Adds what took how long to this file as each process ends, as Chrome trace events, which Perfetto and "
-        "speedscope show: import, record, make, generate, build, load, complete, first launch, by kernel and layer.",
-        _absolute,
-    ),
-    Setting("KCL_TRUSTED_KEYS", "`NAME:base64`s", "Beside those of `kcl key trust`.", _listed(":"), of_file=True),
-    Setting(
-        "KCL_TRUST_UID",
-        "the number of a user",
-        "Root runs the code of this user from the directory that `KCL_CACHE_DIR` names, and gives this user the files "
-        "that it makes there.",
-        _users,
-        of_variable=True,
-    ),
-    Setting(
-        "KCL_VERIFY",
-        "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
-        "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
-        "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
-        "compares, at the first launch, what the stored binary and a program built from source compute.",
-        _verification,
-    ),
+    Setting("KCL_CACHE_DIR", _absolute, "Root of kcl's folders, instead of the platform's cache directory"),
+    Setting("KCL_DUMP", _absolute, "Writes every stage of each kernel of the run below this directory"),
+    Setting("KCL_MAX_SIZE", _bound("size", 2_000_000_000, "bytes such as 500M or 2G"), "Bounds the entries on disk"),
+    Setting("KCL_NO_CACHE", _layers, "Switches the named layers of kcl off, `1` all of them"),
+    Setting("KCL_PROGRESS", _progress, "Counts the kernels of the run after two seconds of work for them"),
+    Setting("KCL_PROMOTE", _promotion, "Decides when a helper process completes entries (PoCL)"),
+    Setting("KCL_REMOTE", _remote, "The remote whose pack warms the cache of a driver at its first miss"),
+    Setting("KCL_REMOTE_FRESH", _bound("age", 3600.0, "1h"), "The remote is asked again after it", of_file=True),
+    Setting("KCL_REMOTE_NAME", str, "Names the pack of your drivers", of_file=True),
+    Setting("KCL_REMOTE_TIMEOUT", _bound("age", 2.0, "2s"), "No process waits longer for a pack", of_file=True),
+    Setting("KCL_REMOTE_UNSIGNED", _listed("://"), "Remotes whose packs need no signature", of_file=True),
+    Setting("KCL_REMOTE_WRITE", _writing, "A process that made something pushes it", of_file=True),
+    Setting("KCL_REPORT", _report, "Prints a report at exit, or adds one to a file"),
+    Setting("KCL_SIGNING_KEY", str, "The key of `kcl key new` that signs", of_file=True),
+    Setting("KCL_SITE", _folders, "Directories of root, which `kcl load --into` fills"),
+    Setting("KCL_SITE_OWNERS", _users, "Further users whose site directories are read", of_file=True),
+    Setting("KCL_STRICT", _strict, "Raises an error for what is no hit, or for a fault of the cache"),
+    Setting("KCL_TRACE", _absolute, "Adds what took how long to this file as each process ends"),
+    Setting("KCL_TRUSTED_KEYS", _listed(":"), "Beside those of `kcl key trust`", of_file=True),
+    Setting("KCL_TRUST_UID", _users, "Root runs and keeps the code of this user", of_variable=True),
+    Setting("KCL_VERIFY", _verification, "Makes what the cache has anew, and compares"),
 )
 
 

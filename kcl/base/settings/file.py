@@ -11,6 +11,7 @@ what others can write.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable
@@ -46,8 +47,7 @@ def checkouts(path: str) -> dict[str, str]:
         return {}
     found = {}
     for token in os.listdir(folder):
-        with open(os.open(os.path.join(folder, token), trust.READ), "rb") as stream:
-            found[os.fsdecode(stream.read(SIZE_LIMIT))] = token
+        found[os.fsdecode(trust.content(os.path.join(folder, token), SIZE_LIMIT)[0])] = token
     return found
 
 
@@ -83,27 +83,26 @@ def _records(path: str) -> str:
 def token_fault(folder: str, token: str) -> str:
     """Return the reason why a checkout's cache directory is not the recorded one; empty if it is."""
     try:
-        descriptor = os.open(os.path.join(folder, "token"), trust.READ)
+        found, _status = trust.content(os.path.join(folder, "token"), SIZE_LIMIT)
     except OSError as error:
         return str(error)
-    with open(descriptor, "rb") as stream:
-        fault = trust.file_fault(os.fstat(descriptor))
-        return fault or ("" if stream.read(SIZE_LIMIT).strip() == token.encode() else "its token is another")
+    return "" if found.strip() == token.encode() else "its token is another"
 
 
 def _trusted_text(path: str, of_root: bool = False) -> str | None:
     """Return the text of a file that only its user, or root, can write; None for a missing file."""
+    flags, owners = trust.READ & ~getattr(os, "O_NOFOLLOW", 0), frozenset({0} if of_root else ())
     try:
-        descriptor = os.open(path, trust.READ & ~getattr(os, "O_NOFOLLOW", 0))
+        blob, status = trust.content(path, SIZE_LIMIT + 1, owners, strict=False, flags=flags)
+        if of_root and status.st_uid:
+            raise PermissionError(errno.EPERM, "it is not of root", path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    with open(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        fault = trust.file_fault(status, frozenset({0} if of_root else ()), strict=False)
-        if fault or (of_root and status.st_uid):
-            cure = "chown root and chmod go-w" if of_root else "chmod go-w"
-            raise ValueError(f"{fault or 'it is not of root'}; run {cure} on it")
-        blob = stream.read(SIZE_LIMIT + 1)
+    except PermissionError as error:
+        if error.errno != errno.EPERM:
+            raise
+        cure = "chown root and chmod go-w" if of_root else "chmod go-w"
+        raise ValueError(f"{error.strerror}; run {cure} on it") from error
     if len(blob) > SIZE_LIMIT:
         raise ValueError(f"it is larger than {SIZE_LIMIT} bytes")
     return blob.decode("utf-8")

@@ -14,19 +14,19 @@ import os
 import stat
 import sys
 from contextlib import suppress
+from io import FileIO
 
 from kcl.errors import UnusableDirectory
 
 # How kcl opens its own files: through no link at the end of the path, and not for children.
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-AT_ONCE = PLAIN | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in place of a file does not block
-READ = os.O_RDONLY | AT_ONCE
+READ = os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in place of a file does not block
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
+LARGEST = 1 << 30  # bytes of a file, an entry is never larger
 _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
 SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
-_LINK_LIMIT = 40
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _TRUST = "KCL_TRUST_UID"
@@ -46,7 +46,12 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
     if sys.platform == "win32":  # owner and mode bits do not tell the writers there
         return os.path.isdir(path)
     try:
-        return _walk(path, my_uids() | {0} | others)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(path)  # the system refuses a loop of links
+        owners = my_uids() | {0} | others
+        place, _shared = _walk(path if os.path.isabs(path) else os.path.join(os.getcwd(), path), owners)
+        _check(place, os.lstat(place), owners)
+        return True
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as error:
@@ -75,6 +80,27 @@ def opened(path: str, flags: int, mode: int = 0o600) -> int:
             (os.rmdir if os.path.isdir(path) else os.unlink)(path)
         raise
     return descriptor
+
+
+def reading(path: str, flags: int = READ) -> FileIO:
+    """Open a file, and raise `OSError` at once where it cannot be read; by default a link at the end is refused."""
+    return open(path, "rb", 0, opener=lambda place, _flags: os.open(place, flags))
+
+
+def content(
+    path: str, most: int, others: frozenset[int] = frozenset(), strict: bool = True, flags: int = READ
+) -> tuple[bytes, os.stat_result]:
+    """Return at most `most` first bytes of a file, and its status; raises `OSError`.
+
+    The error's number is EPERM for a fault that `file_fault` finds, and EFBIG for a file above the limit of all files.
+    """
+    with reading(path, flags) as stream:
+        status = os.fstat(stream.fileno())
+        if (fault := file_fault(status, others, strict)) is not None:
+            raise PermissionError(errno.EPERM, fault, path)
+        if status.st_size > LARGEST:
+            raise OSError(errno.EFBIG, f"its {status.st_size} bytes are above the limit of {LARGEST}", path)
+        return stream.read(min(most, status.st_size)), status
 
 
 def make_folder(path: str, mode: int = 0o700) -> None:
@@ -118,7 +144,7 @@ def check_writer(path: str, gives: bool = False) -> None:
     A writer that `gives` its files away, by `opened`, locks the user whom root serves out of nothing.
     """
     others = my_uids() - {0, served() if gives else 0} if _is_root() else ()
-    if others and (owner := _nearest(path).st_uid) in others:
+    if others and (owner := os.stat(nearest(path)).st_uid) in others:
         words = f"root makes no files in a home that HOME names and uid {owner} owns; use sudo -H"
         raise PermissionError(errno.EPERM, f"{words}, or {_cure(owner) if gives else ELSEWHERE}", path)
 
@@ -160,15 +186,6 @@ def check_sidecars(path: str) -> None:
     for suffix in SIDECARS:
         with suppress(FileNotFoundError):
             check_database(path + suffix)
-
-
-def special_file(path: str) -> str:
-    """Return the first path of a database and its sidecars that exists and is no regular file; else an empty text."""
-    for place in (path, *(path + suffix for suffix in SIDECARS)):
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(os.lstat(place).st_mode):
-                return f"{place} is not a regular file"
-    return ""
 
 
 def database_uri(path: str, mode: str) -> str:
@@ -223,7 +240,7 @@ def _owner_of_home() -> int:
 def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
     """Return True if a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
     try:
-        number = _nearest(path).st_dev
+        number = os.stat(nearest(path)).st_dev
         device = f"{os.major(number)}:{os.minor(number)}"  # as in the third field
         with open(mounts, encoding="utf-8", errors="surrogateescape") as stream:
             halves = [line.partition(" - ") for line in stream]
@@ -232,43 +249,30 @@ def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
     return any(right.partition(" ")[0] in _NETWORK for left, _, right in halves if left.split(" ")[2:3] == [device])
 
 
-def _walk(path: str, owners: frozenset[int]) -> bool:
-    """Check every component from the root on, one lstat each; `FileNotFoundError` at the first missing component."""
-    pending = _components(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
-    current, links = "/", 0
-    shared = _check(current, os.lstat(current), owners, False, stat.S_ISVTX)
-    while pending:
-        name = pending.pop()
-        if name == "..":
-            current = os.path.dirname(current)
-            shared = bool(os.lstat(current).st_mode & stat.S_IWOTH)
+def _walk(path: str, owners: frozenset[int]) -> tuple[str, bool]:
+    """Check every component of an absolute path, one lstat each; raises `FileNotFoundError` at the first missing one.
+
+    Returns the path without links, and whether every user can make files there.
+    """
+    current, shared = "/", _check("/", os.lstat("/"), owners, False, stat.S_ISVTX)
+    for name in path.split("/"):
+        if name in ("", "."):
             continue
-        place = os.path.join(current, name)
+        place = os.path.dirname(current) if name == ".." else os.path.join(current, name)
         status = os.lstat(place)
-        if not stat.S_ISLNK(status.st_mode):
+        if stat.S_ISLNK(status.st_mode):
+            _check_owner(place, status, owners, shared)
+            current, shared = _walk(os.path.join(current, os.readlink(place)), owners)
+        else:
             current, shared = place, _check(place, status, owners, shared, stat.S_ISVTX)
-            continue
-        links += 1
-        if links > _LINK_LIMIT:
-            raise UnusableDirectory(f"{path} leads through more than {_LINK_LIMIT} symbolic links; {ELSEWHERE}")
-        _check_owner(place, status, owners, shared)
-        target = os.readlink(place)
-        current = "/" if os.path.isabs(target) else current
-        shared = bool(os.lstat(current).st_mode & stat.S_IWOTH)
-        pending += _components(target)
-    _check(current, os.lstat(current), owners)
-    return True
+    return current, shared
 
 
-def _nearest(path: str) -> os.stat_result:
-    """Return the status of the nearest existing directory on the way."""
+def nearest(path: str) -> str:
+    """Return the nearest existing directory on the way to a path, or the path if it exists."""
     while not os.path.exists(path) and (above := os.path.dirname(path) or ".") != path:
         path = above
-    return os.stat(path)
-
-
-def _components(path: str) -> list[str]:
-    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+    return path
 
 
 def _check(place: str, status: os.stat_result, owners: frozenset[int], shared: bool = True, excuse: int = 0) -> bool:

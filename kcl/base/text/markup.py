@@ -40,18 +40,6 @@ def element(kind: str, /, *content: Content, **attributes: str) -> Html:
     return Html(f"<{kind}{listed}>" if kind in _EMPTY else f"<{kind}{listed}>{join(content)}</{kind}>")
 
 
-def table(head: Iterable[tuple[str, bool]], rows: Iterable[Iterable[Content]]) -> Html:
-    """Return a table; `head` has the titles, and whether a column holds numbers. The first cell names the row."""
-    head = list(head)
-    kinds = ["name", *("number" if is_number else "" for _title, is_number in head[1:])]
-    titles = [element("th", title, scope="col", class_=kind) for (title, _), kind in zip(head, kinds, strict=True)]
-    body = [
-        element("tr", [element("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)]) for row in rows
-    ]
-    made = element("table", element("thead", element("tr", titles)), element("tbody", body))
-    return element("div", made, class_="wide", tabindex="0")
-
-
 def titled(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:
     """Return a table for a notebook, which has a style of its own; a long cell is cut, in full under the pointer."""
     lines = [("th", head), *(("td", row) for row in rows)]

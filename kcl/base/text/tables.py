@@ -7,12 +7,11 @@ shortened by the rule of their column. With endless room no column is left out, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kcl.base.text.layout import cut, shortened
 
-TITLE = "title"
 _GAP = "  "
 
 
@@ -21,33 +20,21 @@ class Column(NamedTuple):
 
     A column of rank 0 always stays. `give` is the rule, down to `least` characters: "end" and "middle" leave characters
     out there, "words" continues in the next line, and so does "names", which keeps words whole. Without a rule the
-    cells stay whole, so that a key can be pasted. The first word of a cell of `states` decides its style.
+    cells stay whole, so that a key can be pasted.
     """
 
     title: str
     rank: int = 0
     give: str = ""
     least: int = 0
-    states: bool = False
 
 
-# Returns a text in its style; the kind is TITLE, or the first words of a cell in a column of states.
-Style = Callable[[str, str], str]
-
-
-def plain(text: str, _kind: str) -> str:
-    """Return a text as it is."""
-    return text
-
-
-def lines(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None = None, style: Style = plain
-) -> list[str]:
+def lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None = None) -> list[str]:
     """Lay out rows of text under the titles of their columns: numbers to the right, words to the left."""
     cells = [[_printable(cell) for cell in column] for column in zip(*rows, strict=True)] or [[] for _ in columns]
     widths = _widths(columns, cells, room)
     blank = [" " * width for width in widths.values()]
-    laid_out = [_laid_out(columns[at], cells[at], width, style) for at, width in widths.items()]
+    laid_out = [_laid_out(columns[at], cells[at], width) for at, width in widths.items()]
     parts = (line for row in zip(*laid_out, strict=True) for line in itertools.zip_longest(*row))
     return [_GAP.join(part or gap for part, gap in zip(line, blank, strict=True)).rstrip() for line in parts]
 
@@ -76,21 +63,10 @@ def _total(widths: dict[int, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
-def _laid_out(column: Column, cells: Sequence[str], room: int, style: Style) -> list[list[str]]:
+def _laid_out(column: Column, cells: Sequence[str], room: int) -> list[list[str]]:
     """Return the lines of the title and of each cell of a column, all of one width."""
     pad = str.rjust if _is_numeric(cells) else str.ljust
-    found = [[pad(part, room) for part in _given(cell, column.give, room)] for cell in cells]
-    if column.states:
-        found = [
-            [_styled(part, cell.partition(":")[0], style) for part in parts]
-            for cell, parts in zip(cells, found, strict=True)
-        ]
-    return [[_styled(pad(column.title, room), TITLE, style)], *found]
-
-
-def _styled(padded: str, kind: str, style: Style) -> str:
-    text = padded.strip()
-    return padded.replace(text, style(text, kind)) if text else padded
+    return [[pad(part, room) for part in _given(cell, column.give, room)] for cell in [column.title, *cells]]
 
 
 def _given(cell: str, give: str, room: int) -> list[str]:

@@ -13,13 +13,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-SIZE_LIMIT = 1 << 30  # bytes of an entry
 ROW_LIMIT = 64 << 20  # bytes of an entry in a database
 _FOLDER_LENGTH = 80
 _LABEL_LENGTH = 60
-_DIGEST_LENGTH = 64
-_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._+-")
-_HEX = frozenset("0123456789abcdef")
+_ADDRESS = re.compile(r"(?:[\w+-][\w.+-]{0,79}/)?(?:[\w+-][\w.+-]{0,59}-)?([0-9a-f]{64})", re.ASCII)
 
 
 class Stat(NamedTuple):
@@ -44,7 +41,6 @@ class Store(Protocol):
     method; the caller catches them.
     """
 
-    name: str
     location: str
     writable: bool
 
@@ -74,24 +70,12 @@ def address(digest: str, folder: str = "", label: str = "") -> str:
 
 def digest_of(address: str) -> str:
     """Return the digest in an address; raise `ValueError` for a text that `address` does not make."""
-    folder, slash, name = address.rpartition("/")
-    digest, label = name[-_DIGEST_LENGTH:], name[:-_DIGEST_LENGTH]
-    if (
-        len(digest) != _DIGEST_LENGTH
-        or not _HEX.issuperset(digest)
-        or (slash and not _is_safe(folder, _FOLDER_LENGTH))
-        or (label and not (label[-1] == "-" and _is_safe(label[:-1], _LABEL_LENGTH)))
-    ):
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
         raise ValueError(f"not the address of an entry: {address!r}")
-    return digest
-
-
-def _is_safe(text: str, length: int) -> bool:
-    return 0 < len(text) <= length and text[0] != "." and _SAFE.issuperset(text)
+    return found[1]
 
 
 def safe(text: str, length: int) -> str:
     """Return the part of a text that is safe in a file's name on every file system; may be empty."""
-    if not _SAFE.issuperset(text):
-        text = re.sub(r"[^A-Za-z0-9._+-]+", "_", text)
-    return text[:length].strip(".")
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)[:length].strip(".")

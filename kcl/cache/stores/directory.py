@@ -10,12 +10,13 @@ from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.stores.base import SIZE_LIMIT, Head, Stat, digest_of
+from kcl.cache.stores.base import Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
 TEMPORARY_AGE = 3600.0
 NOTED = 86400.0  # seconds between two notes of a use
 
+_NO_ENTRY = (errno.EPERM, errno.EFBIG, errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | trust.PLAIN
 
 
@@ -30,8 +31,6 @@ class Directory:
     A directory for `everyone` has files of mode 0644 in directories of mode 0755. The files of `others`, users by
     number, are read like my own; a directory that is read for them is not `writable`.
     """
-
-    name = "directory"
 
     def __init__(
         self,
@@ -51,21 +50,17 @@ class Directory:
 
     def get(self, address: str) -> bytes | None:
         """Return the bytes of the file; raise `DamagedEntry` unless it is a regular file of this user alone."""
-        try:
-            path = self._checked(address)
-            status, blob = _read(path, SIZE_LIMIT, self._others)
-        except FileNotFoundError:
+        found = self.head(address, trust.LARGEST)
+        if found is None:
             return None
-        if self._notes_use and not 0.0 <= time.time() - status.st_mtime <= NOTED:
+        if self._notes_use and not 0.0 <= time.time() - (found[0].used or 0.0) <= NOTED:
             with suppress(OSError):  # a read-only directory is no fault
-                os.utime(path)
-        return blob
+                os.utime(f"{self.location}/{address}")
+        return found[1]
 
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; the last of two writers wins, and both are right."""
         digest_of(address)
-        if len(blob) > SIZE_LIMIT:
-            raise ValueError(f"{len(blob)} bytes are above the limit of {SIZE_LIMIT} for an entry")
         path = f"{self.location}/{address}"
         try:
             self._prepare(address)
@@ -80,10 +75,16 @@ class Directory:
 
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of the file, checked as in `get`; this does not count as a use."""
-        with suppress(FileNotFoundError):
-            status, start = _read(self._checked(address), length, self._others)
-            return Stat(status.st_size, status.st_mtime), start
-        return None
+        path = f"{self.location}/{address}"
+        try:
+            start, status = trust.content(self._checked(address), length, self._others)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in _NO_ENTRY:
+                raise DamagedEntry(f"{path} is no regular file of ours: {error.strerror}; remove it") from error
+            raise
+        return Stat(status.st_size, status.st_mtime), start
 
     def delete(self, address: str) -> None:
         with suppress(FileNotFoundError):
@@ -96,11 +97,9 @@ class Directory:
         """Yield the addresses with the directory's items of their files."""
         for item, folder in self._files() if self._is_there() else ():
             address = f"{folder}/{item.name}" if folder else item.name
-            try:
+            with suppress(ValueError):
                 digest_of(address)
-            except ValueError:
-                continue
-            yield address, item
+                yield address, item
 
     def _is_there(self) -> bool:
         if not self._trusted and trust.check(self.location, self._others):
@@ -167,38 +166,6 @@ def publish(path: str, blob: bytes, mode: int = 0o600) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
-
-
-def _read(path: str, length: int, others: frozenset[int]) -> tuple[os.stat_result, bytes]:
-    """Return the status of a file and its first bytes; raise `DamagedEntry` unless it is this user's alone."""
-    try:
-        descriptor = os.open(path, trust.READ)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EMLINK, errno.EISDIR):
-            raise DamagedEntry(f"{path} is not a regular file: {error.strerror}; remove it") from error
-        raise
-    try:
-        status = os.fstat(descriptor)
-        return status, _read_checked(descriptor, path, status, length, others)
-    finally:
-        os.close(descriptor)
-
-
-def _read_checked(descriptor: int, path: str, status: os.stat_result, length: int, others: frozenset[int]) -> bytes:
-    """Check the opened file, then read `length` bytes of it: both steps see the same file."""
-    fault = trust.file_fault(status, others)
-    if fault is None and status.st_size > SIZE_LIMIT:
-        fault = f"its {status.st_size} bytes are above the limit of {SIZE_LIMIT}"
-    if fault is not None:
-        raise DamagedEntry(f"{path} cannot be an entry of ours: {fault}; remove it")
-    wanted = min(status.st_size, length)
-    blob = os.read(descriptor, wanted)
-    while len(blob) < wanted:
-        more = os.read(descriptor, wanted - len(blob))
-        if not more:
-            break  # truncated while it was read: the lengths in the entry show it
-        blob += more
-    return blob
 
 
 def _items(path: str) -> Iterator[os.DirEntry[str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
-from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,40 +17,30 @@ class SizedEntry(NamedTuple):
 
 
 class Memory:
-    """Keep the most recently used entries up to a number of bytes; safe to use from several threads."""
+    """Keep the newest entries up to a number of bytes; each step on the dictionary is one that threads may share."""
 
     def __init__(self, limit_bytes: int = 64 << 20) -> None:
         self.limit_bytes = limit_bytes
-        self._held: OrderedDict[str, SizedEntry] = OrderedDict()
-        self._bytes = 0
-        self._lock = RLock()  # a signal handler or a finaliser of the same thread may launch in between
+        self._held: dict[str, SizedEntry] = {}
 
     def get(self, address: str) -> SizedEntry | None:
-        """Return the entry at an address; this counts as a use."""
-        with self._lock:
-            held = self._held.get(address)
-            if held is not None:
-                self._held.move_to_end(address)
-            return held
+        """Return the entry at an address."""
+        return self._held.get(address)
 
     def put(self, address: str, held: SizedEntry) -> None:
-        """Keep an entry, and drop the least recently used ones above the limit; an entry above it is not kept."""
-        with self._lock:
-            self.delete(address)
-            if held.size > self.limit_bytes:
-                return
-            self._held[address] = held
-            self._bytes += held.size
-            while self._bytes > self.limit_bytes:
-                self.delete(next(iter(self._held)))
+        """Keep an entry, and drop the oldest ones above the limit; an entry above it is not kept."""
+        self.delete(address)
+        if held.size > self.limit_bytes:
+            return
+        self._held[address] = held
+        while sum([one.size for one in list(self._held.values())]) > self.limit_bytes:
+            for oldest in list(self._held)[:1]:
+                self.delete(oldest)
 
     def delete(self, address: str) -> None:
         """Forget an entry; a missing address is no error."""
-        with self._lock:
-            held = self._held.pop(address, None)
-            self._bytes -= held.size if held is not None else 0
+        self._held.pop(address, None)
 
     def scan(self) -> Iterator[str]:
         """Return the addresses of all entries."""
-        with self._lock:
-            return iter(list(self._held))
+        return iter(list(self._held))

@@ -2,11 +2,11 @@
 
 Rows hold the bytes of entries and are never unpickled. A file of pytools' own holds pickles, and kcl reads none.
 
-SQLite does not name the holder of a lock. A step on a busy file is tried again, a number of times and not for a time:
-on a crowded machine each try takes longer, as the holder does. After that, nothing waits until the file works again: a
-busy file is no fault, and has no row for the look-up that met it. SQLite itself waits in each try, without Python's
-interpreter lock. A statement that changes the file keeps its place then: later readers wait for it, so it ends with any
-number of readers. A fork waits for the end of a try, because a child must not inherit locks of SQLite.
+SQLite waits for a busy file, without Python's interpreter lock. It adds up its naps and not the time: on a crowded
+machine each nap takes longer, as the holder of the lock does. A statement that changes the file keeps its place then:
+later readers wait for it, so it ends with any number of readers. After a wait in vain nothing waits until the file
+works again: a busy file is no fault, and has no row for the look-up that met it. A fork waits for the end of a step,
+because a child must not inherit locks of SQLite.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from threading import RLock, get_ident
+from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -29,52 +28,39 @@ from kcl.errors import DamagedEntry
 
 T = TypeVar("T")
 
-_TRIES = 12
-_TRY_SECONDS = 0.2
+_PATIENCE = 2.4  # seconds of naps
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 # SQLite's messages, under a code that also has harmless meanings, for a schema or header of the file that is not kcl's
 _DAMAGE = ("no such column", "unsupported file format", "cannot modify", "malformed", "no such table", "no such index")
 
 _CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
-# of a row that is too long one byte
-_HEAD = (
-    "SELECT length(key_value), substr(key_value, 1, CASE WHEN length(key_value) > ? THEN 1 ELSE ? END) "
-    "FROM dict WHERE keyhash = ?"
-)
-# of a row that the index does not lead to; one statement, so that it sees one state of the file
-_IS_LACKING = (
-    "SELECT EXISTS (SELECT 1 FROM dict WHERE rowid = ? AND +keyhash = ?) "
-    "AND NOT EXISTS (SELECT 1 FROM dict WHERE keyhash = ?)"
-)
+_HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash = ?"
 
 
 class State:
-    """The stores of this process, the turns that a forking thread holds back, and the connections of its parent."""
+    """The stores of this process, the turn of their steps, and the connections of its parent."""
 
     def __init__(self) -> None:
         self.stores: WeakSet[Database] = WeakSet()
-        self.held: dict[int, list[RLock]] = {}
+        self.turn = RLock()  # a signal handler may launch in the same thread
         self.inherited: list[sqlite3.Connection] = []
 
     def before_fork(self) -> None:
-        """Let running steps end: a child must not inherit locks of SQLite on files or in memory."""
-        mine = self.held.setdefault(get_ident(), [])  # several threads may fork at once
-        for store in list(self.stores):
-            if store.turn.acquire(timeout=_FORK_SECONDS):
-                mine.append(store.turn)
+        """Let a running step end: a child must not inherit locks of SQLite on files or in memory."""
+        self.turn.acquire(timeout=_FORK_SECONDS)
 
     def after_fork_in_parent(self) -> None:
         """Let steps continue."""
-        for turn in self.held.pop(get_ident(), ()):
-            turn.release()
+        with suppress(RuntimeError):  # the step took too long
+            self.turn.release()
 
     def after_fork(self) -> None:
         """Let the child open connections of its own, and never close those of its parent."""
-        self.held.clear()
+        self.turn = RLock()
         for store in list(self.stores):
             self.inherited += [store.connection] if store.connection is not None else []
-            store.connection, store.turn = None, RLock()
+            store.connection = None
 
 
 _state = process.shared(State)  # stores live as long as their layers, in any cache
@@ -83,19 +69,16 @@ _state = process.shared(State)  # stores live as long as their layers, in any ca
 class Database:
     """The rows of one file of any version of Python, to read: for listings. A missing file has no rows.
 
-    The file is opened at the first call, and again after it was replaced. Several threads may use the store, one at a
+    The file is opened at the first call, and again after it was replaced. Several threads may use the stores, one at a
     time.
     """
-
-    name = "database"
 
     def __init__(self, path: str | os.PathLike[str], mode: str = "ro") -> None:
         self.location = os.path.abspath(path)
         self._mode = mode  # rw to change rows, and never to make a file that was just deleted
-        self.turn = RLock()  # a signal handler may launch in the same thread
         self.connection: sqlite3.Connection | None = None
         self._file = (0, 0)
-        self._busy = 0  # tries in vain since the last step that was done
+        self._is_patient = True
         _state().stores.add(self)
 
     def __del__(self) -> None:
@@ -103,19 +86,15 @@ class Database:
             self.connection.close()
 
     def get(self, address: str) -> bytes | None:
-        """Return the bytes of a row; raise `DamagedEntry` for a row that is longer than any entry, or holds none."""
+        """Return the bytes of a row, up to the limit of a row: the digest of an entry refuses one that is cut."""
         found = self.head(address, ROW_LIMIT)
-        if found is not None and found[0].size > ROW_LIMIT:
-            raise DamagedEntry(f"a row of {found[0].size} bytes is above the limit of {ROW_LIMIT}")
         return None if found is None else found[1]
 
     def head(self, address: str, length: int) -> Head | None:
         """Return the stat and the first bytes of a row."""
         digest_of(address)
-        for size, start in self.ask(_HEAD, ROW_LIMIT, length, address):
-            if size and not isinstance(start, bytes):
-                raise DamagedEntry(f"a row of {self.location} holds no bytes")
-            return Stat(size, None), start or b""  # SQLite returns NULL for no bytes
+        for size, start in self.ask(_HEAD, length, address):
+            return Stat(size, None), start or b""  # SQLite gives other values as text, and NULL for no bytes
         return None
 
     def scan(self) -> Iterator[str]:
@@ -135,29 +114,26 @@ class Database:
         return self._tried(lambda connection: connection.execute(command, values).fetchall()) or []
 
     def _tried(self, step: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Call a step with the connection, again while the file is busy; None for a missing or unfinished file."""
-        while True:
-            try:
-                with self.turn:
-                    connection = self._opened()
-                    done = None if connection is None else step(connection)
-            except UnicodeDecodeError as error:  # of SQLite's message on a damaged schema
-                raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
-            except sqlite3.OperationalError as error:
-                if str(error) == "no such table: dict":  # another process has just made the file
-                    return None
-                if not str(error).startswith(_BUSY):
-                    raise
-                self._busy += 1
-                if self._busy >= _TRIES:
-                    self._close()  # the next connection does not wait
-                    raise
-            else:
-                if self._busy >= _TRIES:
-                    self._close()  # the next connection waits again
-                self._busy = 0
-                return done
-            time.sleep(0.001)  # a thread that forks takes its turn
+        """Call a step with the connection; None for a missing or unfinished file."""
+        try:
+            with _state().turn:
+                connection = self._opened()
+                done = None if connection is None else step(connection)
+        except UnicodeDecodeError as error:  # of SQLite's message on a damaged schema
+            raise sqlite3.DatabaseError(f"the database is damaged: {error}") from error
+        except sqlite3.OperationalError as error:
+            if str(error) == "no such table: dict":  # another process has just made the file
+                return None
+            self._be_patient(not str(error).startswith(_BUSY))
+            raise
+        self._be_patient(True)
+        return done
+
+    def _be_patient(self, is_patient: bool) -> None:
+        """Have the next connection wait for a busy file, or not."""
+        if is_patient != self._is_patient:
+            self._is_patient = is_patient
+            self._close()
 
     def _opened(self) -> sqlite3.Connection | None:
         """Return the connection to the current file; None for a missing file."""
@@ -173,14 +149,14 @@ class Database:
             self._close()
             trust.check(folder)
             trust.check_database(self.location)
-            uri, seconds = trust.database_uri(self.location, self._mode), 0.0 if self._busy >= _TRIES else _TRY_SECONDS
+            uri, seconds = trust.database_uri(self.location, self._mode), _PATIENCE if self._is_patient else 0.0
             found = sqlite3.connect(uri, seconds, isolation_level=None, check_same_thread=False, uri=True)
             found.text_factory = bytes  # this module does not reject a text that is no UTF-8
             self.connection, self._file = found, (status.st_dev, status.st_ino)
         return self.connection
 
     def _close(self) -> None:
-        with self.turn:
+        with _state().turn:
             connection, self.connection = self.connection, None
             if connection is not None:
                 connection.close()
@@ -194,7 +170,6 @@ class Rows(Database):
     process, and reported by `DamagedEntry`: a `get` then finds nothing, and a `put` has kept its row in a new file.
     """
 
-    name = "persistentdict"
     writable = True
 
     def __init__(self, container_dir: str | os.PathLike[str]) -> None:
@@ -230,10 +205,7 @@ class Rows(Database):
             if self._prepared is not connection:
                 _prepare(connection)
                 self._prepared = connection
-            command = "INSERT OR REPLACE INTO dict VALUES (?, ?)"
-            row = connection.execute(command, (address, sqlite3.Binary(blob))).lastrowid
-            if connection.execute(_IS_LACKING, (row, address, address)).fetchall() == [(1,)]:
-                raise sqlite3.DatabaseError("the index lacks a row")
+            connection.execute("INSERT OR REPLACE INTO dict VALUES (?, ?)", (address, sqlite3.Binary(blob)))
 
         self._tried(step)
 
@@ -262,7 +234,7 @@ class Rows(Database):
     def _put_aside(self) -> None:
         """Rename the file, unless another process has renamed and replaced it; keep one damaged file."""
         self._set_aside = True
-        with self.turn, suppress(FileNotFoundError):
+        with _state().turn, suppress(FileNotFoundError):
             self._close()
             status = os.lstat(self.location)
             if self._file != (status.st_dev, status.st_ino):

@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Any
 
 from kcl import caches
-from kcl.base import process, settings
+from kcl.base import settings
 from kcl.cache.entry import Entry
-from kcl.cache.lead import is_stopped
+from kcl.cache.lead import close_lock, is_stopped
 from kcl.drivers.pocl.jobs import JobQueue, host
 from kcl.errors import CacheFault
 
@@ -27,21 +27,6 @@ _IGNORED = frozenset(
 )
 _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
 _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
-
-
-class State:
-    """The locks that this process is about to hand over."""
-
-    def __init__(self) -> None:
-        self.locks: set[int] = set()
-
-    def after_fork(self) -> None:
-        """Close the copies of the parent's locks."""
-        while self.locks:
-            os.close(self.locks.pop())
-
-
-_state = process.own(State)
 
 
 def request(folder: str, address: str, job: Entry) -> None:
@@ -151,12 +136,10 @@ def start(folder: str) -> bool:
         return False
     lock = queue.lock()
     if lock is not None:  # else another process was faster
-        _state().locks.add(lock)
         try:
             _spawn([*command, str(lock)], lock)
         finally:
-            _state().locks.discard(lock)
-            os.close(lock)
+            close_lock(lock)
     return True
 
 

@@ -171,7 +171,7 @@ def _check_headers(task: CompletionTask) -> None:
     """Raise ValueError if a header has changed since the key was made, and UnknownInput as `header_parts` does."""
     source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-    now = header_parts(source, options.parsed(task.options, beside, quotes_stay=True))
+    now = header_parts(source, options.parsed(task.options, beside))
     if set(now) != set(headers_in(task.entry.key)):
         raise ValueError("a header has changed since the program was built")
 
@@ -191,9 +191,7 @@ def _code_in(entry: Entry, place: str | None) -> dict[str, bytes]:
         container = poclbin.read(entry.parts["binary"])
     except ValueError:
         return {}
-    if container.program != place:
-        return {}
-    return {file.path: file.content for kernel in container.kernels for file in kernel.files}
+    return container.code() if container.program == place else {}
 
 
 def _publish(layer: Layer, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]) -> None:

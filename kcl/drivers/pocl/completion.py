@@ -9,10 +9,9 @@ was partial, and the entry is completed in the same way.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import caches
@@ -31,25 +30,26 @@ if TYPE_CHECKING:
 class UsedProgram(NamedTuple):
     """A program whose code may lack in its entry: it was made of the entry, or its job was written.
 
-    `place` and `sizes` are those in the entry, None if there was no entry. The device is None for an entry of this
-    machine: an entry that was made elsewhere may name an equal device.
+    `about` are the metadata of the entry, None if there was no entry. The device is None for an entry of this machine:
+    an entry that was made elsewhere may name an equal device.
     """
 
     address: str
     key: Key
     options: str
-    place: str = ""
-    sizes: dict[str, list[str]] | None = None
+    about: Mapping[str, Any] | None = None
     device: cl.Device | None = None
 
 
 class State:
-    """The programs that were launched and loaded, by address: any number of contexts may share one."""
+    """The programs that were launched and loaded, by address: any number of contexts may share one.
+
+    `unseen` are the addresses of programs whose launches kcl does not see: their code is there as the process ends.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.unseen: dict[str, Promise] = {}
         self.used: dict[str, UsedProgram] = {}
+        self.unseen: set[str] = set()
         self.has_asked = False  # this process has written a job
 
     def at_exit(self) -> None:
@@ -69,26 +69,20 @@ def launched(promises: tuple[Promise, ...]) -> None:
     """Write jobs for a launched program: the driver will have compiled its code. Start a helper if it is time."""
     if promises:
         _request(promises)
-        _keep(promises)
         if layers.binary().chosen.promote == "background":
             start()
 
 
 def unseen(promises: tuple[Promise, ...]) -> None:
-    """Write jobs for a program whose launches kcl does not see, and once more as the process ends."""
+    """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
     _request(promises)
-    state = _state()
-    with state.lock:
-        state.unseen.update({job.address: job for job in promises})
+    _state().unseen.update([job.address for job in promises])
 
 
 def loaded(address: str, entry: Entry, options: str, device: cl.Device) -> None:
     """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
-    about = entry.metadata
-    if about.get("place") and layers.binary().chosen.promote != "off":
-        used = UsedProgram(address, entry.key, options, about["place"], about["specialisations"], device)
-        with _state().lock:
-            _state().used[address] = used
+    if entry.metadata.get("place") and layers.binary().chosen.promote != "off":
+        _state().used[address] = UsedProgram(address, entry.key, options, entry.metadata, device)
 
 
 def flush(seconds: float, progress: Progress | None, starts: bool) -> bool:
@@ -123,23 +117,11 @@ def start() -> None:
         layers.binary().fault("start the helper", error)
 
 
-def _keep(jobs: Iterable[Promise]) -> None:
-    """Remember programs whose jobs were written: later launches may need further code."""
-    with _state().lock:
-        for job in jobs:
-            options = job.entry.metadata["build_options"]
-            _state().used.setdefault(job.address, UsedProgram(job.address, job.entry.key, options))
-
-
 def _hand_over(state: State) -> None:
-    """Write jobs for the code that PoCL compiled and no entry has: of unseen programs, and of later launches."""
-    with state.lock:
-        unseen, used = [*state.unseen.values()], [*state.used.values()]
-        state.unseen.clear()
+    """Write jobs for the code that PoCL compiled and no entry has."""
+    state.unseen.clear()
     try:
-        _request(unseen)
-        _keep(unseen)
-        _request(_partial(used))
+        _request(_partial(list(state.used.values())))
     except (OSError, ImportError, CacheFault, ValueError) as error:
         layers.binary().fault("complete entries", error)
 
@@ -150,32 +132,33 @@ def is_unseen(address: str) -> bool:
 
 
 def _request(jobs: Iterable[Promise]) -> None:
-    for job in jobs:
-        _state().has_asked = True
+    """Write jobs, and remember their programs: later launches may need further code."""
+    state = _state()
+    for address, entry in jobs:
+        state.has_asked = True
+        state.used.setdefault(address, UsedProgram(address, entry.key, entry.metadata["build_options"]))
         try:
             from kcl.drivers.pocl import client
 
-            client.request(option.folder("kcl"), job.address, job.entry)
+            client.request(option.folder("kcl"), address, entry)
         except Exception as error:
             layers.binary().fault("ask a helper for the binary", error)
 
 
 def _partial(used: list[UsedProgram]) -> list[Promise]:
     """Return the jobs of programs for which the driver compiled code that their entry lacks."""
-    if not used or not caches.state("pocl").on:
+    if not used or caches.off("pocl"):
         return []
     cache = os.path.abspath(caches.directory_in_use("pocl"))
     jobs, lacked = [], Counter[str]()
     for program in used:
-        if program.sizes is not None and not _lacking(cache, program.place, program.sizes):
+        if program.about is not None and not _lacking(cache, program.about):
             continue
         entry = layers.binary().look_up(program.address, program.key).entry  # a helper may have completed it since
-        if entry is None or not entry.metadata.get("place"):
-            continue
-        lacking = _lacking(cache, entry.metadata["place"], entry.metadata["specialisations"])
-        if lacking:
+        lacking = _lacking(cache, entry.metadata) if entry is not None and entry.metadata.get("place") else []
+        if entry is not None and lacking:
             jobs.append(Promise(program.address, _job_of(entry, program, cache)))
-            lacked[" and ".join(lacking)] += program.sizes is not None
+            lacked[" and ".join(lacking)] += program.about is not None
     for code, count in lacked.items():
         entries = "the entry lacks" if count < 2 else f"the entries of {count} programs lack"
         note = f"PoCL compiled {code}, which {entries}; a helper adds it: `python -m kcl wait` waits for that"
@@ -185,12 +168,12 @@ def _partial(used: list[UsedProgram]) -> list[Promise]:
     return jobs
 
 
-def _lacking(cache: str, place: str, sizes: dict[str, list[str]]) -> list[str]:
+def _lacking(cache: str, about: Mapping[str, Any]) -> list[str]:
     """Name the code that PoCL has and the entry lacks, also for kernels that the entry does not name."""
     from kcl.drivers.pocl import files
 
-    there = files.sizes_by_kernel(files.specialised_paths(cache, place))
-    known = {kernel: {files.GENERIC, *sizes.get(kernel, ())} for kernel in there}
+    there = files.sizes_by_kernel(files.specialised_paths(cache, about["place"]))
+    known = {kernel: {files.GENERIC, *about["specialisations"].get(kernel, ())} for kernel in there}
     return [_launch(kernel, size) for kernel, found in there.items() for size in found if size not in known[kernel]]
 
 

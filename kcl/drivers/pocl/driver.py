@@ -66,7 +66,6 @@ _state = process.own(State)
 class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
-    quotes_stay = True
     launched = staticmethod(completion.launched)
     unseen = staticmethod(completion.unseen)
     flush = staticmethod(completion.flush)
@@ -93,7 +92,7 @@ class Pocl(Driver):
 
     def described(self, slot: ProgramSlot) -> dict[str, Any]:
         """Return the facts that the helper needs: the store, the options, the variables, and PoCL's own cache."""
-        folder = os.path.abspath(caches.directory_in_use("pocl")) if caches.state("pocl").on else None
+        folder = None if caches.off("pocl") else os.path.abspath(caches.directory_in_use("pocl"))
         return {
             "binaries": layers.binary().place,
             "build_options": slot.options.text,

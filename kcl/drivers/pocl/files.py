@@ -14,10 +14,8 @@ bytes of an entry.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
-import stat
 import struct
 import sys
 import time
@@ -31,7 +29,6 @@ from kcl.drivers.pocl import stub
 BITCODE = "program.bc"
 GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
 ACCESSED = "last_accessed"
-_SIZE_LIMIT = 256 << 20
 _SCAN_SHARE = 10  # a scan may take one part in ten of the time
 _ENTER_BLOCK = 1
 _NEEDED = {8, 23}  # the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
@@ -190,7 +187,8 @@ def bitcode_fault(content: bytes) -> str:
 def _fault(path: str) -> str:
     """Describe the damage of a file; empty for a whole one, and for one that is gone or may not be read."""
     try:
-        content = _read(path)[1]
+        with trust.reading(path) as stream:
+            content = stream.read() or b""  # None of a FIFO
     except (FileNotFoundError, PermissionError):
         return ""
     except OSError as error:
@@ -223,24 +221,10 @@ def _touched(path: str) -> float:
     return latest
 
 
-def _read(path: str) -> tuple[os.stat_result, bytes]:
-    """Return the status and the content of a regular file; raises OSError."""
-    descriptor = os.open(path, trust.READ)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _SIZE_LIMIT:
-            raise OSError(errno.EINVAL, "no regular file, or a huge one")
-        return status, os.read(descriptor, status.st_size)
-    finally:
-        os.close(descriptor)
-
-
 def _own(path: str) -> bytes:
     """Return the content of a file that only this user can write; empty if there is none."""
     with suppress(OSError):
-        status, content = _read(path)
-        if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
-            return content
+        return trust.content(path, trust.LARGEST)[0]
     return b""
 
 

@@ -21,16 +21,15 @@ from contextlib import suppress
 
 from kcl.base import settings, spans
 from kcl.base.settings import trust
-from kcl.cache import growth
+from kcl.cache.lead import close_lock
 from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
 from kcl.drivers.pocl.complete import CompletionTask, Workshop
 from kcl.drivers.pocl.files import WorkCache
 from kcl.drivers.pocl.jobs import Job, JobQueue, lives
 from kcl.drivers.pocl.opencl import Library
 
-LIFE_SECONDS = 600.0
 IDLE_SECONDS = 1.0
-STUCK_SECONDS = 60.0  # a job that takes longer is left to a later helper
+STUCK_SECONDS = 60  # a job that takes longer is left to a later helper
 AFTER_RANK_SECONDS = 5.0
 _PAUSE = 0.02
 # The helper runs after the user's work, but not so late that the next run waits for a machine to become idle. Beside
@@ -48,13 +47,11 @@ class Helper:
     """
 
     def __init__(self, folder: str, pyopencl: str, rank: int, lock: int | None) -> None:
-        self._folder = folder
         self._pyopencl = pyopencl
         self._queue = JobQueue(folder)
         self._lock = lock
         self._work = f"{self._queue.work}{os.getpid()}"
         self._begun = f"{self._work}/begun"  # a file that goes with the folder
-        self._end = time.monotonic() + LIFE_SECONDS
         self._rank = rank
         self._with_rank = time.monotonic()
         self._left: set[Job] = set()  # those that cannot be done now
@@ -76,18 +73,18 @@ class Helper:
                 self._do([job for job in due if job.setting == due[0].setting], lock)
         finally:  # a process that sees the lock released may remove the cache
             shutil.rmtree(self._work, ignore_errors=True)
-            os.close(lock)
+            close_lock(lock)
         return self._is_in_time() and bool(self._due())
 
     def _due(self) -> list[Job]:
         return [job for job in self._queue.due() if job not in self._left]
 
     def _is_in_time(self) -> bool:
-        """Return False if this process is too old, or the rank that started it ended some seconds ago."""
+        """Return False if the rank that started this process ended some seconds ago."""
         now = time.monotonic()
         if not self._rank or lives(self._rank):
             self._with_rank = now
-        return now < self._end and now - self._with_rank < AFTER_RANK_SECONDS
+        return now - self._with_rank < AFTER_RANK_SECONDS
 
     def _do(self, jobs: list[Job], lock: int) -> None:
         """Have a worker do the jobs of a setting, and note how it ended."""
@@ -96,19 +93,15 @@ class Helper:
         self._begin("")
         worker = os.fork()
         if not worker:
-            os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
+            with suppress(OSError):  # it is closed already if this process has opened it
+                os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
             os._exit(self._be_worker(jobs))
-        ended, status = 0, 0
         try:
-            while not ended:
-                time.sleep(_PAUSE)
-                if not self._is_in_time() or time.time() - os.stat(self._begun).st_mtime > STUCK_SECONDS:
-                    os.kill(worker, signal.SIGKILL)
-                ended, status = os.waitpid(worker, os.WNOHANG)
-        finally:  # this process may be asked to end
-            if not ended:
-                os.kill(worker, signal.SIGKILL)
-                os.waitpid(worker, 0)
+            _worker, status = os.waitpid(worker, 0)
+        except BaseException:  # this process is asked to end
+            os.kill(worker, signal.SIGKILL)
+            os.waitpid(worker, 0)
+            raise
         code = os.waitstatus_to_exitcode(status)
         if code in (_FINE, _LACKS_DEVICE):
             self._queue.note_device(jobs[0].setting, code == _FINE)
@@ -164,12 +157,12 @@ class Helper:
     def _do_all(self, setting: str, workshop: Workshop) -> None:
         tasks: dict[Job, CompletionTask] = {}
         seen = time.monotonic()
-        while time.monotonic() - seen < IDLE_SECONDS:
+        while self._is_in_time() and time.monotonic() - seen < IDLE_SECONDS:
             due = self._due()
             mine = [job for job in due if job.setting == setting]
             if due and not mine:
                 return
-            done = [self._try(workshop, tasks, job) for job in mine]
+            done = [self._try(workshop, tasks, job) for job in mine if self._is_in_time()]
             if not any(done):
                 time.sleep(_PAUSE)
             if mine:
@@ -185,11 +178,11 @@ class Helper:
         if not tasks[job].is_ready():
             return False
         self._begin(job.address)
+        signal.alarm(STUCK_SECONDS)  # which ends this process, in the driver too
         later: CompletionTask | None = None
         kernel = str(tasks[job].entry.metadata.get("kernel", ""))
         with suppress(Exception), spans.span("complete", kernel, settings.BINARY):
             later = workshop.make(tasks[job])
-            growth.write(self._folder)  # a helper that is ended writes nothing more
         if later is not None:
             tasks[job] = later
             return True

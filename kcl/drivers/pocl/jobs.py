@@ -18,7 +18,6 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -26,13 +25,10 @@ from kcl.base.settings import trust
 from kcl.build.driver import OpenJobs
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
-from kcl.cache.lead import is_at
+from kcl.cache.lead import close_lock, is_at, is_locked, open_lock
 from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry
-
-if sys.platform != "win32":  # no flock, no helper
-    import fcntl
 
 LONGEST_AGE = 30 * 86400.0
 _LACKS = ".lacks-"
@@ -98,10 +94,7 @@ class JobQueue:
 
     def find(self, digest: str) -> Job | None:
         """Return the job of a key digest; None if there is none."""
-        for setting in _names(self.folder):
-            with suppress(OSError):
-                return Job(setting, digest, os.lstat(f"{self.folder}/{setting}/{digest}").st_mtime)
-        return None
+        return next((job for job in self.jobs() if job.digest == digest), None)
 
     def is_lacking(self, setting: str) -> bool:
         """Return True if a helper of this host found no device for the jobs of a setting."""
@@ -116,12 +109,11 @@ class JobQueue:
     def sweep(self) -> None:
         """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
         now = time.time()
-        for name in _names(self.folder):
-            path = f"{self.folder}/{name}"
-            is_work = path.startswith(self.work) and path[len(self.work) :].isdigit()
-            with suppress(OSError):
-                if is_work or os.stat(path).st_mtime < now - LONGEST_AGE:
-                    shutil.rmtree(path)
+        with suppress(OSError):
+            for item in filter(os.DirEntry.is_dir, os.scandir(self.folder)):
+                is_work = item.path.startswith(self.work) and item.path[len(self.work) :].isdigit()
+                if is_work or item.stat().st_mtime < now - LONGEST_AGE:
+                    shutil.rmtree(item.path, ignore_errors=True)
         with suppress(OSError):
             for item in os.scandir(os.path.join(os.path.dirname(self.folder), places.FLIGHT)):
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
@@ -135,12 +127,12 @@ class JobQueue:
         A process that asks whether a helper is alive holds the lock for an instant: a few tries pass it.
         """
         for _ in range(5):
-            descriptor = self._locked(exclusive=True)
+            descriptor = self._locked(shared=False)
             if descriptor is not None:
                 if is_at(self._lock_path, descriptor):  # the folder may have been removed and made again
                     os.truncate(descriptor, 0)  # the last helper has ended
                     return descriptor
-                os.close(descriptor)
+                close_lock(descriptor)
             time.sleep(0.01)
         return None
 
@@ -153,10 +145,10 @@ class JobQueue:
         """Return True if a helper of this host holds the lock."""
         if sys.platform == "win32" or not os.path.lexists(self._lock_path):
             return False
-        descriptor = self._locked(exclusive=False)
+        descriptor = self._locked(shared=True)
         if descriptor is None:
             return True
-        os.close(descriptor)
+        close_lock(descriptor)
         return False
 
     def holder(self) -> int:
@@ -164,13 +156,10 @@ class JobQueue:
 
         The last one's remains until the lock is taken again.
         """
-        try:
-            descriptor = os.open(self._lock_path, trust.LOCK & ~os.O_CREAT)
-        except OSError:
-            return 0
-        with open(descriptor, "rb") as stream:
+        with suppress(OSError), trust.reading(self._lock_path) as stream:
             text = stream.read(20)
-        return int(text) if text.isdigit() else 0
+            return int(text) if text.isdigit() else 0
+        return 0
 
     def note_progress(self) -> None:
         """Show the processes that wait that the helper has done a job."""
@@ -200,19 +189,14 @@ class JobQueue:
             time.sleep(0.01)
         return True
 
-    def _locked(self, exclusive: bool) -> int | None:
-        if sys.platform == "win32":
-            return None
-        descriptor = trust.opened(self._lock_path, trust.LOCK)
+    def _locked(self, shared: bool) -> int | None:
+        descriptor, is_mine = open_lock(self._lock_path), False
         try:
-            fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return descriptor
+            is_mine = is_locked(descriptor, shared)
+        finally:
+            if not is_mine:
+                close_lock(descriptor)
+        return descriptor if is_mine else None
 
 
 def pending(folder: str) -> OpenJobs:
@@ -248,9 +232,3 @@ def lives(process: object) -> bool:
     except OSError as error:
         return isinstance(error, PermissionError)
     return True
-
-
-def _names(folder: str) -> Iterator[str]:
-    with suppress(OSError):
-        with os.scandir(folder) as items:
-            yield from [item.name for item in items if item.is_dir(follow_symlinks=False)]

@@ -94,13 +94,8 @@ class Device:
         return self._built(handle, options)
 
     def _built(self, handle: c_void_p, options: bytes) -> Program:
-        program = Program(self.library, handle)
-        try:
-            self.library.call("clBuildProgram", handle, 1, self._handle, options, None, None)
-        except RefusedCall:
-            program.close()
-            raise
-        return program
+        self.library.call("clBuildProgram", handle, 1, self._handle, options, None, None)
+        return Program(self.library, handle)
 
 
 class Program:

@@ -31,13 +31,23 @@ _state = process.own(State)
 
 
 def repair(entry: Entry) -> None:
-    """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe."""
+    """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe.
+
+    If a file cannot be replaced the program is removed. What stays in the way is a fault that PoCL will report.
+    """
     folder, files = _compared(entry)
     if files:
         try:
-            _replace(folder, files)
-        except OSError as error:  # PoCL will report the fault
+            for path, content in files.items():
+                _publish(path, content)
+                events.logger().info("PoCL's %s was replaced by its entry's", path)
+        except OSError as error:
+            import shutil
+
             events.logger().info("PoCL's cache cannot be repaired: %r", error)
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                os.unlink(folder)
 
 
 def differing(entry: Entry) -> list[str]:
@@ -59,32 +69,12 @@ def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
 def _holds(path: str, content: bytes) -> bool:
     """Tell whether a file holds these bytes, or is missing."""
     try:
-        descriptor = os.open(path, trust.READ)
+        with trust.reading(path) as stream:
+            return stream.read(len(content) + 1) == content
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    try:
-        return os.read(descriptor, len(content) + 1) == content
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-
-
-def _replace(folder: str, files: dict[str, bytes]) -> None:
-    """Put files into PoCL's cache in the place of others; a file that cannot be put is removed with its program."""
-    try:
-        for path, content in files.items():
-            _publish(path, content)
-            events.logger().info("PoCL's %s was replaced by its entry's", path)
-    except OSError:
-        import shutil
-
-        for place in (os.path.dirname(folder), folder):
-            if os.path.lexists(place) and not os.path.isdir(place):
-                os.unlink(place)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _publish(path: str, content: bytes) -> None:

@@ -54,20 +54,13 @@ class Result:
         """Return the open arguments, given the dtypes of the arguments of one call."""
         return OpenArguments((), (), (), {})
 
-    def refuse(self, given: Mapping[str, Any]) -> None:
-        """Raise the front end's own error for the arguments of a call that it cannot generate for."""
-
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
         """Return True if the dtypes add nothing to those that are inferred from their needed part."""
         return True
 
     def identity(self) -> str:
-        """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
+        """Return the SHA-256 over the inputs of the code beside the program key; raise UnknownInput with the reason."""
         raise NotImplementedError
-
-    def digest(self) -> str:
-        """Return the SHA-256 over the inputs of the code beside the program key."""
-        return self.identity()
 
     def state(self) -> str:
         """Return a digest of what the user's callables in the result read, as of now; empty if there are none."""

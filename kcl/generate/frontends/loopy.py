@@ -107,10 +107,6 @@ class LoopyResult(Result):
             [Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name)) for a in arguments]
         )
 
-    def refuse(self, given: Mapping[str, Any]) -> None:
-        """Raise KeyError for an unknown argument if dtypes are open, as loopy's executor does."""
-        self._executor.arg_to_dtype(given)
-
     def identity(self) -> str:
         """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
         from kcl.record.callables.walker import content_key
@@ -118,11 +114,11 @@ class LoopyResult(Result):
         return content_key(self._executor.t_unit)
 
     def state(self) -> str:
-        """Return a digest of the unit as it is now, without what its objects remember; empty if it cannot be known."""
+        """Return a digest of the unit as it is now; empty if it cannot be known."""
         from kcl.record.callables.walker import walked
 
         try:
-            return walked((self._executor.t_unit,)).lasting
+            return walked((self._executor.t_unit,)).digest
         except UnknownInput:
             return ""
 
@@ -162,7 +158,7 @@ class LoopyResult(Result):
                 inferred=self._types_found(entry),
                 packed=self.packed,
                 dtypes=_structures(source),
-                shown=(entry.options.write_code, bool(entry.options.allow_terminal_colors)),
+                shown=entry.options.write_code,
             ),
         )
 
@@ -181,8 +177,8 @@ class LoopyResult(Result):
         lacking = [a.name for a in inputs if a.dtype is None and a.name not in known]
         if not lacking or self._inferred(dtypes) is not None:
             return ""
-        names = ", ".join(map(repr, lacking))
-        return f"kernel {kernel!r}: give the dtypes of {names}, which decide the code, such as {lacking[0]}=np.float32"
+        names, example = ", ".join(map(repr, lacking)), f"{lacking[0]}=np.float32, in a call np.float32(2)"
+        return f"kernel {kernel!r}: give the dtypes of {names}, which decide the code, such as {example}"
 
     def _is_input_array(self, name: str) -> bool:
         from loopy import ArrayArg

@@ -43,17 +43,10 @@ class SourceResult(Result):
         return tuple([_known(argument) for argument in self._source.arguments])
 
     def identity(self) -> str:
-        """Return the SHA-256 over all declarations and the source."""
-        return self._digest(self._source.include_dirs)
-
-    def digest(self) -> str:
-        """Return the SHA-256 over the same without the include directories: the program key has their content."""
-        return self._digest(())
-
-    def _digest(self, include_dirs: tuple[str, ...]) -> str:
+        """Return the SHA-256 over all declarations and the source; the program key has the content of the headers."""
         source = self._source
         arguments = [(type(argument).__name__, *_fields(argument)) for argument in source.arguments]
-        beside = (source.entry, source.global_size, source.local_size, source.build_options, include_dirs)
+        beside = (source.entry, source.global_size, source.local_size, source.build_options)
         return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:

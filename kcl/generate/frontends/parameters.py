@@ -7,7 +7,6 @@ of OpenCL C. An argument is not refused where a macro may stand for a list or a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kcl.errors import RecipeError
@@ -40,75 +39,43 @@ _DTYPES = {
 
 
 def refuse_unlike(source: Source) -> None:
-    """Raise RecipeError for arguments in another order than the parameters, or with another dtype than theirs."""
-    lists = _lists(source.code, source.entry)
-    _refuse_order(source, lists)
-    _refuse_dtype(source, lists)
-
-
-def _lists(code: str, entry: str) -> list[list[str]]:
-    """Return the parameters of each list that the text has for a kernel."""
-    found = re.findall(rf"\bvoid\s+{entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", code))
-    return [parameters.split(",") for parameters in found]
-
-
-def _names(parameters: Iterable[str]) -> list[str]:
-    return [(_NAME.findall(parameter) or [""])[-1] for parameter in parameters]
-
-
-def _refuse_order(source: Source, lists: list[list[str]]) -> None:
-    """Refuse arguments in another order than the parameters, by the names that both lists share.
-
-    Where the preprocessor chooses between several lists, those with the most shared names count.
-    """
-    declared = [argument.name for argument in source.arguments]
-    orders = [_names(parameters) for parameters in lists]
-    most = max((len(_shared(order, declared)) for order in orders), default=0)
-    near = [order for order in orders if len(_shared(order, declared)) == most]
-    if most >= 2 and all(_is_other_order(order, declared) for order in near):
-        raise RecipeError(
-            f"kcl.Source {source.entry!r}: the arguments are declared in the order {', '.join(declared)}, and the "
-            f"kernel has the parameters {', '.join(near[0])}; list the arguments in the order of the parameters"
-        )
-
-
-def _is_other_order(order: list[str], declared: list[str]) -> bool:
-    """Compare the order of the shared names, and their places where no argument lacks: the driver counts the places."""
-    if len(order) == len(declared):
-        return any(here != there and here in order for here, there in zip(declared, order, strict=True))
-    return _shared(order, declared) != _shared(declared, order)
-
-
-def _shared(names: list[str], others: list[str]) -> list[str]:
-    return [name for name in names if name in others]
-
-
-def _refuse_dtype(source: Source, lists: list[list[str]]) -> None:
-    """Refuse a dtype of another size than the parameter's, and a floating one for integers or the reverse.
+    """Raise RecipeError for arguments in another order than the parameters, or with another dtype than theirs.
 
     Where the preprocessor chooses between several lists, one that fits is enough.
     """
-    misfits = [_misfit(source, parameters) for parameters in lists]
+    lists = re.findall(rf"\bvoid\s+{source.entry}\s*\(([^()#]*)\)", _COMMENT.sub(" ", source.code))
+    misfits = [_misfit(source, parameters.split(",")) for parameters in lists]
     if misfits and all(misfits):
         raise RecipeError(f"kcl.Source {source.entry!r}: {misfits[0]}")
 
 
 def _misfit(source: Source, parameters: list[str]) -> str:
-    """Say which argument is the first whose dtype cannot be that of the parameter in its place; empty if all may be."""
-    if len(parameters) != len(source.arguments):
+    """Say how the arguments contradict a list of parameters; empty if they may fit.
+
+    Two or more shared names stand in one order, and have the places of their parameters if no argument lacks. Of a
+    dtype the size counts, and whether it is floating.
+    """
+    declared = [argument.name for argument in source.arguments]
+    names = [(_NAME.findall(parameter) or [""])[-1] for parameter in parameters]
+    shared = [name for name in declared if name in names]
+    in_places = len(names) != len(declared) or all(names.index(name) == declared.index(name) for name in shared)
+    if len(shared) >= 2 and not (in_places and shared == [name for name in names if name in declared]):
+        return (
+            f"the arguments are declared in the order {', '.join(declared)}, and the kernel has the parameters "
+            f"{', '.join(names)}; list the arguments in the order of the parameters"
+        )
+    if len(names) != len(declared):
         return ""
     for argument, parameter in zip(source.arguments, parameters, strict=True):
         if not isinstance(argument, (Array, Scalar)):
             continue  # the dtype of local memory only sets its size
         words = _type_words(parameter, isinstance(argument, Array))
-        dtype, declared = _dtype_of_words(words), dtype_of(argument)
+        dtype, given = _dtype_of_words(words), dtype_of(argument)
         is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of any content
-        if dtype is not None and not is_raw and _differs(declared, dtype) and not _may_differ(source, words):
-            text = " ".join(parameter.split())
-            said = (
-                f"argument {argument.name!r} is declared with the dtype {declared}, and its parameter in the OpenCL C"
-            )
-            return f"{said} is {text!r}; declare it with np.{dtype}"
+        if dtype is not None and not is_raw and _differs(given, dtype) and not _may_differ(source, words):
+            place, text = "its parameter in the OpenCL C", " ".join(parameter.split())
+            said = f"argument {argument.name!r} is declared with the dtype {given}, and {place} is {text!r}"
+            return f"{said}; declare it with np.{dtype}"
     return ""
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kcl.base.text.layout import alike
 from kcl.cache.key import Difference, Key
-from kcl.cache.phrases import About, Origin, sentence, telling
+from kcl.cache.phrases import About, Origin, sentence
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
 from kcl.record.declarations import PARAMETER
@@ -112,9 +112,11 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     """Say how the key of an earlier entry and a later key differ, the recipe's own code first.
 
     If both have a listing, the calls that differ come first, in the place of the digest of the record, then the texts
-    of code. Another kcl is named before them. Between keys of different versions of kcl, only the parts that surely
-    differ are named.
+    of code. Another kcl is named alone: it may name other parts, and may compute another digest of the same thing.
     """
+    formats = [one for one in earlier.key.diff(key) if one.name in _FORMATS]
+    if formats:
+        return [Change(one.name, sentence(one)) for one in formats]
     before = earlier.texts()
     sources = {name: (before.sources.get(name, text), text) for name, text in texts.sources.items()}
     diffs = {name: tuple(listings.of_code(*pair)) for name, pair in sources.items() if pair[0] != pair[1]}
@@ -124,28 +126,17 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     differences = [one for one in earlier.key.diff(key) if not (calls or facts) or one.name not in _CONTENT]
     differences += [one for one in facts if one.name not in _names(differences)]
     differences = _without_echoes(differences, diffs)
-    formats = [one for one in differences if one.name in _FORMATS]
-    if formats:
-        # Another kcl may name other parts, and may compute another digest of the same thing.
-        texts_differ = [one for one in differences if telling(one.before) and telling(one.after)]
-        sure = [one for one in texts_differ if not one.name.startswith(_CODE)]  # a digest says nothing
-        differences = [one for one in differences if one not in formats and (one.name in diffs or one in sure)]
     about = About(
         recipe=next((part.name for part in key.parts if part.name.startswith("code ")), ""),
         origins={**before.origins, **texts.origins},
         binary=_kind(key) == "program",
         line=lambda name: _line(name, before, texts),
-        told=[one.name.partition(" ")[2] for one in differences if one.name.startswith("distribution ")],
     )
     differences.sort(key=lambda one: one.name != about.recipe)
     rest = [name for name in diffs if name not in _names(differences)] if calls else []
     code = [Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diffs[name]) for name in rest]
-
-    def written(listed: Iterable[Difference]) -> list[Change]:
-        said = [(one.name, sentence(one, about)) for one in listed]
-        return [Change(name, words, diffs.get(name, ())) for name, words in said if words]
-
-    return [*written(formats), *calls, *code, *written(differences)]
+    said = [Change(one.name, sentence(one, about), diffs.get(one.name, ())) for one in differences]
+    return [*calls, *code, *(one for one in said if one.sentence)]
 
 
 def _names(differences: Iterable[Difference]) -> set[str]:

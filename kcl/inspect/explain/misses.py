@@ -211,33 +211,26 @@ def _miss(missed: JournalMiss, times: int, explanation: Explanation | None) -> M
 
 
 def in_words(explanation: Explanation) -> list[str]:
-    """Write an explanation as lines for the user; the earlier entry stands first where the keys differ."""
-    nearest, changes = explanation
+    """Write an explanation as lines for the user."""
+    changes = explanation.changes
     lines = [line for change in changes for line in (change.sentence, *(f"  {line}" for line in change.diff))]
-    if nearest is None or not changes:
-        return lines or ["first time seen"]
-    still = ", which waits to be completed" if _PENDING in nearest.metadata else ""
-    return [f"nearest earlier entry: {nearest.key.digest[:12]}{still}", *lines]
+    return lines or ["first time seen"]
 
 
 def lines(found: Iterable[Miss]) -> list[str]:
     """Write look-ups and their explanations as lines for the user.
 
     The kernels of one file change together. So look-ups of one layer with the same explanation stand together, with the
-    explanation below them once. The earlier entry of each then stands beside it. Equal lines of ranks are one line.
+    explanation below them once. Equal lines of ranks are one line.
     """
-    alike: dict[tuple[str, str, tuple[str, ...]], list[Miss]] = {}
+    alike: dict[tuple[str, str, tuple[str, ...]], Counter[str]] = {}
     for one in found:
-        start = 2 if one.nearest and one.changes else 1  # the title, and the earlier entry
-        alike.setdefault((one.layer, one.outcome, one.words[start:]), []).append(one)
+        title, *words = one.words
+        alike.setdefault((one.layer, one.outcome, tuple(words)), Counter()).update([title])
     said: list[str] = []
-    for (_layer, _outcome, words), group in alike.items():
-        heads = Counter([one.words[: len(one.words) - len(words)] for one in group])
-        behind = {head[1:] for head in heads}
-        for head, count in heads.items():
-            line = head[0] if len(behind) == 1 else "; ".join(map(str.strip, head))
-            said.append(line + (f" x{count}" if count > 1 else ""))
-        said += [*(next(iter(behind)) if len(behind) == 1 else ()), *words]
+    for (_layer, _outcome, explanation), titles in alike.items():
+        said += [title + (f" x{count}" if count > 1 else "") for title, count in titles.items()]
+        said += explanation
     return said
 
 

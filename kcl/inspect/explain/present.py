@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from kcl.base import settings
 from kcl.build.stage import Build, BuildRequest
-from kcl.cache import layers, lead
+from kcl.cache import layers
 from kcl.cache.key import Key
 from kcl.cache.layer import Layer
 from kcl.cache.lookup import find
-from kcl.generate import rows
+from kcl.generate import miss
 from kcl.generate.stage import CallValues, Generate
 from kcl.inspect.explain import Texts, misses, texts_in
 
@@ -20,8 +20,8 @@ def lines(kernel: str, generate: Generate, given: CallValues, build: Callable[[]
     look = find(generate, given)
     found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]
     if look.outcome == "miss" and look.key is not None:
-        texts = texts_in(rows.texts(generate.evidence()))
-        found += _missed(settings.GENERATOR, kernel, look.key, texts, generate.together(given, look))
+        texts = texts_in(miss.texts(generate.evidence()))
+        found += _missed(settings.GENERATOR, kernel, look.key, texts)
     if look.value is None:
         reason = "its key needs the source, which the generator layer does not hold"
         return [*found, _sentence(layers.binary(), "not looked up", reason)]
@@ -31,7 +31,7 @@ def lines(kernel: str, generate: Generate, given: CallValues, build: Callable[[]
     if look.outcome == "miss":
         texts = Texts({"source": wanted.text.source})
         key = stage.slots(wanted.text)[0].key
-        found += _missed(settings.BINARY, kernel, key, texts, stage.together(wanted, look))
+        found += _missed(settings.BINARY, kernel, key, texts)
     return found
 
 
@@ -39,8 +39,6 @@ def _sentence(layer: Layer, outcome: str, reason: str) -> str:
     return f"  {layer.name}: {outcome}" + (f": {reason}" if reason else "") + f" ({layer.place})"
 
 
-def _missed(layer: str, kernel: str, key: Key, texts: Texts, together: str) -> list[str]:
-    """Say which process makes an entry now, and how the key differs from the nearest one."""
-    process = lead.holder(together)
-    makes = [f"process {process} makes it now"] if process else []
-    return [f"    {line}" for line in [*makes, *misses.now(layer, kernel, key, texts)]]
+def _missed(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
+    """Say how the key differs from that of the nearest entry."""
+    return [f"    {line}" for line in misses.now(layer, kernel, key, texts)]

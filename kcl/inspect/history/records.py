@@ -1,21 +1,20 @@
-"""Records: the statistics that a process leaves when it ends, written once, as one line of JSON.
+"""Records: the statistics of a process, one file for each, as one line of JSON.
 
-    record = {"format": 2, "id": ..., "sources": [digest of each record that was folded into this one],
-              "days":   [[day, layer, kernel, counter...]...],
-              "uses":   {first digits of an entry's digest: [number of hits, time of the last, seconds, seconds saved]},
-              "parts":  [[name, value]...],
-              "missed": [[field of `journal.JournalMiss`...]...],    a key is a list of indices into "parts"
-              "runs":   [[field of `journal.RunRecord`...]...],
-              "late":   [[time, driver, field of `kcl.caches.late_switches.LateSwitch`...]...]}
+    record = {"format": 3, "name": ..., "driver": ..., "pid": ..., "began": ..., "ended": ..., "remarks": [...],
+              "asked":   {digits: [kernel, [parameter...]]},          the first digits of the digest of an entry
+              "tallies": [[layer, kernel, counter...]...],
+              "uses":    {digits: [number of hits, time of the last, seconds, seconds saved]},
+              "parts":   [[name, value]...],
+              "missed":  [[time, layer, kernel, outcome, reason, key, texts, seconds, parameters]...],
+                                                                      a key is a list of indices into "parts"
+              "late":    [[time, field of `kcl.caches.late_switches.LateSwitch`...]...]}
 
-The one run in the record of a process has no counters and uses of its own: they are those of the record. Any number of
-processes write at once and lose nothing. A process needs only this part of the journal at its end, hence there are no
-classes here, which take long to make.
+A process that writes again replaces its record. Any number of processes write at once and lose nothing. A process needs
+only this part of the journal at its end, hence there are no classes here, which take long to make.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -29,58 +28,79 @@ from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 
-FORMAT = 2
+FORMAT = 3
 COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
 OUTCOMES = COUNTERS[:4]  # the counters of look-ups
 DIGITS = 32  # of a digest that stands for an entry in statistics
-MANY = 64  # records: from this number on a writer reports that they should be folded
+MANY, LARGE = 512, 1 << 16  # records, and bytes of one: above these a writer asks for the oldest to be removed
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 Counters = dict[str, float]
+Record = dict[str, Any]
 
 
 class ProcessName:
     """The name of this process in the journal, and its process id."""
 
     def __init__(self) -> None:
-        self.name, self.process = os.urandom(8).hex(), os.getpid()
+        self.begin()
 
-    after_fork = __init__
+    def begin(self) -> None:
+        """Take another name."""
+        self.name, self.process = os.urandom(32).hex(), os.getpid()
+
+    after_fork = begin
 
 
-_run = process.own(ProcessName)
+run = process.own(ProcessName)
+
+
+def begin() -> None:
+    """Begin another record of this process: what was collected stands in the last one, or is forgotten."""
+    events.taken()
+    run().begin()
 
 
 def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> bool:
-    """Write the collected statistics of this process; return True if there are many records now. Raises nothing.
+    """Write the record of this process; return True if old records should be removed now. Raises nothing.
 
     `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
     Nothing is written if every used layer is off.
     """
-    found = events.taken()
-    counts = any(row["hits"] + row["misses"] + row["errors"] for row in found.tallies.values())
-    nothing = not counts and all(noted.event.reason.startswith("off: ") for noted in found.noted)
-    if nothing and (found.noted or not late):  # the look-ups of late switches may stand in an earlier record
+    record = of_this_process(remarks, late)
+    counts = any(hits + misses + errors for _layer, _kernel, hits, misses, _bypassed, errors, *_ in record["tallies"])
+    if not counts and all(reason.startswith("off: ") for _time, _layer, _kernel, _end, reason, *_ in record["missed"]):
         return False
-    run, driver, now, day = _run(), driver_name(), time.time(), time.strftime("%Y-%m-%d")
-    began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
-    began += [noted.time - noted.event.seconds for noted in found.noted]
-    asked = {digest[:DIGITS]: by for digest, by in found.asked.items()}
     try:
-        kept = store()
-        put(
-            kept,
-            days=[[day, *place, *numbers(row)] for place, row in found.tallies.items()],
-            uses={digest[:DIGITS]: used for digest, used in found.uses.items()},
-            missed=missed(found.noted),
-            runs=[[run.name, driver, run.process, min(began, default=now), now, remarks, asked]],
-            late=[[now, driver, *one] for one in late],
-        )
-        return sum(1 for _ in kept.scan()) > MANY
+        kept, text = store(), json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        kept.put(address(run().name, label="run"), text)
+        return len(text) > LARGE or len(os.listdir(kept.location)) > MANY
     except FAULTS as error:
         # A fault that hinders this hinders the layers too, which have reported it.
         events.logger().info("the statistics of this process are lost: %r", error)
         return False
+
+
+def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> Record:
+    """Return the record of this process so far."""
+    found, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
+    began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
+    began += [noted.time - noted.event.seconds for noted in found.noted]
+    return {
+        "format": FORMAT,
+        "name": run().name,
+        "driver": driver_name(),
+        "pid": run().process,
+        "began": min(began, default=now),
+        "ended": now,
+        "remarks": list(remarks),
+        "asked": {digest[:DIGITS]: by for digest, by in found.asked.items()},
+        "tallies": [[*place, *(row[name] for name in COUNTERS)] for place, row in found.tallies.items()],
+        "uses": {digest[:DIGITS]: used for digest, used in found.uses.items()},
+        "missed": [_missed(noted, parts) for noted in found.noted],
+        "late": [[now, *one] for one in late],
+        "parts": list(parts),
+    }
 
 
 def store() -> Directory:
@@ -88,38 +108,12 @@ def store() -> Directory:
     return Directory(places.own(places.JOURNAL))
 
 
-def put(kept: Directory, *, sources: Sequence[str] = (), missed: Iterable[Sequence[Any]] = (), **fields: Any) -> None:
-    """Write a record; of the texts of `missed` the last are kept, as many as fit."""
-    parts: dict[tuple[str, str], int] = {}
-    listed, room = [], events.TEXTS
-    for *before, key, driver, pid, texts, seconds, parameters in reversed(list(missed)):
-        indices = None if key is None else [parts.setdefault(part, len(parts)) for part in key.parts]
-        size = sum(map(len, texts.values()))
-        told = {name: text.decode() for name, text in texts.items()} if size <= room else {}
-        room -= size if told else 0
-        listed.append([*before, indices, driver, pid, told, seconds, parameters])
-    # Two records are never the same bytes, or one of them would not count.
-    head = {"format": FORMAT, "id": os.urandom(8).hex(), "sources": list(sources)}
-    record = {**head, "days": [], "uses": {}, "runs": [], "late": [], **fields, "parts": list(parts)}
-    text = json.dumps({**record, "missed": listed[::-1]}, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-    kept.put(address(hashlib.sha256(text).hexdigest(), label="run"), text)
-
-
-def missed(noted: Iterable[events.MissNote]) -> list[tuple[Any, ...]]:
-    """Return the look-ups of this process that were no hits, with the fields of `journal.JournalMiss`."""
-    run, driver = _run(), driver_name()
-    return [
-        (
-            *(moment, run.name, event.layer, event.kernel, event.outcome, event.reason, key, driver, run.process),
-            *(texts, event.seconds, parameters),
-        )
-        for moment, event, key, texts, parameters in noted
-    ]
-
-
-def numbers(row: Counters) -> list[float]:
-    """Return counters in their order."""
-    return [row[name] for name in COUNTERS]
+def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[Any]:
+    """Describe a look-up that was no hit; add the parts of its key to `parts`."""
+    moment, event, key, texts, parameters = noted
+    indices = None if key is None else [parts.setdefault(part, len(parts)) for part in key.parts]
+    said = event.layer, event.kernel, event.outcome, event.reason
+    return [moment, *said, indices, {name: text.decode() for name, text in texts.items()}, event.seconds, parameters]
 
 
 def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:

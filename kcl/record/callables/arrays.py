@@ -1,12 +1,11 @@
-"""The texts of arrays, dtypes and scalars of numpy, and of the devices of pyopencl.
+"""The texts of arrays, dtypes and scalars of numpy.
 
-kcl imports this module for the first value of numpy or pyopencl: none exists before a module has imported numpy.
+kcl imports this module for the first value of numpy: none exists before a module has imported numpy.
 """
 
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -68,17 +67,3 @@ def _content(encode: Encode, numpy: Any, array: Any) -> str:
     if array.size <= 4 and array.dtype.kind in "biu":
         return repr(array.ravel().tolist())
     return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def opencl_object(encode: Encode, value: Any) -> str:
-    """Encode devices, contexts and queues of pyopencl by platform, name and driver of their devices."""
-    opencl: Any = sys.modules["pyopencl"]
-    if isinstance(value, opencl.Device):
-        return f"device({value.platform.name!r}, {value.name!r}, {value.driver_version!r})"
-    if isinstance(value, opencl.Context):
-        return f"context({', '.join(map(encode, value.devices))})"
-    if isinstance(value, opencl.CommandQueue):
-        return f"queue({encode(value.device)}, {int(value.properties)})"
-    if isinstance(value, opencl.Platform):
-        return f"platform({value.name!r}, {value.vendor!r}, {value.version!r})"
-    return refuse(value)

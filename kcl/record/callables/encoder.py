@@ -4,7 +4,8 @@ Two values with one text mean the same to code. So the text holds types (``1`` i
 dictionaries keep their order, sets are sorted, and an object that may change in place and is met again is named by its
 number. The walk over code (`kcl.record.callables.walker`) names functions, classes and modules.
 
-The encoder looks at numpy and pyopencl only if a module has imported them: none of their values exists before.
+A value that holds itself has no text. The encoder looks at numpy only if a module has imported it: none of its values
+exists before.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain, static
+from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain
 from kcl.record.callables.pure import GENERATORS
 from kcl.record.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
 
@@ -42,31 +43,21 @@ _OF_PARTS = {
 
 
 class Encoder:
-    """The maker of the texts of values at one moment.
+    """The maker of the texts of values at one moment. A subclass has the walk over code."""
 
-    A subclass says what functions, classes, modules and objects of libraries count by.
-    """
+    reference: Callable[[Any], str]  # the name of a function, class or module
+    is_library: Callable[[type], bool]  # True if a class counts by its name; raises if its instances may not be used
+    alone: Callable[[Any], str]  # the text of a value for an order; nothing is noted
 
     def __init__(self) -> None:
         self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
         self.met: dict[int, tuple[object, int]] = {}  # id of a value that can change -> itself, its number
         self.in_code = False  # the values are those that code reaches: it may change one under two names
-        self.above: dict[int, int] = {}  # id of a value in which the encoder stands -> its depth
-        self.cycles = 0  # references to such values
-        self.memos: list[str] = []  # results that objects remember: they count, and a call may add to them
         self.long: dict[str, str] = {}  # digest -> the text that was too long
         self.structured = False  # a dtype among the values is a structure
         self.changes: dict[type, bool] = {}  # class -> whether code may tell its objects from equal ones
         self.open: dict[tuple[type, bool], str] = {}  # class of the generators, in code or not -> its text
         self.plans: dict[tuple[Any, ...], list[tuple[str, str]]] = {}  # such a class, names -> those that count
-
-    def reference(self, value: Any) -> str:
-        """Return the name of a function, class or module."""
-        raise NotImplementedError
-
-    def is_library(self, kind: type) -> bool:
-        """Return True if a class counts by its name; raise UnknownInput if its instances may not be used."""
-        raise NotImplementedError
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
@@ -91,16 +82,10 @@ class Encoder:
         known = self.done.get(id(value))
         if known is not None:
             return known[1]
-        if id(value) in self.above:
-            self.cycles += 1
-            return f"<{len(self.above) - self.above[id(value)]} up>"
-        cycles, met, self.above[id(value)] = self.cycles, len(self.met), len(self.above)
-        try:
-            text = self.shorten(self._composed(value))
-        finally:
-            del self.above[id(value)]
-        if cycles == self.cycles:  # if an object in it counts by its number, the second text refers to the first
-            self.done[id(value)] = value, text if met == len(self.met) else f"<again {met}: {text}>"
+        met = len(self.met)
+        text = self.shorten(self._composed(value))
+        # If an object in it counts by its number, the second text refers to the first.
+        self.done[id(value)] = value, text if met == len(self.met) else f"<again {met}: {text}>"
         return text
 
     def shorten(self, text: str) -> str:
@@ -132,20 +117,8 @@ class Encoder:
 
     def _rank(self, value: Any) -> str:
         kind = type(value)
-        if is_stand_in(kind):
-            return str(value.text())
-        if kind in SIMPLE or kind is str:
-            return f"{kind.__name__} {value!r}"
-        if isinstance(value, (types.FunctionType, type)):
-            return f"{value.__module__} {value.__qualname__}"
-        if kind is tuple or kind is frozenset:
-            ranks = [self._rank(item) for item in value]
-            return f"{kind.__name__} {ranks if kind is tuple else sorted(ranks)}"
-        return f"{kind.__name__} {self.alone(value)}"
-
-    def alone(self, value: Any) -> str:
-        """Return the text of a value for an order; nothing is noted."""
-        raise NotImplementedError
+        is_simple = type(kind) is type and (kind in SIMPLE or kind is str)
+        return f"{kind.__name__} {repr(value) if is_simple else self.alone(value)}"
 
     def _composed(self, value: Any) -> str:
         kind = type(value)
@@ -176,13 +149,8 @@ class Encoder:
             self.open[kind, self.in_code] = named
             return self._open(value, kind)
         for name, attribute in content(value):
-            if is_memo(kind, name, theirs):
-                continue
-            text = f"{name_of(name)}={self.encode(attribute)}"
-            if type(static(kind, name)).__name__ == "cached_property":
-                self.memos.append(f"{len(self.met)} {text}")
-            else:
-                held.append(text)
+            if not is_memo(kind, name, theirs):
+                held.append(f"{name_of(name)}={self.encode(attribute)}")
         for base, held_as in _BUILTIN.items():
             if isinstance(value, base):
                 held.insert(0, held_as(self, value))
@@ -316,11 +284,11 @@ _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
 }
 # packages with objects that do not change once they are made
 _SHARED = GENERATORS | {"numpy", "typing"}
-# modules of the standard library with objects that no text can hold: files, connections, references, contexts
+# modules with objects that no text can hold: files, connections, references, contexts
 _STATEFUL = frozenset(
     (
         *("_io", "io", "mmap", "select", "socket", "_socket", "_asyncio", "sqlite3", "_thread", "threading"),
-        *("weakref", "contextvars", "_contextvars", "logging", "os"),
+        *("weakref", "contextvars", "_contextvars", "logging", "os", "pyopencl._cl"),
     )
 )
 
@@ -356,16 +324,13 @@ def _reference(encoder: Encoder, value: Any) -> str | None:
 
 
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
-    """Encode a value of numpy or pyopencl."""
+    """Encode a value of numpy."""
     numpy: Any = sys.modules.get("numpy")
-    if numpy is None or not hasattr(numpy, "ndarray"):
-        return None
-    own = isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic))
-    if not own and not (type(value).__module__.startswith("pyopencl") and "pyopencl" in sys.modules):
+    if not hasattr(numpy, "ndarray") or not isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic)):
         return None
     from kcl.record.callables import arrays
 
-    return arrays.numpy_object(encoder, numpy, value) if own else arrays.opencl_object(encoder.encode, value)
+    return arrays.numpy_object(encoder, numpy, value)
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:

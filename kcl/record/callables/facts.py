@@ -1,9 +1,9 @@
 """The facts of a code object: its digest, and the names that it reads.
 
 The digest covers the instructions, the constants with their types, and the names; positions and the docstring do not
-count. The reads are the globals, cells and modules that the code takes, each with the attributes that stand directly
-behind it: `np.linalg.norm(x)` reads `norm` of `linalg` of `np`. Any instruction with a name that is not known here
-counts as a read of a global.
+count. The reads are the globals and cells that the code takes, each with the attributes that stand directly behind it:
+`np.linalg.norm(x)` reads `norm` of `linalg` of `np`. An import reads the names that it lists. Any instruction with a
+name that is not known here counts as a read of a global.
 """
 
 from __future__ import annotations
@@ -17,22 +17,18 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
 
-GLOBAL, CELL, IMPORT, TOUCH = "global", "closure", "import", "touch"
+GLOBAL, CELL, IMPORT = "global", "closure", "import"
 UNKNOWN = "*"  # the module of an import that cannot be read off the instructions
 
 _NOISE = frozenset({"EXTENDED_ARG", "PUSH_NULL", "NOP", "CACHE", "RESUME", "PRECALL", "NOT_TAKEN"})
 _TAKES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 # instructions with a name that read no global; a class body stores its own names
-_LOCAL = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "LOAD_SUPER_ATTR"}) | _TAKES
+_LOCAL = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "IMPORT_FROM"})
 _FLAGS = 0xFFFF  # those about parameters and kinds of functions, without the futures of the module
 
 
 class Reference(NamedTuple):
-    """One read: a global or cell with the attributes behind it, or a module that the code imports.
-
-    `IMPORT` takes attributes of the module `name`; none behind it means that the module is used as a value. `TOUCH`
-    only imports it.
-    """
+    """One read: a global or cell with the attributes behind it, or an import with the names that it takes."""
 
     root: str
     name: str
@@ -53,7 +49,7 @@ class Facts(NamedTuple):
 def facts(code: CodeType) -> Facts:
     """Return the facts of `code`; memoised, since code does not change."""
     reader = _Reader()
-    reader.read(code, {}, frozenset(code.co_freevars))
+    reader.read(code, frozenset(code.co_freevars))
     digest = hashlib.sha256(_raw(code).encode()).hexdigest()
     return Facts(digest, tuple(dict.fromkeys(reader.reads)), frozenset(reader.attributes), frozenset(reader.texts))
 
@@ -103,60 +99,32 @@ class _Reader:
         self.attributes: set[str] = set()
         self.texts: set[str] = set()
 
-    def read(self, code: CodeType, outer: dict[str, list[Reference]], cells: frozenset[str]) -> None:
-        """Read a code object; `outer` has the variables around it that imports bind, `cells` the function's cells."""
+    def read(self, code: CodeType, cells: frozenset[str]) -> None:
+        """Read a code object; `cells` are those of the function that it belongs to."""
         listed = [one for one in dis.get_instructions(code) if one.opname not in _NOISE]
-        bound = {name: [*reads] for name, reads in outer.items()}
         for index, one in enumerate(listed):
             if one.opname == "IMPORT_NAME":
-                self.imported(listed, index, bound)
-        for index, one in enumerate(listed):
-            names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
-            behind = _behind(listed, index + 1)
-            if one.opname in _TAKES or one.opname == "LOAD_SUPER_ATTR":
+                self.imported(listed, index)
+            elif one.opname in _TAKES or one.opname == "LOAD_SUPER_ATTR":
                 self.attributes.add(one.argval)
-            elif one.opcode in opcode.hasname and one.opname not in _LOCAL and not one.opname.startswith("IMPORT"):
-                self.reads.append(Reference(GLOBAL, one.argval, behind, 0))
-            elif "DEREF" in one.opname and one.opname.startswith("LOAD"):
-                if one.argval in cells:
-                    self.reads.append(Reference(CELL, one.argval, behind, 0))
-                self.used(bound, one.argval, behind)
-            elif "LOAD_FAST" in one.opname:  # Python 3.13 joins it with others
-                for name in names:  # a cell is loaded for a closure, not for its value
-                    if name not in code.co_cellvars and name not in code.co_freevars:
-                        self.used(bound, name, behind if name is names[-1] else ())
+            elif one.opcode in opcode.hasname and one.opname not in _LOCAL:
+                self.reads.append(Reference(GLOBAL, one.argval, _behind(listed, index + 1), 0))
+            elif "DEREF" in one.opname and one.opname.startswith("LOAD") and one.argval in cells:
+                self.reads.append(Reference(CELL, one.argval, _behind(listed, index + 1), 0))
         self.texts.update(_texts(code.co_consts))
         for inner in code.co_consts:
             if type(inner) is CodeType:
-                seen = {name: reads for name, reads in bound.items() if name in inner.co_freevars}
-                self.read(inner, seen, cells.intersection(inner.co_freevars))
+                self.read(inner, cells.intersection(inner.co_freevars))
 
-    def used(self, bound: dict[str, list[Reference]], name: str, behind: tuple[str, ...]) -> None:
-        """Note the use of a variable that imports may have bound."""
-        self.reads += [read._replace(attributes=read.attributes + behind) for read in bound.get(name, ())]
-
-    def imported(self, listed: list[Any], index: int, bound: dict[str, list[Reference]]) -> None:
-        """Note an import, and the variables that it binds; a name of a class or module passes the module on."""
+    def imported(self, listed: list[Any], index: int) -> None:
+        """Note an import, and the names that it takes of the module."""
         name = listed[index].argval
         level = listed[index - 2].argval if index > 1 else None
         names = listed[index - 1].argval
         if not isinstance(level, int) or not isinstance(names, (tuple, type(None))):
             self.reads.append(Reference(IMPORT, UNKNOWN, (), 0))
             return
-        self.reads.append(Reference(TOUCH, name, tuple(names or ()), level))
-        whole = Reference(IMPORT, name, (), level)
-        pending = whole if names is not None else Reference(IMPORT, name.partition(".")[0], (), level)
-        for one in listed[index + 1 :]:
-            if one.opname == "IMPORT_FROM":
-                pending = whole if names is None else whole._replace(attributes=(one.argval,))
-            elif one.opname in ("STORE_FAST", "STORE_DEREF"):
-                bound.setdefault(one.argval, []).append(pending)
-            elif one.opname.startswith("STORE"):
-                self.reads.append(pending)
-            elif one.opname not in ("SWAP", "ROT_TWO", "POP_TOP"):
-                return
-            if names is None and one.opname.startswith("STORE"):
-                return
+        self.reads.append(Reference(IMPORT, name, tuple(names or ()), level))
 
 
 def _texts(constants: tuple[Any, ...]) -> Iterator[str]:

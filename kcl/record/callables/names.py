@@ -9,7 +9,7 @@ from typing import Any
 
 from kcl.record import distributions
 from kcl.record.callables import pure
-from kcl.record.callables.facts import CELL, IMPORT, TOUCH, UNKNOWN, Reference
+from kcl.record.callables.facts import CELL, IMPORT, UNKNOWN, Reference
 
 CURE = "compute it before the call, or give the callable's class a method __kcl_key__() that returns what counts"
 _MISSING = object()
@@ -18,7 +18,7 @@ _MISSING = object()
 def follow(walk: Any, read: Reference, function: FunctionType, cells: Mapping[str, Any], label: str) -> None:
     """Count what a read of a function's code leads to."""
     scope, name = function.__globals__, read.name
-    if read.root in (TOUCH, IMPORT):
+    if read.root == IMPORT:
         _imported(walk, read, scope, label)
         return
     if read.root == CELL:
@@ -40,13 +40,13 @@ def follow(walk: Any, read: Reference, function: FunctionType, cells: Mapping[st
 
 def _chain(walk: Any, path: str, value: Any, attributes: tuple[str, ...], label: str) -> None:
     """Count the value that attributes of modules lead to; what stands behind it belongs to the value."""
-    for number, first in enumerate(attributes):
+    for first in attributes:
         if not isinstance(value, ModuleType):
             break
         lazy = vars(value).get("__kcl_lazy_module__")
         module = lazy if isinstance(lazy, str) else value.__name__
         if module.partition(".")[0] in pure.GENERATORS and not isinstance(vars(value).get(first), ModuleType):
-            _of_generators(walk, f"{path} {module}", module, attributes[number:], label)
+            _of_generators(walk, f"{path} {module}", module, first, label)
             return
         if module.partition(".")[0] == "kcl":  # which loads its names as they are used
             walk.add(f"{path} in {label}", walk.judge(f"{module}.{first}"))
@@ -75,49 +75,41 @@ def _chain(walk: Any, path: str, value: Any, attributes: tuple[str, ...], label:
         walk.add(f"{path} in {label}", text)
 
 
-def _of_generators(walk: Any, path: str, module: str, attributes: tuple[str, ...], label: str) -> None:
+def _of_generators(walk: Any, path: str, module: str, name: str, label: str) -> None:
     """Count a name of a generator, whose module is loaded or not."""
-    held = vars(sys.modules.get(module, pure)).get(attributes[0])
-    if isinstance(held, ModuleType) or attributes[0] in sys.stdlib_module_names or attributes[0] == "np":
-        walk.refuse(f"uses {module}.{attributes[0]}, which is no name of its own")
-    walk.add(f"{path} in {label}", walk.judge(".".join((module, *attributes[:1]))))
+    held = vars(sys.modules.get(module, pure)).get(name)
+    is_foreign = isinstance(held, ModuleType) or name in sys.stdlib_module_names or name == "np"
+    if is_foreign and not walk.lenient:
+        walk.refuse(f"uses {module}.{name}, which is no name of its own")
+    walk.add(f"{path} in {label}", walk.judge(f"{module}.{name}"))
 
 
 def _imported(walk: Any, read: Reference, scope: Mapping[str, Any], label: str) -> None:
-    """Count an import in the body of a function, or what is taken of the module."""
+    """Count an import in the body of a function: the names that it takes of the module."""
     module = absolute(read, scope)
     top = module.partition(".")[0]
+    is_walked = walk.is_walked(module)
     if read.name == UNKNOWN:
         walk.refuse("imports in a way that kcl cannot read")
+    if not read.attributes and not walk.lenient:
+        walk.refuse(f"imports {module} in its body; import it at the head of the file, or name what it takes of it")
     if top in pure.GENERATORS or module == "kcl.loopy":
-        walk.note(top if top in pure.GENERATORS else "loopy")
-        if read.root == IMPORT and read.attributes:
-            of = module if top in pure.GENERATORS else "loopy"
-            loaded: Any = sys.modules.get(of)
-            if loaded is not None:
-                _chain(walk, "import", loaded, read.attributes, label)
-            else:
-                _of_generators(walk, f"import {of}", of, read.attributes, label)
-        return
-    if walk.is_walked(module):
-        _imported_own(walk, read, module, label)
+        of = module if top in pure.GENERATORS else "loopy"
+        walk.note(of.partition(".")[0])
+        for name in read.attributes:
+            _of_generators(walk, f"import {of}", of, name, label)
+    elif walk.lenient and is_walked:
+        walk.modules.update([module, *(f"{module}.{name}" for name in read.attributes)])
     elif walk.lenient:
         walk.note(module)
-    elif distributions.owner(module).kind != distributions.KCL and not pure.has_module(module):
-        walk.refuse(f"imports {module}, which is not on kcl's list of what is pure; {CURE}")
-    elif read.root == IMPORT:
-        __import__(module)
-        _chain(walk, f"import {module}", sys.modules[module], read.attributes, label)
-
-
-def _imported_own(walk: Any, read: Reference, module: str, label: str) -> None:
-    loaded = sys.modules.get(module)
-    if walk.lenient:
-        walk.modules.update([module, *(f"{module}.{name}" for name in read.attributes)])
-    elif loaded is None:
+    elif is_walked and module not in sys.modules:
         walk.refuse(f"imports {module}, which is not imported yet; import it at the head of the file")
-    elif read.root == IMPORT:
-        _chain(walk, f"import {module}", loaded, read.attributes, label)
+    elif not is_walked and distributions.owner(module).kind != distributions.KCL and not pure.has_module(module):
+        walk.refuse(f"imports {module}, which is not on kcl's list of what is pure; {CURE}")
+    else:
+        __import__(module)
+        for name in read.attributes:
+            _chain(walk, f"import {module}", sys.modules[module], (name,), label)
 
 
 def _builtins(function: FunctionType) -> Mapping[str, Any]:

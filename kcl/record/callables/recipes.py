@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib.machinery import ModuleSpec
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.record import distributions
-from kcl.record.callables.facts import TOUCH, UNKNOWN, facts
+from kcl.record.callables.facts import IMPORT, UNKNOWN, facts
 from kcl.record.callables.names import absolute
 from kcl.record.callables.walker import Walk, distribution
 from kcl.record.declarations import PARAMETER, RecipeCall, site_of
@@ -35,10 +35,10 @@ class Reach(NamedTuple):
 def reach(task: RecipeCall) -> Reach:
     """Find the parts of a pure recipe's key; raises UnknownInput if a parameter has no exact text."""
     walk = Walk(lenient=True)
-    function: Any = task.function
+    walk.recipe = task.function
     try:
         with walk.having(excuses=True):
-            walk.recipe(function)
+            walk.encode(task.function)
         for name, value in (*task.arguments.items(), *task.declared.values.items()):
             with walk.having(excuses=False):
                 walk.add(f"{'' if name in task.declared.values else PARAMETER}{name}", walk.encode(value))
@@ -46,8 +46,6 @@ def reach(task: RecipeCall) -> Reach:
     except (UnknownInput, RecursionError) as error:
         reason = str(error) if isinstance(error, UnknownInput) else "a value is nested too deeply"
         raise UnknownInput(f"a parameter of {task.name} ({site_of(task.written)}): {reason}") from None
-    if walk.memos:
-        walk.add("memos", walk.shorten("; ".join(walk.memos)))
     static = _Static(walk.modules)
     reached = walk.reached | static.reached
     version = [] if task.declared.version is None else [Part("declared version", task.declared.version)]
@@ -91,7 +89,7 @@ class _Static:
         self.names_source |= "Source" in found.attributes
         package = module if spec.submodule_search_locations is not None else parent
         for read in found.reads:
-            if read.root == TOUCH and read.name != UNKNOWN:
+            if read.root == IMPORT and read.name != UNKNOWN:
                 name = absolute(read, {"__name__": module, "__package__": package})
                 for inner in (name, *(f"{name}.{one}" for one in read.attributes)):
                     self._count(inner)

@@ -15,7 +15,7 @@ import hashlib
 import operator
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, NoReturn
 
@@ -31,20 +31,14 @@ from kcl.record.distributions import ABSENT, DISTRIBUTION, USER
 from kcl.record.plain import is_stand_in, label_of, name_of
 
 _LIMIT = 4000  # functions and classes
-_LANGUAGE_VERSION = "LOOPY_USE_LANGUAGE_VERSION_"
-_MEMO = "_memoize_dic"
 
 
 class WalkResult(NamedTuple):
-    """A value as it is now: its text, the parts that its code leads to, and the digests of both.
-
-    `digest` covers all. `lasting` leaves out what objects remember of their own results, which a call may add.
-    """
+    """A value as it is now: its text, the parts that its code leads to, and the digest of both."""
 
     text: str
     parts: tuple[Part, ...]
     digest: str
-    lasting: str
     structured: bool  # a dtype in it is a structure
 
 
@@ -54,6 +48,7 @@ class Walk(Encoder, Modes):
     def __init__(self, lenient: bool = False) -> None:
         super().__init__()
         self.lenient = lenient
+        self.recipe: Any = None  # its code counts wherever it is installed, its parameters in the place of its defaults
         self.excuses = False  # an object without an exact text counts by its class
         self.parts: list[Part] = []
         self.sources: list[tuple[str, Any]] = []  # names of parts, and the functions and classes that they are about
@@ -65,7 +60,6 @@ class Walk(Encoder, Modes):
         self.named: set[str] = set()  # attributes that reached code names
         self._labels: dict[str, int] = {}
         self.where = ""  # the function or class, with the place of a function
-        self._versions: set[int] = set()
         self.ranks: dict[int, tuple[object, str]] = {}  # id of an element of a set -> itself, its digest
 
     def add(self, name: str, value: str) -> None:
@@ -186,7 +180,8 @@ class Walk(Encoder, Modes):
     def _function(self, function: FunctionType) -> str:
         module = function.__globals__.get("__name__")
         loaded = sys.modules.get(module) if isinstance(module, str) else None
-        if not isinstance(loaded, ModuleType) or vars(loaded) is not function.__globals__ or self.is_walked(module):
+        is_of_module = isinstance(loaded, ModuleType) and vars(loaded) is function.__globals__
+        if function is self.recipe or not is_of_module or self.is_walked(module):
             label = self._unique(function.__qualname__)
             self._wait(Walk._read_function, function, label)
             return self._remember(function, f"function {label}")
@@ -203,25 +198,15 @@ class Walk(Encoder, Modes):
         self._add_attributes(function, label)
         return text
 
-    def recipe(self, function: FunctionType) -> None:
-        """Note a recipe: its code counts wherever it is installed, and its parameters in the place of its defaults."""
-        label = self._unique(function.__qualname__)
-        self._remember(function, f"function {label}")
-        self._wait(Walk._read_recipe, function, label)
-
-    def _read_recipe(self, function: FunctionType, label: str) -> None:
-        self._read_function(function, label, defaults=False)
-
-    def _read_function(self, function: FunctionType, label: str, defaults: bool = True) -> None:
+    def _read_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         found = facts(code)
         self.sources.append((f"code {label}", function))
         self.add(f"code {label}", found.digest)
         self.where = f"{label} ({site_of(function)})"
-        for name, value in _defaults(function) if defaults else ():
+        for name, value in _defaults(function) if function is not self.recipe else ():
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
-        self._add_version(function.__globals__, label)
         named = found.attributes | {read.name for read in found.reads}
         taken = found.attributes if bodies.ANY.isdisjoint(named) else found.attributes | found.texts
         unlisted = sorted(name for name in taken if not pure.takes(name))
@@ -236,19 +221,7 @@ class Walk(Encoder, Modes):
     def _add_attributes(self, function: FunctionType, label: str) -> None:
         """Count what was stored on a function, the function that it wraps included."""
         for name, value in sorted(vars(function).items()):
-            text = f"attribute {name_of(name)} of {label}"
-            if name.startswith(_MEMO):
-                self.memos.append(f"{text}={self.encode(value)}")
-            else:
-                self.add(text, self.encode(value))
-
-    def _add_version(self, names: Mapping[str, Any], label: str) -> None:
-        """Count the globals by which a module chooses a version of loopy's language; their presence decides."""
-        if id(names) not in self._versions:
-            self._versions.add(id(names))
-            chosen = sorted([name for name in names if name.startswith(_LANGUAGE_VERSION)])
-            if chosen:
-                self.add(f"language version in {label}", " ".join(chosen))
+            self.add(f"attribute {name_of(name)} of {label}", self.encode(value))
 
     def _builtin(self, function: Any) -> str:
         """Return the name of a function that was not written in Python."""
@@ -336,16 +309,12 @@ def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None) -> tupl
 
 def _result(walk: Walk, text: str) -> WalkResult:
     parts = sorted([*walk.parts, *map(distribution, sorted(walk.reached))])
-    lasting = digest = Key([Part("text", text), *parts]).digest
-    if walk.memos:
-        parts.append(Part("memos", "; ".join(walk.memos)))
-        digest = Key([Part("text", text), *parts]).digest
-    return WalkResult(text, tuple(parts), digest, lasting, walk.structured)
+    return WalkResult(text, tuple(parts), Key([Part("text", text), *parts]).digest, walk.structured)
 
 
 def distribution(name: str) -> Part:
     """Return the part of a distribution that code leads to."""
-    return Part(f"distribution {name}", distributions.reached(name))
+    return Part(f"distribution {name}", distributions.counted(name))
 
 
 def _defaults(function: FunctionType) -> list[tuple[str, Any]]:

@@ -168,9 +168,6 @@ KEYED = {
         "number()",
     ),
     "an assigned cached property": Reads(ASSIGNED, "thing.twice"),
-    "a class behind a cached property": Reads(
-        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE"), "thing.twice // 2"
-    ),
     "a filled cached property": Reads(
         ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE\nthing.twice\nC.weight = 5"), "thing.twice // 2"
     ),
@@ -305,7 +302,7 @@ REFUSED = {
             return other.get_printoptions()["precision"]
         """,
         "number()",
-        "get_printoptions",
+        "imports numpy in its body",
     ),
     "the same by a name of another module": Reads(
         "import NAME_pkg\nNAME_pkg.np = np\nnp.set_printoptions(precision=STATE)",
@@ -393,6 +390,9 @@ REFUSED = {
         "@functools.singledispatch\ndef get(x):\n    return 0\n@get.register\ndef _(x: int):\n    return N\nN = STATE",
         "get(1)",
         "functools",
+    ),
+    "a class behind a cached property": Reads(
+        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE"), "thing.twice // 2", "changed what it reads"
     ),
     "a module as a value": Reads(
         "import NAME_pkg\nM = [NAME_pkg]\nNAME_pkg.LEVEL = STATE",

@@ -181,7 +181,7 @@ class TestFork:
 
         state = process.own(Ending)
         state().found.append(2)
-        assert in_child(lambda: (process.end(), state().found)) == "(None, [])"
+        assert in_child(lambda: state().found) == "[]"
         assert state().found == [2]
 
 
@@ -249,33 +249,14 @@ one(), process.own(Failing)(), two()
         assert done.stdout.split() == ["two", "one"]
         assert "cannot" in done.stderr
 
-    def test_end(self):
-        """What is due at exit can be done before, once."""
-        told = []
-
-        class One:
-            def at_exit(self) -> None:
-                told.append("one")
-
-        class Two:
-            def at_exit(self) -> None:
-                told.append("two")
-
-        process.own(One)(), process.own(Two)()
-        process.end()
-        process.end()
-        assert told == ["two", "one"]
-
 
 # What stays in a process whose states are dropped.
 COMMON = {
     "base.process._states",
-    "base.process._owed",
     "base.process._lasting",
     "record.texts.OWN",  # filled as the modules of the recorder are imported
     "record.texts.WRITERS",
     "record.unmade._known",  # loopy's own classes, as long as this loopy is imported
-    "record.insides.NONE",  # no change: never filled
 }
 
 

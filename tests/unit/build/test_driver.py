@@ -56,6 +56,6 @@ def test_log_names_no_directory(context, tmp_path):
     driver = drivers.of(context)
     (slot,) = Build(context, driver).slots(text)
     log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
-    entry = driver.entry(text, slot, log, 0.5)
+    entry = driver.entry(text, slot, log)
     assert entry.parts["build.log"].decode() == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"
     assert _log(entry, slot) == log

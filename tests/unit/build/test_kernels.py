@@ -1,19 +1,27 @@
-"""kcl.build.kernels: kernel objects for which pyopencl generates nothing."""
+"""kcl.build.kernels: programs of binaries, and kernel objects for which pyopencl generates nothing."""
 
 import os
 import signal
 import textwrap
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 import pyopencl.invoker
 import pytest
+from program_texts import ADD
+from program_texts import generated as made_text
 
-from kcl.build import kernels
+from kcl import drivers
+from kcl.build import compilation, kernels
 from kcl.build.kernels import new_kernel
+from kcl.build.options import BuildOptions, passed
+from kcl.build.stage import Build
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -225,3 +233,33 @@ class TestInvokerModule:
         for _ in range(3):
             done = child.json(IN_A_CHILD + textwrap.dedent(code), SOURCE)
             assert done == [[], "pyopencl.invoker"]
+
+
+class TestBuiltSilently:
+    def test_options(self, context):
+        """The driver gets the options that pyopencl's wrapper would pass."""
+        made = made_text()
+        binaries = compilation.from_source(context, made, made.source).get_info(cl.program_info.BINARIES)
+        silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
+        assert kernels.built_silently(silent, Build(context, drivers.of(context)).options(made.options))
+        wrapped.build(options=passed(made.options))
+        silent, wrapped = (
+            [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
+            for built in (silent, wrapped)
+        )
+        assert silent == wrapped
+        assert "-DADDEND=1" in silent[0]
+
+    def test_refused(self, context):
+        """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
+        binaries = compilation.from_source(context, made_text(), ADD).get_info(cl.program_info.BINARIES)
+        made, wrong = made_text(options=("-bogus",)), BuildOptions("-bogus")
+        assert not kernels.built_silently(cl.Program(context, context.devices, binaries), wrong)
+        entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
+        with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
+            kernels.of_binaries(context, context.devices, entries, made, wrong)
+
+    @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
+    def test_another_pyopencl(self, context, inner):
+        """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
+        assert not kernels.built_silently(SimpleNamespace(_prg=inner), Build(context, drivers.of(context)).options(()))

@@ -11,9 +11,9 @@ from kcl.build.stage import Build
 from kcl.errors import UnknownInput
 
 
-def part(text, quotes_stay=False):
+def part(text):
     """Return the value of the key's part."""
-    return parsed(text, "", quotes_stay).part
+    return parsed(text, "").part
 
 
 class TestPart:
@@ -52,11 +52,7 @@ class TestPart:
 class TestDirectories:
     def test_order(self):
         """Include directories keep their order, both ways of writing them."""
-        assert parsed("-I /one -w -I/two /I three", "", quotes_stay=False).directories == ("/one", "/two", "three")
-
-    def test_definitions(self):
-        """Definitions of macros are listed: a header may be named by one."""
-        assert parsed("-DA=1 -U B -D C", "-DD=4", quotes_stay=True).definitions == ("A=1", "C", "D=4")
+        assert parsed("-I /one -w -I/two /I three", "").directories == ("/one", "/two", "three")
 
     def test_blank(self, tmp_path):
         """A directory with a blank in its path is quoted where it is there; other words of one option stay."""
@@ -67,10 +63,7 @@ class TestDirectories:
             "-I/not there -w",
             "-DA=1 -w",
         ]
-        text = passed([f"-I{folder}"])[0]
-        assert parsed(text, "", quotes_stay=False).directories == (str(folder),)
-        assert parsed(text, "", quotes_stay=True).directories == ()
-        assert parsed(text, "", quotes_stay=True).untaken == (str(folder),)
+        assert parsed(passed([f"-I{folder}"])[0], "").directories == (f'"{folder}"',)
 
     def test_of_the_driver(self, context, monkeypatch, platform_name):
         """Directories that a variable of PoCL's adds are looked at; the variable counts in the device's identity."""
@@ -105,16 +98,16 @@ class TestUnknown:
         """An option that names files beside the include directories is refused by name, a variable's too."""
         for text, beside in (option, ""), ("", option):
             with pytest.raises(UnknownInput, match=option.split()[0]):
-                parsed(text, beside, quotes_stay=True)
+                parsed(text, beside)
 
     @pytest.mark.parametrize("value", ["__TIME__", "__DATE__", "__has_include(<a.h>)"])
     def test_asks(self, value):
         """A definition that the preprocessor has to look up is refused."""
         with pytest.raises(UnknownInput, match="write the value"):
-            parsed(f"-DA={value}", "", quotes_stay=False)
+            parsed(f"-DA={value}", "")
 
     @pytest.mark.parametrize("text", ['-DA="1', '-DA="1 -I/x"', "-DA=1\\ -I/x", "-DA=1\\"])
     def test_quotes(self, text):
         """Where drivers split the words in different ways nobody can tell what they read."""
         with pytest.raises(UnknownInput, match="different ways"):
-            parsed(text, "", quotes_stay=False)
+            parsed(text, "")

@@ -61,16 +61,6 @@ class TestUsed:
         assert taken(info) == {}
         assert info.left_out == [(program(1).key.digest, "it is not complete: run kcl flush, then save again")]
 
-    def test_row_of_an_equal_result(self):
-        """The row that leads an equal result to code comes along, though a warm run does not look at it."""
-        unit = row(2)
-        code = row(1, unit=unit.key.digest)
-        for entry in (code, unit):
-            layers.generator().publish(entry.key.digest, entry)
-        layers.reset()
-        layers.generator().look_up(code.key.digest, code.key)
-        assert {at for _kind, at in taken(CacheInfo())} == {code.key.digest, unit.key.digest}
-
     @pytest.mark.parametrize(
         ("parts", "words"),
         [

@@ -75,7 +75,7 @@ GENERATOR = {
     "distribution numpy": ("1.2.3 " + "1" * 64, "numpy 1.2.3 -> "),
     "distribution loopy": ("2025.1 " + "1" * 64, "loopy 2025.1 -> "),
     "distribution islpy": (None, ""),
-    "other distributions": ("mako 0.1 " + "1" * 64, "mako"),
+    "distribution mako": ("0.1 " + "1" * 64, "mako 0.1 -> "),
 }
 BINARY = {
     "format": ("0", "kcl's format of binaries: 0 -> "),

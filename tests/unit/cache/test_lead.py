@@ -13,7 +13,6 @@ import time
 
 import crowd
 import interrupted
-import interrupted_import
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
@@ -140,16 +139,6 @@ class TestProcesses:
         head = f"\n    from kcl.cache import lead\n    lead.{limit} = 0.5\n"
         assert answer(started(child, head + TAKE)) == [f"process {leader.pid}", False]
 
-    def test_holder(self, monkeypatch, child, leader):
-        """The process that has the lead is known while it lives; a file that a dead one left says nothing."""
-        monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
-        assert lead.holder(DIGEST) == str(leader.pid)
-        assert lead.holder("b" * 64) == ""
-        leader.kill()
-        leader.wait()
-        assert (child.cache / "kcl" / "flight" / DIGEST).exists()
-        assert lead.holder(DIGEST) == ""
-
     def test_shown(self, child, leader):
         """A long wait says for whom and for what."""
         process = waiting(child)
@@ -214,7 +203,7 @@ class TestForks:
         signal.pause()
     folder = places.own(places.FLIGHT)
     held = os.open(os.path.join(folder, "a" * 64), os.O_RDWR)
-    print(json.dumps([os.listdir(folder), lead._is_locked(held)]))
+    print(json.dumps([os.listdir(folder), lead.is_locked(held)]))
     one.release()
     one.take(layers.binary(), "a" * 64)
     print(json.dumps([one._held[0]._descriptor >= 0]))
@@ -338,7 +327,7 @@ class TestThreads:
 
     def test_bounded(self, monkeypatch, caplog):
         """A thread that has waited too long goes on alone, and nobody else waits for that holder; the wait is shown."""
-        for name, seconds in (("LONGEST_SECONDS", 0.3), ("SHOWN_SECONDS", 0.1), ("_THREAD_PAUSE", 0.05)):
+        for name, seconds in (("LONGEST_SECONDS", 0.3), ("SHOWN_SECONDS", 0.1)):
             monkeypatch.setattr(lead, name, seconds)
         with Lead("add") as one:
             one.take(layers.binary(), DIGEST)
@@ -445,17 +434,6 @@ class TestInterrupted:
         calls, longest = done.stdout.split()
         assert int(calls) > 0
         assert float(longest) < 25
-
-    @pytest.mark.one_platform
-    @pytest.mark.parametrize("module", ["kcl", "loopy", "pymbolic"])
-    def test_handler_during_an_import(self, child, platform_name, module):
-        """A signal handler that interrupts kcl's import of loopy waits for it; one in the program's import does not."""
-        done = child.python(interrupted_import.__file__, PLATFORMS[platform_name], module)
-        assert done.returncode == 0, done.stderr
-        first, second = done.stdout.split()
-        assert first == "39.0"
-        # the errors are those of a module that is half imported
-        assert second == "19.0" or (module != "kcl" and second in ("AttributeError", "ImportError"))
 
 
 def open_files(folder):

@@ -67,18 +67,11 @@ class TestSentences:
             (f"2025.2.4 {ONE}", "absent", "islpy 2025.2.4 is not used any more"),
             (None, f"2025.2.4 {ONE}", "islpy 2025.2.4 is used now"),
             (f"editable {ONE}", f"editable {OTHER}", "islpy: its editable install changed"),
-            (f"1 {ONE}; numpy 2.0 {ONE}", f"1 {ONE}; numpy 2.1 {OTHER}", "what islpy requires changed"),
-            (f"1 {ONE}", f"1 {ONE}; numpy 2.1 {OTHER}", "what islpy requires changed"),
         ],
     )
     def test_distribution(self, before, after, said):
         """An installed package by its versions, or by its files where the version stayed."""
         assert sentence(Difference("distribution islpy", before, after)) == said
-
-    def test_others_told_once(self):
-        """What loopy requires is listed by versions, without what has a sentence of its own."""
-        changed = Difference("other distributions", f"a 1, numpy 2 {ONE}", f"a 2, b 1, numpy 3 {OTHER}")
-        assert sentence(changed, About(told=["numpy"])) == "a 1 -> 2, b was installed"
 
     @pytest.mark.parametrize(
         ("name", "before", "after", "said"),

@@ -145,13 +145,12 @@ class TestLine:
             assert terminal.screen == "kcl: building 10/10 mm()"
         assert terminal.screen == ""
 
-    def test_width(self, terminal, monkeypatch):
-        """The line is cut where the terminal ends: what is folded could not be erased."""
+    def test_width(self, terminal):
+        """The line is cut to 79 columns: what is folded could not be erased."""
         terminal = terminal()
-        monkeypatch.setattr(progress, "_columns", lambda: 20)
         with progress.ProgressLine() as line:
-            line.say("building 1/2 mm(block=8)")
-            assert terminal.screen == "kcl: building 1/2 m"
+            line.say("building 1/2 mm" * 10)
+            assert terminal.screen == "kcl: building 1/2 mm" + ("building 1/2 mm" * 4)[:59]
 
     def test_other_threads(self, monkeypatch):
         """While another thread of the program may print nothing is drawn, since it could be erased."""

@@ -6,7 +6,7 @@ from kcl import caches
 from kcl.caches import late_switches
 import loopy, pyopencl as cl, pyopencl.invoker
 cl.get_platforms()
-caches.state("pocl")  # as when a layer is first used
+caches.off("pocl")  # as when a layer is first used
 changed = [caches.changed()]
 for pair in sys.argv[1:]:
     name, _, value = pair.partition("=")
@@ -30,7 +30,7 @@ class TestLate:
 
     def test_not_known(self, child):
         """A change before kcl was used may have come in time: nothing is said."""
-        code = LATE.replace('caches.state("pocl")', "")
+        code = LATE.replace('caches.off("pocl")', "")
         assert child.json(code, f"POCL_CACHE_DIR={child.directory}")[1] == []
 
     def test_without_effect(self, child):

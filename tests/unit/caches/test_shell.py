@@ -34,10 +34,10 @@ class TestWishes:
         wish = shell.made([name], [], None)
         for variable, value in wish.set.items():
             monkeypatch.setenv(variable, value)
-        assert not caches.state(name).on
+        assert caches.off(name)
         for variable in shell.made([], [name], None).unset:
             monkeypatch.delenv(variable, raising=False)
-        assert caches.state(name).on
+        assert not caches.off(name)
 
     def test_own_layers(self, monkeypatch):
         """Layers of kcl that are off stay off, unless they are wished on."""

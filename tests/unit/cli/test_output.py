@@ -1,11 +1,6 @@
 """kcl.cli.output and the group: what all commands share."""
 
-import contextlib
 import importlib
-import os
-import re
-import subprocess
-import sys
 
 import click
 import pytest
@@ -46,36 +41,6 @@ class TestWords:
         assert output.ago(100.0, 220.0) == "2.0 min ago"
         assert output.ago(100.0, 100.5) == output.ago(100.0, 90.0) == "<1 s ago"
         assert output.ago(0.0) == output.date(0.0) == ""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="POSIX terminals")
-class TestTerminal:
-    def printed(self, child, terminal, **variables):
-        """Return what `kcl status` prints on a terminal, or elsewhere."""
-        import pty
-
-        ours, theirs = pty.openpty() if terminal else os.pipe()
-        environment = child.environment(**{"TERM": "xterm", "COLUMNS": "300", **variables})
-        command = [sys.executable, "-m", "kcl", "status"]
-        started = subprocess.Popen(command, stdout=theirs, stdin=subprocess.DEVNULL, env=environment)
-        os.close(theirs)
-        said = b""
-        with contextlib.suppress(OSError):  # how a terminal ends
-            while part := os.read(ours, 4096):
-                said += part
-        os.close(ours)
-        assert started.wait(60) == 0
-        return said.decode()
-
-    def test_plain(self, child):
-        """On a terminal heads are bold and states have colours; elsewhere all is plain text, and the same words."""
-        bold, plain = self.printed(child, terminal=True), self.printed(child, terminal=False)
-        assert "\x1b[1m" in bold
-        assert "\x1b[32mon\x1b[0m" in bold
-        assert "\x1b" not in plain
-        assert re.sub(r"\x1b\[\d+m", "", bold).split() == plain.split()
-        assert "\x1b" not in self.printed(child, terminal=True, NO_COLOR="1")
-        assert "\x1b" not in self.printed(child, terminal=True, TERM="dumb")
 
 
 def test_table(monkeypatch, capsys):

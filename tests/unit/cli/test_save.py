@@ -38,7 +38,7 @@ def test_kernels(tmp_path):
     assert run("save", file, "typed", "from_*").exit_code == 0
     names = {"typed", "from_global", "from_class", "from_file"}
     assert kernels(file) == names
-    code = {"function", "row", "base", "proven"}
+    code = {"function", "base", "proven"}
     kinds = {kind for (_layer, _at), entry in held(file).items() for kind in code & entry.metadata.keys()}
     assert kinds == code
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 
 import pytest
 from commands import program, run
@@ -10,7 +9,7 @@ from commands import program, run
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
-from kcl.cli.show import NoAssembly, assembly
+from kcl.cli.show import assembly
 from kcl.inspect import inventory
 
 pytestmark = pytest.mark.one_platform
@@ -51,7 +50,7 @@ class TestShow:
         _address, entry = cache.binary_of("typed")
         assert run("show", "typed", "--binary", str(tmp_path / "typed.bin")).output == ""
         assert (tmp_path / "typed.bin").read_bytes() == entry.parts["binary"]
-        assert "cannot write" in run("show", "typed", "--binary", str(tmp_path / "no" / "x"), code=1).stderr
+        assert "No such file" in run("show", "typed", "--binary", str(tmp_path / "no" / "x"), code=1).stderr
 
     @pytest.mark.usefixtures("cache")
     def test_assembly(self):
@@ -59,17 +58,6 @@ class TestShow:
         text = run("show", "typed", "--asm").output
         assert "<" in text
         assert "ret" in text
-
-    @pytest.mark.usefixtures("cache")
-    def test_intermediate(self, platform_name, monkeypatch):
-        """The LLVM IR in a binary of PoCL's is text; without llvm-dis a line names it. Intel's binaries hold none."""
-        if platform_name != "pocl":
-            assert "no LLVM bitcode" in run("show", "typed", "--ir", code=1).stderr
-            return
-        if shutil.which("llvm-dis"):
-            assert "define " in run("show", "typed", "--ir").output
-        monkeypatch.setenv("PATH", "/nowhere")
-        assert "llvm-dis" in run("show", "typed", "--ir", code=1).stderr
 
     def test_json(self, cache):
         """--json has everything but the bytes, and the texts that are asked for."""
@@ -129,14 +117,19 @@ class TestAssembly:
         text = ".version 8.3\n.target sm_90\n.visible .entry axpy()\n{ ret; }\n"
         assert assembly(text.encode() + b"\0") == text
 
-    @pytest.mark.parametrize("binary", [b"", b"BC\xc0\xde", b"poclbin\0" + bytes(80)])
-    def test_unknown(self, binary):
-        """What cannot be taken apart is said to be so."""
-        with pytest.raises(NoAssembly):
+    @pytest.mark.parametrize(
+        ("binary", "words"),
+        [(b"", "neither PTX"), (b"BC\xc0\xde", "neither PTX"), (b"poclbin\0" + bytes(80), "be taken apart")],
+    )
+    def test_unknown(self, binary, words, capsys):
+        """What cannot be taken apart is said to be so, and the status is 1."""
+        with pytest.raises(SystemExit, match="1"):
             assembly(binary)
+        assert words in capsys.readouterr().err
 
-    def test_no_objdump(self, monkeypatch):
+    def test_no_objdump(self, monkeypatch, capsys):
         """Without objdump the message says which package has it."""
         monkeypatch.setenv("PATH", "/nowhere")
-        with pytest.raises(NoAssembly, match="binutils"):
+        with pytest.raises(SystemExit, match="1"):
             assembly(b"\x7fELF" + bytes(100))
+        assert "binutils" in capsys.readouterr().err

@@ -56,7 +56,7 @@ class TestUnpack:
         assert len(list((tmp_path / "tree").rglob("program.bin"))) == 1
 
     def test_rebuild(self, cache, tmp_path):
-        """The script builds the program again, with pyopencl alone; it asks for the directory of headers."""
+        """The script builds the program again, with pyopencl alone; it takes the directory of headers."""
         run("unpack", str(tmp_path), "--kernel", "included")
         (script,) = tmp_path.rglob("rebuild.py")
         header = next((cache.folder / "kernels").glob("*.h"))
@@ -66,7 +66,7 @@ class TestUnpack:
             code += "; assert 'kcl' not in sys.modules"
             return cache.child.python("-c", code, script, *options, KCL_NO_CACHE="1")
 
-        assert f"the source includes {header.name}: say where" in rebuild().stderr
+        assert header.name in rebuild().stderr  # the compiler misses it
         done = rebuild("-I", str(header.parent))
         assert done.returncode == 0, done.stderr
         assert "rebuilt.bin" in done.stdout

@@ -12,8 +12,8 @@ from kcl.cache.entry import Entry
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find, obtain
-from kcl.generate.origins.recorded import RecordedOrigin
-from kcl.generate.stage import _REUSED, CallValues, Generate, dtypes_of
+from kcl.generate.recorded import RecordedOrigin
+from kcl.generate.stage import CallValues, Generate, dtypes_of
 from kcl.launch import MissingArguments
 from kcl.record.declarations import NOTHING, RecipeCall
 
@@ -84,13 +84,6 @@ class TestRows:
         for given in (FLOAT, DOUBLE, FLOAT):
             got(stage(tripled), given)
         assert seen == [("miss", "not in the cache"), ("miss", "new choice of dtypes: x: float64"), ("hit", "")]
-
-    def test_equal_result(self, seen):
-        """Another key that leads to an equal result takes the code that was generated from it."""
-        first = got(stage())
-        second = got(stage(declared=NOTHING._replace(version="2")))
-        assert seen[1] == ("miss", f"not in the cache; {_REUSED}")
-        assert second.code.text == first.code.text
 
     def test_is_stored(self, monkeypatch):
         """Any row of the Kernel will do, for whatever dtypes; a layer that is off holds none."""

@@ -7,15 +7,10 @@ import types
 from contextlib import closing
 
 import pytest
-from late_switching import leave
 
 from kcl import caches, option
 from kcl.base.settings import trust
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
-from kcl.caches.late_switches import LateSwitch
 from kcl.caches.table import ROWS
-from kcl.drivers.pocl.jobs import JobQueue
 from kcl.inspect import doctor
 
 
@@ -57,13 +52,13 @@ class TestFiles:
         assert "POCL_CACHE_DIR" in finding.cure
 
     def test_home(self, monkeypatch, tmp_path):
-        """A home that cannot be written is told first, once for all caches below it; caches elsewhere are not its."""
+        """Where the home cannot be written each cache in it is a problem; caches elsewhere are none."""
         (tmp_path / "file").write_text("")
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
-        finding = only(doctor.directories())
-        assert finding.words.startswith(f"the home directory {tmp_path}/file/home cannot be written: ")
-        assert "kcl env --dir" in finding.cure
+        found = list(doctor.directories())
+        assert {finding.severity for finding in found} == {"problem"}
+        assert {finding.cure.split()[1] for finding in found if finding.cure} >= {"POCL_CACHE_DIR", "XDG_CACHE_HOME"}
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         assert list(doctor.directories()) == []
 
@@ -141,15 +136,6 @@ class TestFiles:
         finding = only(doctor.locks())
         assert (finding.severity, finding.cure) == ("problem", f"rm {path}")
 
-    def test_pending(self):
-        """Programs that nobody completes for an hour are a note."""
-        queue = JobQueue(option.folder("kcl"))
-        queue.add(Entry(Key([Part("number", "1")]), {}, {}))
-        assert list(doctor.pending()) == []
-        path = os.path.join(queue.folder, queue.jobs()[0].address)
-        os.utime(path, (time.time() - 7200,) * 2)
-        assert "1 program waits" in only(doctor.pending()).words
-
 
 class TestRoots:
     @pytest.mark.parametrize("value", ["relative", "~/cache"])
@@ -168,30 +154,25 @@ class TestRoots:
 
 class TestSwitches:
     @pytest.mark.parametrize(
-        ("variable", "value", "severity", "words", "cure"),
+        ("variable", "value", "severity", "words"),
         [
-            ("POCL_KERNEL_CACHE", "true", "warning", "is off all the same", "export POCL_KERNEL_CACHE=1"),
-            ("POCL_KERNEL_CACHE", "0", "note", "is off", ""),
-            ("NEO_CACHE_PERSISTENT", "yes", "warning", "is off all the same", "export NEO_CACHE_PERSISTENT=1"),
-            ("CUDA_CACHE_DISABLE", "true", "warning", "is on all the same", "export CUDA_CACHE_DISABLE=1"),
-            ("AMD_COMGR_CACHE", "off", "warning", "is on all the same", "export AMD_COMGR_CACHE=0"),
-            ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail", "unset LOOPY_NO_CACHE"),
-            ("PYOPENCL_NO_CACHE", "1", "note", "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1", ""),
-            ("NEO_CACHE_DIR", "/none", "note", "there is no such directory", ""),
+            ("POCL_KERNEL_CACHE", "true", "note", "is off: POCL_KERNEL_CACHE=true (PoCL reads anything but 1 as off)"),
+            ("POCL_KERNEL_CACHE", "0", "note", "is off"),
+            ("POCL_KERNEL_CACHE", "1", "ok", "PoCL's kernel cache is on: POCL_KERNEL_CACHE=1"),
+            ("NEO_CACHE_PERSISTENT", "yes", "note", "is off: NEO_CACHE_PERSISTENT=yes (read as the number 0)"),
+            ("CUDA_CACHE_DISABLE", "true", "ok", "NVIDIA ComputeCache is on: CUDA_CACHE_DISABLE=true"),
+            ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail"),
+            ("LOOPY_NO_CACHE", "no", "ok", "is on: LOOPY_NO_CACHE=no"),
+            ("PYOPENCL_NO_CACHE", "1", "note", "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1"),
+            ("NEO_CACHE_DIR", "/none", "note", "there is no such directory"),
         ],
     )
-    def test_values(self, monkeypatch, variable, value, severity, words, cure):
-        """A value that does not mean what it seems to mean is a warning, a switch that works a note."""
+    def test_values(self, monkeypatch, variable, value, severity, words):
+        """A switch that is set is named as its owner reads it; a value that makes an import fail is a problem."""
         monkeypatch.setenv(variable, value)
         finding = only(doctor.switches())
-        assert (finding.severity, finding.cure) == (severity, cure)
+        assert (finding.severity, bool(finding.cure)) == (severity, severity == "problem")
         assert words in finding.words
-
-    @pytest.mark.parametrize(("variable", "value"), [("POCL_KERNEL_CACHE", "1"), ("LOOPY_NO_CACHE", "no")])
-    def test_on(self, monkeypatch, variable, value):
-        """A switch that says on, and is understood, is nothing to speak of."""
-        monkeypatch.setenv(variable, value)
-        assert list(doctor.switches()) == []
 
     def test_strict_and_off(self, monkeypatch):
         """To demand hits of a layer that is off demands nothing."""
@@ -199,33 +180,10 @@ class TestSwitches:
         monkeypatch.setenv("KCL_NO_CACHE", "binary")
         assert only(doctor.unknown_settings()).severity == "note"
 
-    def test_late(self):
-        """A late switch of the last week is a warning."""
-        leave(LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late"))
-        finding = only(doctor.late())
-        assert finding.severity == "warning"
-        assert "before the program starts" in finding.cure
-
     def test_unknown_variable(self, monkeypatch):
         """A variable that begins as kcl's do and is none is compared with those."""
         monkeypatch.setenv("KCL_CACHEDIR", "/x")
         assert "did you mean 'KCL_CACHE_DIR'" in only(doctor.unknown_settings()).words
-
-
-class TestProcessIds:
-    @pytest.mark.skipif(os.getppid() < 100, reason="a small number may be anything")
-    def test_of_the_shell(self, monkeypatch):
-        """A directory that names the process around it is never warm; a year in a path is nothing."""
-        monkeypatch.setenv("POCL_CACHE_DIR", f"/scratch/pocl-{os.getppid()}")
-        assert only(doctor.process_ids()).words.startswith(f"POCL_CACHE_DIR=/scratch/pocl-{os.getppid()} names the pro")
-        monkeypatch.setenv("POCL_CACHE_DIR", "/data2026/pocl")
-        assert list(doctor.process_ids()) == []
-
-    def test_of_a_job(self, monkeypatch):
-        """So is one that names the job of a batch scheduler."""
-        monkeypatch.setenv("SLURM_JOB_ID", "8812345")
-        monkeypatch.setenv("KCL_CACHE_DIR", "/scratch/8812345/kcl")
-        assert "SLURM_JOB_ID 8812345" in only(doctor.process_ids()).words
 
 
 class TestSystem:
@@ -273,16 +231,3 @@ class TestSystem:
         assert severity == "problem"
         assert "OCL_ICD_VENDORS=" in words
         assert cure.startswith("cure the directories first; if that is not enough: pip install pocl-binary-")
-
-    def test_versions(self, monkeypatch, tmp_path):
-        """Versions that are known to be wrong together are a problem, with the command that cures it."""
-        assert list(doctor.versions()) == []
-        for name, version in (("loopy", "2025.2"), ("islpy", "2026.1")):
-            folder = tmp_path / f"{name}-{version}.dist-info"
-            folder.mkdir()
-            (folder / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
-        monkeypatch.syspath_prepend(tmp_path)
-        (wrong,) = doctor.versions()
-        assert wrong.severity == "problem"
-        assert wrong.words.startswith("loopy 2025.2 with islpy 2026.1: ")
-        assert "islpy>=2025.2,<2026" in wrong.cure

@@ -92,7 +92,7 @@ class TestStages:
         assert "program.bin" in names
         if platform_name == "pocl":
             assert "program.bc" in names
-            assert any(name.startswith("16-1-1") and name.endswith(".so") for name in names)
+            assert any(name.startswith("doubled-16-1-1") and name.endswith(".so") for name in names)
 
     def test_address(self, queue, place):
         """The key names the entry, so that a folder is found again in the cache."""

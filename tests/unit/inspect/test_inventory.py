@@ -25,13 +25,12 @@ def entry(kernel: str, number: int = 0, **metadata) -> Entry:
 
 
 def code(kernel: str, number: int = 0) -> list[Entry]:
-    """Return the rows of generated code: base, pointer, code."""
+    """Return the rows of generated code: base, code."""
     direct = [Part("code", f"{kernel} {number}"), Part("parameter n", "1")]
     key = Key([*direct, Part("row", "special"), Part("argument x", "<f4")])
     about = {"kernel": kernel, "created": 1000 + number, "seconds": 2.0}
     return [
         Entry(Key(direct), about, {"reached.json": b"{}"}),
-        Entry(Key([Part("unit", f"{kernel} {number}")]), {**about, "row": [list(part) for part in key.parts]}, {}),
         Entry(key, {**about, "function": "invoke", "base": {"open": ["x"]}}, {"source.cl": b"// code"}),
     ]
 
@@ -125,13 +124,12 @@ class TestSummaries:
 
 class TestEntries:
     def test_all_rows(self, stores):
-        """All rows are there for who asks: base, pointer and code, each with its full key."""
+        """All rows are there for who asks: base and code, each with its full key."""
         fill(stores, "axpy")
         found = {listed.kind: listed for listed in inventory.entries("generator", all_rows=True)}
-        base, pointer, whole = code("axpy")
+        base, whole = code("axpy")
         assert {kind: listed.key for kind, listed in found.items()} == {
             "base": base.key,
-            "pointer": pointer.key,
             "code": whole.key,
         }
         assert found["code"].metadata == whole.metadata
@@ -234,11 +232,11 @@ class TestFind:
         assert found("nothing") == found("") == []
 
     def test_rows_that_lead(self, stores):
-        """The digest of a base row or a pointer, which events name, stands for the code that it leads to."""
+        """The digest of a base row, which events name, stands for the code that it leads to."""
         fill(stores, "axpy", "sum")
         (generated,) = (one for one in inventory.entries("generator") if one.kernel == "sum")
-        base, pointer, _code = code("sum")
-        assert found(base.key.digest) == found(pointer.key.digest[:12]) == [generated.address]
+        base, _code = code("sum")
+        assert found(base.key.digest) == found(base.key.digest[:12]) == [generated.address]
 
 
 def store(root, folders, number):

@@ -8,9 +8,12 @@ from click.testing import CliRunner
 from kcl import cli, option
 from kcl.base import events
 from kcl.base.events import Consumer, Event
+from kcl.cache import layers
+from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cache.stores.base import Stat
+from kcl.cache.stores.base import Stat, address
 from kcl.inspect import kernels, summary
+from kcl.inspect.history import journal, records
 from kcl.inspect.history.journal import EntryUse, RunRecord
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.inventory import ListedEntry
@@ -57,6 +60,12 @@ class TestSource:
 def entries(*held):
     """Return entries by the first digits of their digests."""
     return {one.digest[:DIGITS]: one for one in held}
+
+
+def of_this_process():
+    """Return the rows of this process."""
+    run, missed = journal.of_this_run()
+    return kernels.of_records([run], missed)
 
 
 def rows(looks, *held):
@@ -106,12 +115,15 @@ class TestRows:
 
 class TestLooks:
     def test_of_process(self):
-        """Look-ups of the same entry with the same end are added up."""
-        events.keep()
+        """Look-ups of the same entry with the same end are added up, before anything is written and after."""
+        entry = Entry(Key([("source", "1")]), {"kernel": "axpy"}, {})
+        layers.binary().publish(address(entry.key.digest, "device", "axpy"), entry)
         for seconds in (0.5, 0.25):
-            events.emit(Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0))
-        ((found,),) = [row.looks for row in kernels.of_this_process()]
-        assert (found.times, found.seconds, found.saved) == (2, 0.75, 2.0)
+            events.emit(Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0), entry.key, [entry.key.digest])
+        for _ in range(2):
+            ((found,),) = [row.looks for row in of_this_process()]
+            assert (found.times, found.seconds, found.saved) == (2, 0.75, 2.0)
+            records.write()
 
     @pytest.mark.parametrize(
         ("asked", "known"),

@@ -13,7 +13,8 @@ from handle_recipes import add
 
 import kcl
 from kcl import caches, option
-from kcl.base import settings
+from kcl.base import events, settings
+from kcl.base.events import Event
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -23,7 +24,7 @@ from kcl.cache.stores.sqlite import Rows
 from kcl.caches import contents
 from kcl.caches.table import ROWS
 from kcl.inspect import inventory, purge
-from kcl.inspect.history import journal, records
+from kcl.inspect.history import records
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 DAY = 86400.0
@@ -120,11 +121,10 @@ class TestPurge:
         assert left()["binary"] == ["first", "second"]
 
 
-def put(store, kernel: str, number: int = 0, **metadata) -> str:
-    """Put an entry of a kernel into a store."""
-    entry = Entry(
-        Key([("kernel", kernel), ("number", str(number))]), {"kernel": kernel, **metadata}, {"part": b"x" * 99}
-    )
+def put(store, kernel: str, number: int = 0, special: bool = False, **metadata) -> str:
+    """Put an entry of a kernel into a store, with `special` one that a base row leads to."""
+    parts = [("kernel", kernel), ("number", str(number)), *([("row", "special")] if special else ())]
+    entry = Entry(Key(parts), {"kernel": kernel, **metadata}, {"part": b"x" * 99})
     place = address(entry.key.digest, label=kernel)
     store.put(place, entry.pack())
     return place
@@ -263,19 +263,15 @@ class TestEntries:
         places = [put(binaries(), kernel) for kernel in ("old", "used", "new")]
         for place in places[:2]:
             os.utime(os.path.join(binaries().location, place), (1e9, 1e9))
-        used = {places[1][-64:][: journal.DIGITS]: journal.EntryUse(1, time.time())}
-        records.put(records.store(), uses=used)
+        events.emit(Event("binary", "used", places[1][-64:], "hit", "", 0.5, 1), None, [places[1][-64:]])
+        records.write()
         assert self.chosen(("binary",), None, DAY) == {("binary", places[0])}
 
     def test_rows_that_lead(self):
-        """A row that leads to code goes with that code, or an hour after it."""
-        code = put(rows(), "first", 1, function="f", created=1e9)
-        parts = [["kernel", "first"], ["number", "1"]]
-        lead, other = (
-            put(rows(), "first", row=parts, created=time.time()),
-            put(rows(), "b", row=[["a", "b"]], created=1e9),
-        )
-        young = put(rows(), "c", row=[["a", "b"]], created=time.time())
+        """A base row goes with its code, or an hour after it."""
+        code = put(rows(), "first", 1, special=True, function="f", created=1e9)
+        lead, other = put(rows(), "first", 1, created=time.time()), put(rows(), "b", created=1e9)
+        young = put(rows(), "c", created=time.time())
         assert self.chosen(("generator",), "first", None) == {("generator", one) for one in (code, lead, other)}
         assert ("generator", young) not in self.chosen(("generator",), None, DAY)
         assert self.chosen(("generator",), "c", None) == set()

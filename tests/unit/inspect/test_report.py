@@ -1,12 +1,6 @@
 """kcl.inspect.report: what a process does as it ends, and while it runs for that."""
 
-import sys
-import types
-
 import pytest
-
-from kcl.cache import growth
-from kcl.inspect import report
 
 
 @pytest.mark.one_platform
@@ -25,18 +19,3 @@ class TestAtExit:
         """A closed stderr at exit is nobody's fault."""
         project.edit("driver.py", "    main(*sys.argv[1:])\n", "    main(*sys.argv[1:])\n    sys.stderr.close()\n")
         assert project.run("warned", KCL_REPORT="1").code == 0
-
-
-class TestWatch:
-    def test_half_imported(self, monkeypatch):
-        """A module that another thread is importing says nothing yet."""
-        half = types.ModuleType("kcl.cache.growth")
-        half.STEP = 1
-        monkeypatch.setitem(sys.modules, "kcl.cache.growth", half)
-        report._watch()
-
-    def test_import_that_was_interrupted(self, monkeypatch):
-        """A launch from a signal handler may find the module that bounds the space half imported: it goes on."""
-        monkeypatch.setattr(growth, "STEP", -1)
-        monkeypatch.setitem(sys.modules, "kcl.inspect.space", types.ModuleType("kcl.inspect.space"))
-        report._watch()

@@ -195,5 +195,5 @@ class TestCost:
             *("kcl", "kcl.__main__", "kcl.errors"),
             *("kcl.base", "kcl.base.process", "kcl.base.settings"),
             *("kcl.integrations", "kcl.integrations.children", "kcl.base.attended"),
-            *("kcl.integrations.runner", "kcl.integrations.units", "kcl.record", "kcl.record.imports"),
+            *("kcl.integrations.runner", "kcl.record", "kcl.record.imports"),
         } - ({"kcl.errors", "kcl.__main__"} - more)

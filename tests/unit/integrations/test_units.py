@@ -40,7 +40,7 @@ def made(factor=3, name="scaled"):
 def recorder_off():
     from kcl.record import recorder
 
-    return recorder.silent()
+    return recorder.carrying()
 
 
 def generator(looks):
@@ -143,7 +143,7 @@ class TestUnit:
     @pytest.mark.faults
     def test_fault(self, queue, unit, looks, monkeypatch):
         """A fault of kcl leaves the unit to loopy, with one line."""
-        from kcl.generate.origins.recorded import RecordedOrigin
+        from kcl.generate.recorded import RecordedOrigin
 
         def fail(*_given):
             raise ZeroDivisionError

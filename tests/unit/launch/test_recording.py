@@ -6,8 +6,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 
-from kcl.launch.placeholders import NotPlayable
-from kcl.launch.recording import record
+from kcl.launch.recording import Mark, NotPlayable, record
 
 pytestmark = pytest.mark.one_platform
 
@@ -56,3 +55,17 @@ class TestUnusual:
         """Whatever an invoker does beyond that is left to it, and is named."""
         with pytest.raises(NotPlayable, match=said):
             noted(body, a=2)
+
+
+@pytest.mark.parametrize("ask", [bool, lambda mark: mark == 1, lambda mark: mark != mark, lambda mark: mark in [2]])
+def test_decision(ask):
+    """An invoker that decides by a value cannot be recorded."""
+    with pytest.raises(NotPlayable, match="decides"):
+        ask(Mark("a"))
+
+
+@pytest.mark.parametrize("compute", [hash, lambda mark: mark + 1, lambda mark: mark[0], len, iter])
+def test_computation(compute):
+    """So it is with one that computes with it."""
+    with pytest.raises(TypeError):
+        compute(Mark("a"))

@@ -114,13 +114,14 @@ class TestArguments:
         assert "'a' is a number of dtype float32, not an array of shape (4,)" in refused(queue, typed(), {"a": ONES})
 
     def test_positional(self, queue):
-        """Arguments without a name are refused with the way to write them."""
-        begin = r"kernel 'raw' takes its arguments by name: write kernel\(queue, x=..., y=..., a=..., n=..."
-        for given in (ONES,), ((4,), (2,), ONES):
-            with pytest.raises(TypeError, match=rf"{begin}\)$"):
-                raw()(queue, *given)
-        with pytest.raises(TypeError, match=r"'untyped' takes its arguments by name: write kernel\(queue, name=...\)$"):
-            untyped()(queue, (4,), (2,), ONES)
+        """Arguments without a name are refused with the way to write them, by their names once these are known."""
+        kernel = raw()
+        for names in "name=...", "x=..., y=..., a=..., n=...":
+            words = rf"kernel 'raw' takes its arguments by name: write kernel\(queue, {names}\)$"
+            for given in (ONES,), ((4,), (2,), ONES):
+                with pytest.raises(TypeError, match=words):
+                    kernel(queue, *given)
+            kernel(queue, x=ONES, a=TWO)
 
     def test_size_of_a_group(self, queue):
         """A work-group that is too large for the device is an error of the kernel by its name."""
@@ -169,6 +170,7 @@ def elsewhere(queue):
     return cl_array.to_device(cl.CommandQueue(context), ONES)
 
 
+OPEN = "give the dtypes of 'a'"
 # arguments of a call, made of the queue; what all front ends say of it; what a Source says in other words
 CALLS = {
     "missing": (lambda _: {"a": None}, "'a'", "'a' was not given, and no shape says it; it is a number of dtype"),
@@ -184,8 +186,8 @@ CALLS = {
     "context": (lambda queue: {"x": elsewhere(queue)}, "'x' lies in another context than the queue", None),
     "foreign": (lambda _: {"x": Foreign()}, "'x' is .*a Foreign; give a numpy array", None),
     "class": (lambda _: {"x": np.float32}, "'x' is .*the class float32", None),
-    "complex": (lambda _: {"a": 1j}, "'a' is .*the complex 1j", "'a' is a number of dtype float32, not the complex 1j"),
-    "too large": (lambda _: {"a": 10**400}, "'a' is .*the int 1000", "a number of dtype float32, not the int 1000"),
+    "complex": (lambda _: {"a": 1j}, f"'a' is .*the complex 1j|{OPEN}", "of dtype float32, not the complex 1j"),
+    "too large": (lambda _: {"a": 10**400}, f"'a' is .*the int 1000|{OPEN}", "of dtype float32, not the int 1000"),
 }  # fmt: skip
 
 
@@ -345,8 +347,8 @@ class TestUnknown:
         """What every call may give beside arguments is listed, and may be what is meant."""
         kernel = recipe()
         kernel(queue, x=ONES, a=TWO)
-        words = r"takes no argument 'outhost' \(did you mean 'out_host'\?\); .*allocator, wait_for, out_host\"?$"
-        with pytest.raises(KeyError if recipe is untyped else TypeError, match=words):  # loopy looks for open dtypes
+        words = r"takes no argument 'outhost' \(did you mean 'out_host'\?\); .*allocator, wait_for, out_host$"
+        with pytest.raises(TypeError, match=words):
             kernel(queue, x=ONES, a=TWO, outhost=True)
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from kcl.launch.placeholders import Allocation, Allocator, Mark, NotPlayable, QueueMark
-from kcl.launch.recording import AllocatedOutput, Recording, Step
+from kcl.launch.recording import AllocatedOutput, Allocation, Allocator, Mark, NotPlayable, QueueMark, Recording, Step
 from kcl.launch.write import Form, script
 
 FORM = Form(("x", "y", "a"), ("x", "y"), (), ("a",), (), in_order=True, bound=False)

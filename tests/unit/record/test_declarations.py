@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-import sys
-import warnings
 
 import numpy as np
 import pytest
 
 import kcl
-from kcl.cache.layer import CacheWarning
 from kcl.record import declarations
 
 
@@ -38,6 +35,7 @@ class TestDeclare:
             ({"version": None}, r'write @kcl.kernel\(pure=True, version="1"\)'),
             ({"pure": 1}, r"pure=.*takes True or False"),
             ({"reads": ["data.txt"]}, "reads"),
+            ({"pure": False, "depends": [1]}, r"write @kcl.kernel\(pure=True, version=...\)"),
         ],
     )
     def test_mistakes(self, declared, match):
@@ -59,39 +57,10 @@ class TestDeclare:
         assert kcl.kernel()(constant).declared == kcl.kernel(constant).declared == declarations.NOTHING
 
 
-class TestWithoutPure:
-    @pytest.fixture
-    def warned(self, recwarn):
-        """Return the warnings of kcl: (text, file, line)."""
-        kind = CacheWarning
-        return lambda: [(str(one.message), one.filename, one.lineno) for one in recwarn if one.category is kind]
-
-    def test_ignored(self, warned):
-        """What a recipe that is not pure depends on is ignored; one warning names the line and the cure."""
-        recipe, line = kcl.kernel(depends=[1])(constant), here()
-        kcl.kernel(depends=[2])(constant)
-        assert recipe.declared == declarations.NOTHING
-        ((text, file, number),) = warned()
-        assert text.startswith("kcl ignores depends of a recipe that is not declared pure")
-        assert "write @kcl.kernel(pure=True, version=...)" in text
-        assert (file, number) == (__file__, line)
-
-    def test_version(self, queue, warned):
-        """A version counts, declared pure or not, without a warning."""
-        keys = [kcl.kernel(version=text)(constant)().key(queue)["generator"] for text in ("1", "2")]
-        assert [difference.name for difference in keys[0].diff(keys[1])] == ["declared version"]
-        assert not warned()
-
-    def test_warnings_that_are_errors(self):
-        """The decorator decorates where warnings are errors."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert isinstance(kcl.kernel(depends=[1])(constant), kcl.Recipe)
-
-
-def here():
-    """Return the line of the caller."""
-    return sys._getframe(1).f_lineno
+def test_version(queue):
+    """A version counts, declared pure or not."""
+    keys = [kcl.kernel(version=text)(constant)().key(queue)["generator"] for text in ("1", "2")]
+    assert [difference.name for difference in keys[0].diff(keys[1])] == ["declared version"]
 
 
 def test_parameters():

@@ -15,6 +15,7 @@ import sys
 from typing import Any
 
 import pytest
+from harness import PLATFORMS, Child
 from reaching import ROOT, Project
 
 from kcl.record import distributions
@@ -166,61 +167,6 @@ class TestInstalled:
         assert keys[0] != keys[1]
         assert keys[1] != keys[2]
 
-    def test_required(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """What a distribution requires counts with it, however far away; what its extras require does not."""
-        keys = []
-        for far, extra in ("1", "1"), ("2", "1"), ("1", "2"):
-            site = Site(tmp_path / f"{far}{extra}")
-            site.install({"thing/__init__.py": MODULE})
-            for name, requires, text in (
-                ("thing", "Requires-Dist: Near-One>=1\nRequires-Dist: absent\nRequires-Dist: more; extra == 'm'\n", ""),
-                ("near_one", "Requires-Dist: far (>=1) ; python_version > '3'\nRequires-Dist: thing\n", "x"),
-                ("far", "", far),
-                ("more", "", extra),
-            ):
-                if name != "thing":
-                    site.install({f"{name}.py": text}, name=name)
-                (site.root / f"{name}-1.0.dist-info" / "METADATA").write_text(f"Name: {name}\n{requires}\nBody\n")
-            keys.append(site.parts(project))
-        assert keys[0] != keys[1]
-        assert keys[0] == keys[2]
-
-    def test_required_by_a_generator(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """What loopy and its like require counts no further: they have parts of their own."""
-        keys = []
-        for far in "1", "2":
-            site = Site(tmp_path / far)
-            for name, requires, text in (("thing", "cgen", MODULE), ("cgen", "far", ""), ("far", "absent", far)):
-                site.install({f"{name}.py": text}, name=name)
-                (site.root / f"{name}-1.0.dist-info" / "METADATA").write_text(f"Requires-Dist: {requires}\n\nBody\n")
-            keys.append(site.parts(project))
-        assert keys[0] == keys[1]
-
-    def test_required_in_a_description(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """What the description of a distribution says is no requirement, also where lines end as on Windows."""
-        keys = []
-        for far in "1", "2":
-            site = Site(tmp_path / far)
-            site.install({"thing/__init__.py": MODULE})
-            site.install({"far.py": far}, name="far")
-            text = b"Name: thing\r\n\r\nRequires-Dist: far\r\n"
-            (site.root / "thing-1.0.dist-info" / "METADATA").write_bytes(text)
-            keys.append(site.parts(project))
-        assert keys[0] == keys[1]
-
-    @pytest.mark.parametrize("left", ["__editable___near_1_0_finder.py", "near.pth", "near.egg-link"])
-    def test_required_and_editable(self, left: str, project: Project, tmp_path: pathlib.Path) -> None:
-        """An editable install that is required counts by its code, not by what the installer left behind."""
-        site = Site(tmp_path)
-        site.install({"thing/__init__.py": MODULE})
-        (site.root / "thing-1.0.dist-info" / "METADATA").write_text("Requires-Dist: near\n\nBody\n")
-        site.install({left: "x"}, name="near")
-        source = Project(tmp_path / "source", {"near.py": "A = 1\n"})
-        before = f"sys.path[1:1] = [{str(site.root)!r}, {str(source.root)!r}]"
-        parts = project.parts("n=1", before=before)
-        source.edit("near.py", "A = 1", "A = 2")
-        assert project.parts("n=1", before=before) != parts
-
     def test_data_of_a_late_import(self, project: Project, tmp_path: pathlib.Path) -> None:
         """Data of a distribution that the recipe alone imports counts the same before it is loaded and after."""
         site = Site(tmp_path)
@@ -318,10 +264,26 @@ class TestGenerators:
         """The version is the one that importlib.metadata tells."""
         assert distributions.generator(name).split()[0] in (importlib.metadata.version(name), "editable")
 
-    def test_alone(self) -> None:
-        """It counts without what it requires, which has a part of its own; one that is not installed is absent."""
-        assert ";" not in distributions.generator("loopy")
+    def test_absent(self) -> None:
+        """One that is not installed is absent."""
         assert distributions.generator("a_module_that_nobody_has") == "absent"
+
+    def test_complete(self, child: Child, platform_name: str) -> None:
+        """Each distribution of which loopy imports a module until a kernel runs is on one of both lists."""
+        program = f"""
+            import json, sys
+            import numpy as np
+            import pyopencl as cl
+            import loopy
+            from kcl.record import distributions
+            (platform,) = [one for one in cl.get_platforms() if one.name == {PLATFORMS[platform_name]!r}]
+            context = cl.Context(platform.get_devices()[:1])
+            unit = loopy.make_kernel("{{[i]: 0<=i<n}}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+            unit.executor(context)(cl.CommandQueue(context), x=np.ones(8))
+            owners = map(distributions.owner, list(sys.modules))
+            print(json.dumps(sorted({{one.name for one in owners if one.kind == distributions.DISTRIBUTION}})))
+            """
+        assert {*child.json(program)} <= {*distributions.GENERATORS, *distributions.HARMLESS}
 
     def test_light(self) -> None:
         """Neither importlib.metadata nor a generator is imported."""

@@ -31,9 +31,8 @@ def emit(self, *arguments):
 
 class TestNow:
     def test_nothing(self):
-        """Nothing has changed, and the answer is the same object as long as that holds."""
+        """Nothing has changed."""
         assert not changed()
-        assert insides.now() is insides.now()
 
     @pytest.mark.parametrize(
         ("holder", "name", "value"),
@@ -120,11 +119,10 @@ class TestText:
         stream.close()
 
 
-class TestAsAt:
+class TestAsImported:
     def test_a_block(self, monkeypatch):
-        """In the block the generators are as at the earlier moment, and afterwards as before the block."""
+        """In the block the generators are as their imports left them, and afterwards as before the block."""
         own = c.CASTBuilder.emit_if
-        earlier = insides.now()
         monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
         monkeypatch.setitem(parser.Parser._COMP_TABLE, parser._less, "<=")
         monkeypatch.setattr(c, "kcl_added", 5, raising=False)
@@ -132,7 +130,7 @@ class TestAsAt:
         code = parse.__code__
         monkeypatch.setattr(parse, "__code__", emit.__code__)
         later = insides.now()
-        with insides.as_at(earlier):
+        with insides.as_imported():
             assert c.CASTBuilder.emit_if is own
             assert parser.Parser._COMP_TABLE[parser._less] == "<"
             assert not hasattr(c, "kcl_added")
@@ -140,6 +138,31 @@ class TestAsAt:
         assert parse.__code__ is emit.__code__
         assert c.CASTBuilder.emit_if is emit
         assert insides.now() == later
+
+
+class TestOriginal:
+    def test_what_the_import_gave(self, monkeypatch):
+        """A replaced function has an original; a name that the program added has none."""
+        own = c.CFamilyASTBuilder.emit_if
+        monkeypatch.setattr(c.CFamilyASTBuilder, "emit_if", emit)
+        monkeypatch.setattr(c, "kcl_added", emit, raising=False)
+        assert insides.original("loopy.target.c.CFamilyASTBuilder", "emit_if") is own
+        assert insides.original("loopy.target.c", "kcl_added") is None
+
+    @pytest.mark.parametrize("value", ["lambda *_: 1", "functools.partial(original)", "Mine().made", "Mine()", "Mine"])
+    def test_early(self, child, value):
+        """What another package put there before kcl came is no original."""
+        code = f"""
+            import functools, json, loopy
+            original = loopy.make_kernel
+            class Mine:
+                def made(self): pass
+                __call__ = made
+            loopy.make_kernel = {value}
+            from kcl.record import insides
+            print(json.dumps(insides.original("loopy", "make_kernel") is None))
+            """
+        assert child.json(code)
 
 
 class TestImports:

@@ -25,9 +25,9 @@ PLACE = place("/somewhere/driver.py", 7)
 LONG = 5000
 
 
-def call(function="make_kernel", *arguments, state="", **keywords):
+def call(function="make_kernel", *arguments, skips=None, **keywords):
     """Record a call."""
-    return Record(function, arguments, keywords, Moment(state), PLACE)
+    return Record(function, arguments, keywords, Moment(skips=skips), PLACE)
 
 
 def unit(record):
@@ -63,7 +63,7 @@ def listing():
 
 class TestDigest:
     def test_every_part_of_a_call_counts(self):
-        """Function, arguments, their names, their grouping and loopy's state all decide."""
+        """Function, arguments, their names, their grouping and what loopy reads from the environment all decide."""
         calls = [
             call("f", 1, 2),
             call("g", 1, 2),
@@ -75,7 +75,7 @@ class TestDigest:
             call("f", 1, c=2),
             call("f", 1, "b", 2),
             call("f", 1, b=2, c=2),
-            call("f", 1, 2, state="default target"),
+            call("f", 1, 2, skips="1"),
             call("f", "1", "2"),
         ]
         assert len({one.digest for one in calls}) == len(calls)

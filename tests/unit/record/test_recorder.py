@@ -17,7 +17,6 @@ loopy = importlib.import_module("loopy")  # itself, where an import statement gi
 def recorded():
     """Record as where nothing was recorded before."""
     proofs.reset()
-    recorder._waiting().records.clear()
     yield
     proofs.reset()
 
@@ -40,7 +39,7 @@ class TestWaiting:
     def test_threads_have_their_own_state(self):
         """What one block lets through or leaves out, it gives back; a block inside of another one, too."""
         assert recorder.is_on()
-        with recorder.silent():
+        with recorder.carrying():
             assert not recorder.is_on()
             with recorder.recording(make):
                 assert recorder.in_recipe()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import functools
 import gc
 import importlib
 import json
@@ -94,18 +93,6 @@ values = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-class Remembers:
-    """Computes a result once."""
-
-    def __init__(self):
-        self.number = 2
-
-    @functools.cached_property
-    def twice(self):
-        """Return the double."""
-        return 2 * self.number
 
 
 class TestOneTextForOneMeaning:
@@ -276,17 +263,6 @@ class TestThatNothingBreaks:
         while value:
             value = value[0]
         gc.collect()
-
-    def test_a_result_that_an_object_remembers(self):
-        """A cached property that is filled is another text, and no change by the call that filled it."""
-        thing = Remembers()
-        before = texts.walked(thing)
-        assert thing.twice == 4
-        after = texts.walked(thing)
-        assert after != before
-        assert texts.without_memos(after) == texts.without_memos(before)
-        thing.number = 3
-        assert texts.without_memos(texts.walked(thing)) != texts.without_memos(before)
 
     def test_what_loopy_calls_later_is_noted(self):
         """Callables are kept with their texts, which count again at the look-up; an array is copied."""

@@ -266,7 +266,7 @@ class TestFaults:
             assert not Asked().came
             monkeypatch.setattr(ask, "_EXIT_SECONDS", 0.3)
             started = time.monotonic()
-            process.end()
+            ask.Ending().at_exit()
             assert time.monotonic() - started < 0.3 + SLACK
 
     def test_strict(self, remote):

@@ -106,7 +106,9 @@ class TestRace:
         one_group, many_groups = trial(workshop, ";"), trial(workshop, ";;")
         made = Bench(question, workshop.default.trial, workshop.folder)
         times = [Sample(0.060, 0.110), Sample(0.053, 0.053), Sample(0.026, 0.053)]
-        monkeypatch.setattr(made, "_round", lambda _racers, running: {racer: times[racer] for racer in running})
+        monkeypatch.setattr(
+            made, "_round", lambda _racers, running, _sample: {racer: times[racer] for racer in running}
+        )
         found = made.race([one_group, many_groups], race.ROUNDS, later())
         assert race.winner({one: one.standing for one in found}, [one_group, many_groups]) is many_groups
         found = made.race([one_group], race.ROUNDS, later())

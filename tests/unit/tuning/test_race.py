@@ -34,29 +34,39 @@ class TestStanding:
         assert Standing(0.5, 0.4, 0.6).noise == pytest.approx(0.2)
 
 
+def losers(found, running):
+    """Return who is out if all of the time is processor time."""
+    return race.losers(found, running, {racer: min(one[racer] for one in found) for racer in running})
+
+
 class TestLosers:
     def test_far_behind(self):
         """After one round only who takes four times the leader's time is out; the default never is."""
-        assert race.losers(rounds([9.0], [1.0], [3.9], [4.1]), {0, 1, 2, 3}) == {3}
+        assert losers(rounds([9.0], [1.0], [3.9], [4.1]), {0, 1, 2, 3}) == {3}
 
     def test_behind(self):
         """After three rounds who is 30 % behind the leader is out."""
         found = rounds([2.0] * 3, [1.0] * 3, [1.29] * 3, [1.31] * 3)
-        assert race.losers(found[:2], {0, 1, 2, 3}) == set()
-        assert race.losers(found, {0, 1, 2, 3}) == {3}
+        assert losers(found[:2], {0, 1, 2, 3}) == set()
+        assert losers(found, {0, 1, 2, 3}) == {3}
 
     def test_beyond_the_interval(self):
         """Later who is beyond the leader's interval is out, and who overlaps with it stays."""
         leader, near, far = [1.0, 1.05, 1.0, 1.1, 1.0], [1.08, 1.12, 1.09, 1.1, 1.2], [1.15] * 5
         found = rounds([2.0] * 5, leader, near, far)
-        assert race.losers(found[:4], {0, 1, 2, 3}) == set()
-        assert race.losers(found, {0, 1, 2, 3}) == {3}
+        assert losers(found[:4], {0, 1, 2, 3}) == set()
+        assert losers(found, {0, 1, 2, 3}) == {3}
+
+    def test_slowed_by_others(self):
+        """Who is behind by the clock and takes less processor time than the leader stays: others may have slowed it."""
+        found = rounds([9.0] * 3, [1.0] * 3, [5.0] * 3, [5.0] * 3)
+        assert race.losers(found, {0, 1, 2, 3}, {0: 18.0, 1: 2.0, 2: 1.9, 3: 2.1}) == {3}
 
 
 class TestEnd:
     def test_at_most_fifteen_rounds(self):
         """A race of equals ends after 15 rounds."""
-        found = rounds([1.0] * 15, [1.0] * 15, [1.0] * 15)
+        found = rounds([1.0] * 15, [0.9] * 15, [0.9] * 15)
         assert not race.is_over(found[:14], {0, 1, 2})
         assert race.is_over(found, {0, 1, 2})
 
@@ -64,6 +74,12 @@ class TestEnd:
         """A race without a candidate is over."""
         assert race.is_over([], {0})
         assert not race.is_over([], {0, 1})
+
+    def test_all_lose(self):
+        """A race is over if none of its candidates can win any more."""
+        found = rounds([1.0] * 10, [1.0] * 10, [0.99] * 10)
+        assert not race.is_over(found[:9], {0, 1, 2})
+        assert race.is_over(found, {0, 1, 2})
 
     def test_decided(self):
         """The last candidate runs until its interval says that it wins or loses."""

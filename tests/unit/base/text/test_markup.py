@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kcl.base.text.markup import Html, element, join, table, text, titled
+from kcl.base.text.markup import Html, element, join, text, titled
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,6 @@ def test_nothing_twice():
 def test_attributes():
     """Names that Python cannot write have underscores; an empty element has no end."""
     assert element("meta", http_equiv="a", class_="b", name="c") == '<meta http-equiv="a" class="b" name="c">'
-
-
-def test_table():
-    """The first column names the row, numbers stand to the right."""
-    made = table([("kernel", False), ("hits", True)], [["<k>", "7"]])
-    assert '<td class="name">&lt;k&gt;</td><td class="number">7</td>' in made
 
 
 class TestTitled:

@@ -66,10 +66,3 @@ class TestRoom:
     def test_control_characters(self):
         """What would steer a terminal is not printed."""
         assert self.table(80, ("\x1b[2J", "/p", "w", "", "0123456789ab"))[1].startswith("?[2J ")
-
-
-def test_style():
-    """Titles and states have a style, which takes no room."""
-    columns = [Column("state", states=True), Column("name")]
-    found = tables.lines(columns, [("on", "a"), ("off: why", "b")], None, lambda text, kind: f"<{kind}|{text}>")
-    assert found == ["<title|state>     <title|name>", "<on|on>        a", "<off|off: why>  b"]

@@ -355,9 +355,3 @@ class TestWriters:
         output = python(code, str(tmp_path / "cache")).communicate()[0].split()
         assert output == ["27", "b'old'", "b'new'"]  # EFBIG
         assert files(Directory(tmp_path / "cache")) == [example(1)]
-
-    def test_too_large(self, store: Directory, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A blob that no get would accept is not written."""
-        monkeypatch.setattr("kcl.cache.stores.directory.SIZE_LIMIT", 3)
-        with pytest.raises(ValueError, match="above the limit"):
-            store.put(PLACE, b"blob")

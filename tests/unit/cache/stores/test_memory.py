@@ -7,14 +7,14 @@ from kcl.cache.stores.memory import Memory, SizedEntry
 ENTRY = Entry(Key([]), {}, {})
 
 
-def test_least_recently_used_goes_first():
-    """Above the limit the entry that was not read for longest is dropped."""
+def test_oldest_goes_first():
+    """Above the limit the entry that was put first is dropped."""
     store = Memory(limit_bytes=30)
     for number in "123":
         store.put(number, SizedEntry(ENTRY, 10))
     assert store.get("1") == (ENTRY, 10)
     store.put("4", SizedEntry(ENTRY, 10))
-    assert list(store.scan()) == ["3", "1", "4"]
+    assert list(store.scan()) == ["2", "3", "4"]
 
 
 def test_replacing_does_not_count_twice():

@@ -12,7 +12,7 @@ import pytest
 from harness import ROOT
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
-from kcl.cache.lead import is_stopped
+from kcl.cache.lead import close_lock, is_stopped
 from kcl.drivers.pocl import client
 
 
@@ -83,7 +83,7 @@ class TestQuiet:
         bench.queued(1)
         held = bench.queue.lock()
         bench.queue.sign(held)
-        os.close(held)
+        close_lock(held)
         assert bench.queue.holder() == os.getpid()
         with bench.locked():
             assert not client.quiet(bench.folder, 0.1)

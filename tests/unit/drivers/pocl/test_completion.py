@@ -1,11 +1,11 @@
 """kcl.drivers.pocl.completion: when entries are completed, and what is done about a hit that was a partial one."""
 
-import os
 import shutil
 import signal
 
 import pytest
 
+from kcl.cache.lead import close_lock
 from kcl.drivers.pocl import poclbin
 from kcl.drivers.pocl.jobs import JobQueue
 
@@ -131,9 +131,7 @@ class TestPartialHits:
         assert f"{said}`python -m kcl wait` waits for that" in " ".join(partial.stderr.split())
         pocl.finish()
         _address, entry = pocl.binary_of("twice")
-        held = {
-            file.path: file.content for kernel in poclbin.read(entry.parts["binary"]).kernels for file in kernel.files
-        }
+        held = poclbin.read(entry.parts["binary"]).code()
         assert len(held) == 2
         shutil.rmtree(child.cache / "pocl")
         both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)
@@ -149,7 +147,7 @@ class TestPartialHits:
         queue = JobQueue(str(child.cache / "kcl"))
         lock = queue.lock()  # so no helper comes before the next run
         assert child.run(SIZES, "32", **ON_POCL).returncode == 0
-        os.close(lock)
+        close_lock(lock)
         assert len(queue.jobs()) == 1
         # Nothing but a hit will do, so the run has all the patience that there is.
         both = child.run(SIZES, "16,32", KCL_REPORT="1", KCL_STRICT="hit", **ON_POCL)

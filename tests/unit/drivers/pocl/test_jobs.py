@@ -10,6 +10,7 @@ import pytest
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.cache.lead import close_lock
 from kcl.drivers.pocl.jobs import LONGEST_AGE, JobQueue, host, setting_of
 
 
@@ -73,7 +74,7 @@ class TestLock:
         held = queue.lock()
         assert queue.has_helper()
         assert queue.lock() is None
-        os.close(held)
+        close_lock(held)
         assert not queue.has_helper()
 
 

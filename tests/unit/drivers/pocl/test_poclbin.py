@@ -40,7 +40,7 @@ class TestRead:
         """Everything that PoCL wrote is found, and written again it is the same bytes."""
         found = poclbin.read(SMALL)
         assert found.program == PLACE
-        assert [(each.name, len(each.files)) for each in found.kernels] == [("f", 2), ("g", 0)]
+        assert [len(each.files) for each in found.kernels] == [2, 0]
         assert found.files()["/f/64-1-1/f.so"] == b"specialised"
         assert found.pack() == SMALL
 
@@ -62,7 +62,6 @@ class TestRead:
 
     def test_every_bit(self) -> None:
         """A flipped bit is refused, or changes contents and leaves the structure; there is no other outcome."""
-        names = [each.name for each in poclbin.read(SMALL).kernels]
         for bit in range(8 * len(SMALL)):
             flipped = bytearray(SMALL)
             flipped[bit // 8] ^= 1 << bit % 8
@@ -71,7 +70,7 @@ class TestRead:
             except ValueError:
                 continue
             assert found.pack() == flipped
-            assert len(found.kernels) == len(names)
+            assert len(found.kernels) == 2
             assert len(found.files()) == 3
 
     @given(st.binary(max_size=200))

@@ -437,8 +437,8 @@ class TestKernels:
 
         for name, sizes in given.items():
             assert (
-                SourceResult(made[name]).digest()
-                == SourceResult(kcl.Source(text, entry="two", arguments=arguments, **sizes)).digest()
+                SourceResult(made[name]).identity()
+                == SourceResult(kcl.Source(text, entry="two", arguments=arguments, **sizes)).identity()
             )
         assert (one.kernel("two").global_size, one.kernel("two").local_size) == ("round_up(n, 4)", "4")
         with pytest.raises(TypeError, match=r"'two': global_size is not declared: give it in the call"):

@@ -152,7 +152,6 @@ class TestOrder:
             (["in x y n"], "source y x n"),
             (["x y n"], "y x"),
             (["x y n"], "a y x n m"),
-            (["x y n", "p q"], "y x n"),
             (["x y n", "x n y"], "y n x"),
         ],
     )
@@ -173,6 +172,7 @@ class TestOrder:
             (["x y n"], "x n"),
             (["x y n"], "x y n m"),
             (["x y n", "y x n"], "y x n"),
+            (["x y n", "p q"], "y x n"),
             (["x y n", "x y z"], "x y z"),
             ([""], "x y"),
             ([], "x y"),

@@ -155,7 +155,7 @@ class TestSizes:
         assert (one.global_size, one.local_size) == (text, text)
         arguments = [kcl.Array("x", np.float32, given), kcl.Scalar("n", np.int32)]
         assert source(arguments=arguments).arguments[0].shape == text
-        assert SourceResult(source(global_size=given)).digest() == SourceResult(source(global_size=text)).digest()
+        assert SourceResult(source(global_size=given)).identity() == SourceResult(source(global_size=text)).identity()
 
     @pytest.mark.parametrize("given", [1.5, np.float32(4), True, -1, (4, -4), ("n", 1.5), ((4,),), b"n", {}, (None,)])
     def test_refused(self, given):
@@ -223,7 +223,7 @@ class TestImages:
     def test_digest(self):
         """Type and direction are part of the key."""
         kinds = [kcl.Image("p"), kcl.Image("p", "image3d_t"), kcl.Image("p", direction="out"), kcl.Sampler("p")]
-        assert len({SourceResult(source(arguments=[kind], global_size=1)).digest() for kind in kinds}) == 4
+        assert len({SourceResult(source(arguments=[kind], global_size=1)).identity() for kind in kinds}) == 4
 
 
 class TestRoundUp:

@@ -120,26 +120,9 @@ class TestChanges:
 
     def test_format(self):
         """Where kcl's own format changed nothing else is worth a word."""
-        before = known(Key([("kcl", "0"), ("code matmul", "x")]))
-        assert [change.part for change in changes(before, recipe(), Texts())] == ["kcl"]
-
-    def test_format_and_more(self):
-        """Where kcl changed too, the values and the texts that both keys hold are compared; digests say nothing."""
-        parts = [("code matmul", "x"), ("class Shape", "width: 3"), ("parameter a", "1"), ("parameter b", "1")]
-        one = Key([("kcl", "2 0.1 a"), *parts, ("global N in `f`", "1" * 64)])
-        more = {"parameter a": "2", "code matmul": "y", "class Shape": "width: 4", "global N in `f`": "2" * 64}
-        other = Key([("kcl", "2 0.2 a"), *((part.name, more.get(part.name, part.value)) for part in one.parts[1:])])
-        assert [change.sentence for change in changes(known(one), other, Texts())] == [
-            "kcl 0.1 -> 0.2",
-            "parameter a: 1 -> 2",
-        ]
-        before = known(one, texts=Texts({"code matmul": BODY}))
-        found = changes(before, other, Texts({"code matmul": BODY.replace("16", "32")}))
-        assert [change.part for change in found] == ["kcl", "code matmul", "parameter a"]
-        assert [change.part for change in changes(before, other, Texts({"code matmul": BODY}))] == [
-            "kcl",
-            "parameter a",
-        ]
+        before = known(Key([("kcl", "2 0.1 a"), ("code matmul", "x"), ("parameter a", "1")]))
+        missed = Key([("kcl", "2 0.2 a"), ("code matmul", "y"), ("parameter a", "2")])
+        assert [change.sentence for change in changes(before, missed, Texts())] == ["kcl 0.1 -> 0.2"]
 
     def test_python(self):
         """Another Python digests the same code to something else: its code did not change."""
@@ -259,19 +242,6 @@ class TestRecorded:
             "     return lp.split_iname(made(), 'i', length)",
         )
 
-    def test_call_and_kcl(self):
-        """Where kcl itself changed too, both are named; the digest of an equal record is no call that changed."""
-        one, other, key = recorded(16, "l.0"), recorded(32, "l.0"), [("kcl", "2 checkout b"), *HEAD[1:]]
-        before = known(Key([("kcl", "2 checkout a"), *HEAD[1:], ("record", "1" * 64)]), texts=texts(one))
-        found = changes(before, Key([*key, ("record", "2" * 64)]), texts(other, 32))
-        assert [change.sentence for change in found] == [
-            "kcl itself changed",
-            "call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
-            "code of `tiled` changed",
-        ]
-        found = changes(before, Key([*key, ("record", "2" * 64)]), texts(one))
-        assert [change.sentence for change in found] == ["kcl itself changed"]
-
     def test_beside(self):
         """What differs beside the calls is told once, whether or not it stands in the key too."""
         one, other = recorded(16), recorded(16, loopy=f"2025.2.1 {'2' * 64}")
@@ -314,9 +284,8 @@ class TestRecorded:
             timeout=60,
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[1:5] == [
+        assert done.stdout.splitlines()[1:4] == [
             "  tiled, generator layer: miss",
-            f"    nearest earlier entry: {keyed(recorded(16, 'l.0')).digest[:12]}",
             "    call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
             "    code of `tiled` changed",
         ]

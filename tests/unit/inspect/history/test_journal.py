@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pathlib
@@ -18,7 +17,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.caches.late_switches import LateSwitch
 from kcl.inspect.history import journal, records
-from kcl.inspect.history.journal import EntryUse, RunRecord
+from kcl.inspect.history.journal import RunRecord
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
 MISS = Event("binary", "axpy", KEY.digest, "miss", "not in the cache", 0.5, 100)
@@ -37,12 +36,13 @@ def end(*emitted, key=KEY, entries=()):
     for event in emitted:
         events.emit(event, key, entries if event.outcome == "hit" else ())
     if records.write():
-        journal.fold()
+        journal.trim()
+    records.begin()
 
 
 def names(root: pathlib.Path) -> list[str]:
     """Return the names of all records."""
-    return sorted(name for name in os.listdir(root / "kcl" / "journal") if name != "lock")
+    return sorted(os.listdir(root / "kcl" / "journal"))
 
 
 class TestKept:
@@ -88,15 +88,24 @@ class TestKept:
         assert miss.key == KEY
         assert (miss.layer, miss.kernel, miss.outcome, miss.reason) == ("binary", "axpy", "miss", "not in the cache")
         assert bypass.key is None
-        assert miss.process == bypass.process
+        assert miss.process != bypass.process
         assert (miss.pid, os.sep in miss.driver, bool(miss.driver)) == (os.getpid(), False, True)
 
     def test_of_this_process(self):
         """What this process missed is told before it is written, and not twice afterwards."""
-        events.emit(MISS, KEY)
-        assert [missed.key for missed in journal.last_misses()] == [KEY]
-        records.write()
-        assert [missed.key for missed in journal.last_misses()] == [KEY]
+        for count in (1, 2):
+            events.emit(MISS, KEY)
+            assert [missed.key for missed in journal.last_misses()] == [KEY] * count
+            records.write()
+            assert [missed.key for missed in journal.last_misses()] == [KEY] * count
+
+    def test_written_again(self, root):
+        """A process that writes again replaces its record, with all that it looked up."""
+        for count in (1, 2):
+            events.emit(HIT)
+            records.write()
+            assert len(names(root)) == 1
+            assert journal.totals()["generator"]["hits"] == count
 
     def test_private(self, root):
         """Directory and files are the user's alone."""
@@ -121,29 +130,23 @@ class TestTexts:
 
     TEXTS = {"record.json": b'{"calls": []}', "reached.json": b"{}"}  # noqa: RUF012
 
-    def test_kept(self, root):
-        """It is there in this process, in later ones, and after records were folded."""
+    def test_kept(self):
+        """It is there in this process, and in later ones."""
         events.emit(MISS, KEY, texts=self.TEXTS)
         assert [missed.texts for missed in journal.last_misses()] == [self.TEXTS]
         end(MISS)
-        for _ in range(2):
-            assert [missed.texts for missed in journal.last_misses()] == [self.TEXTS, {}]
-            journal.fold()
-        assert len(names(root)) == 1
+        assert [missed.texts for missed in journal.last_misses()] == [self.TEXTS, {}]
 
     def test_room(self, monkeypatch):
-        """A process keeps it once a key and within bounds; of many processes the last are kept."""
+        """A process keeps it once a key and within bounds."""
         monkeypatch.setattr(events, "TEXTS", 20)
-        keys = [Key([Part("recipe", str(number))]) for number in range(3)]
+        keys = [Key([Part("recipe", str(number))]) for number in range(2)]
         for key in (keys[0], keys[0], keys[1]):
             events.emit(MISS, key, texts={"record.json": b"x" * 15, "reached.json": b"y" * 10})
-        found = [dict(missed.texts) for missed in journal.last_misses()]
-        assert found == [{"record.json": b"x" * 15}, {}, {}]
-        end()
-        events.emit(MISS, keys[2], texts={"record.json": b"z" * 15})
-        end()
-        journal.fold()
-        assert [bool(missed.texts) for missed in journal.last_misses()] == [False, False, False, True]
+        for _ in range(2):
+            found = [dict(missed.texts) for missed in journal.last_misses()]
+            assert found == [{"record.json": b"x" * 15}, {}, {}]
+            end()
 
 
 class TestNothing:
@@ -170,22 +173,29 @@ class TestNothing:
 class TestLate:
     LATE = LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "words", True)
 
+    @pytest.fixture(autouse=True)
+    def clock(self, monkeypatch):
+        """The clock of the records, which a test sets back."""
+        self.past = 0.0
+        monkeypatch.setattr(records.time, "time", lambda now=time.time: now() - self.past)
+
     def left(self, *values, past=0.0):
         """Leave late switches with these values, so many seconds ago."""
-        noted = [[time.time() - past, "driver.py", *self.LATE._replace(value=value)] for value in values]
-        records.put(records.store(), late=noted)
+        self.past = past
+        events.emit(HIT)
+        records.write((), [self.LATE._replace(value=value) for value in values])
+        records.begin()
+        self.past = 0.0
 
     def test_once(self):
-        """What is found again is told once, with the time of the last; folding keeps it."""
+        """What is found again is told once, with the time of the last."""
         for value, past in (("/x", 90.0), ("/y", 0.0), ("/x", 60.0)):
             self.left(value, past=past)
-        for _ in range(2):
-            found = journal.late()
-            assert [note.late.value for note in found] == ["/y", "/x"]
-            assert found[1].late == self.LATE
-            assert found[1].driver == "driver.py"
-            assert abs(found[1].time - time.time() + 60.0) < 30
-            journal.fold()
+        found = journal.late()
+        assert [note.late.value for note in found] == ["/y", "/x"]
+        assert found[1].late == self.LATE
+        assert found[1].driver
+        assert abs(found[1].time - time.time() + 60.0) < 30
 
     def test_of_a_process(self):
         """A process leaves its late switches, also where its look-ups stand in an earlier record of it."""
@@ -209,11 +219,9 @@ class TestLate:
         assert journal.late() == []
 
     def test_old(self):
-        """A switch of more than a week ago is forgotten, and does not outlive a fold."""
+        """A switch of more than a week ago is forgotten."""
         self.left("/x", past=journal.AGE + 60)
         assert journal.late() == []
-        journal.fold()
-        assert b"words" not in b"".join(records.store().get(place) for place in records.store().scan())
 
     def test_bounded(self):
         """The number of late switches is bounded; the newest stay."""
@@ -222,48 +230,44 @@ class TestLate:
         assert [note.late.value for note in journal.late()] == [str(number) for number in reversed(range(16, 80))]
 
 
-class TestFolding:
-    def test_bounded(self, root):
-        """Many records become one, with the same contents."""
-        for number in range(records.MANY + 5):
-            end(HIT, MISS._replace(kernel=f"kernel {number}"), entries=[KEY.digest])
-        assert len(names(root)) < journal.MANY_READ
-        assert journal.totals()["generator"]["hits"] == records.MANY + 5
-        assert journal.uses()[KEY.digest[: journal.DIGITS]].uses == records.MANY + 5
-        assert len(journal.last_misses()) == records.MANY + 5
+class TestBounds:
+    def ages(self, root):
+        """Write four records, the oldest first, and return their names."""
+        order = []
+        for number in range(4):
+            end(HIT._replace(kernel=f"kernel {number}"))
+            (name,) = set(names(root)) - set(order)
+            os.utime(root / "kcl" / "journal" / name, (1e9 + number, 1e9 + number))
+            order.append(name)
+        return order
 
-    def test_death_of_who_folds(self, root):
-        """What was folded and not yet removed does not count twice, now or after the next folding."""
-        for _ in range(journal.MANY_READ + 1):
-            end(HIT)
-        folder = root / "kcl" / "journal"
-        before = {name: (folder / name).read_bytes() for name in names(root)}
-        assert journal.totals()["generator"]["hits"] == journal.MANY_READ + 1  # reading folds
-        assert len(names(root)) == 1
-        for name, content in before.items():
-            path = folder / name
-            path.touch(0o600)
-            path.write_bytes(content)
-        assert journal.totals()["generator"]["hits"] == journal.MANY_READ + 1
-        for _ in range(2 * journal.MANY_READ):
-            end(HIT)
-        journal.rows()
-        assert len(names(root)) == 1
-        assert journal.totals()["generator"]["hits"] == 3 * journal.MANY_READ + 1
+    def test_number(self, root, monkeypatch):
+        """The youngest records stay."""
+        order = self.ages(root)
+        monkeypatch.setattr(journal, "KEPT", 3)
+        journal.trim()
+        assert names(root) == sorted(order[1:])
+        assert {kernel for _day, _layer, kernel in journal.rows()} == {"kernel 1", "kernel 2", "kernel 3"}
 
-    def test_months(self):
-        """Where there are very many rows the days become months, then the kernels become one."""
-        for number in range(10):
-            for place in range(1200):
-                events.emit(HIT._replace(kernel=f"kernel {number} {place}"))
-            records.write()
-        end(*[HIT] * (journal.MANY_READ + 1))
-        for _ in range(journal.MANY_READ):
-            end(HIT)
-        journal.rows()
-        found = journal.rows()
-        assert len(found) <= 10_001
-        assert sum(row["hits"] for row in found.values()) == 12_000 + 2 * journal.MANY_READ + 1
+    def test_size(self, root, monkeypatch):
+        """So do those that fit in a number of bytes."""
+        order = self.ages(root)
+        monkeypatch.setattr(journal, "ROOM", 2 * (root / "kcl" / "journal" / order[0]).stat().st_size)
+        journal.trim()
+        assert names(root) == sorted(order[2:])
+
+    @pytest.mark.parametrize("bound", ["MANY", "LARGE"])
+    def test_asked_for(self, monkeypatch, bound):
+        """A process that finds many records, or leaves a large one, asks for it."""
+        events.emit(HIT)
+        assert not records.write()
+        monkeypatch.setattr(records, bound, 0)
+        assert records.write()
+
+    def test_unusable(self):
+        """Where nothing can be removed nothing is raised."""
+        option.cache_dir("/proc/nowhere")
+        journal.trim()
 
     def test_many_names(self):
         """A process that makes names without end keeps a bounded number of them, and counts all."""
@@ -285,21 +289,6 @@ class TestFaults:
         end(HIT)
         assert journal.totals()["generator"]["hits"] == 1
         assert len(journal.rows()) == 1
-
-    def test_damaged_are_swept(self, root):
-        """Damaged records go when records are folded, as others can write them too; those of a later kcl stay."""
-        end(HIT)
-        folder = root / "kcl" / "journal"
-        later = json.dumps({"format": records.FORMAT + 1, "sources": []}, separators=(",", ":")).encode()
-        for number in range(records.MANY):
-            (folder / f"run-{number:064x}").write_bytes(b"garbage")
-        (folder / f"run-{hashlib.sha256(later).hexdigest()}").write_bytes(later)
-        for path in folder.iterdir():
-            path.chmod(0o600)
-        (folder / f"run-{0:064x}").chmod(0o666)
-        end(HIT)
-        assert len(names(root)) == 2
-        assert journal.totals()["generator"]["hits"] == 2
 
     def test_link(self, root, tmp_path):
         """A link in a record's place is not followed."""
@@ -360,13 +349,12 @@ print(json.dumps([ends, journal.totals(), len(missed), len({one.process for one 
 
 class TestProcesses:
     def test_64_at_once(self, child, root):
-        """64 processes that write at the same moment, five times each and folding meanwhile, lose nothing."""
+        """64 processes that write at the same moment, five times each, lose nothing."""
         ends, totals, missed, processes, uses, left = child.json(WRITERS, str(root))
         assert set(ends) == {0}
         assert (totals["generator"]["hits"], totals["binary"]["misses"], missed, uses) == (320, 320, 320, [320])
         assert totals["generator"]["saved"] == 320.0
-        assert processes == 64
-        assert left < 320
+        assert processes == left == 64
 
     def test_killed(self, child, root):
         """A process that is killed loses its own record, and leaves nothing in the way of the others."""
@@ -438,26 +426,23 @@ def test_json(root):
     end(HIT, MISS)
     (name,) = names(root)
     (line,) = (root / "kcl" / "journal" / name).read_text().splitlines()
-    assert json.loads(line)["days"]
+    assert json.loads(line)["tallies"]
 
 
-class TestOtherFormat:
-    def test_earlier(self, root):
-        """A record of an earlier kcl counts for nothing, and stays."""
-        end(HIT)
-        blob = b'{"format":1,"sources":[],"totals":{}}\n[]'
-        records.store().put(address(hashlib.sha256(blob).hexdigest(), label="run"), blob)
-        assert journal.totals()["generator"]["hits"] == 1
-        journal.fold()
-        assert len(names(root)) == 2
+def test_other_format(root):
+    """A record of another kcl counts for nothing."""
+    end(HIT)
+    records.store().put(address("0" * 64, label="run"), b'{"format":1,"sources":[],"totals":{}}\n[]')
+    assert journal.totals()["generator"]["hits"] == 1
+    assert len(names(root)) == 2
 
 
 ROW = dict.fromkeys(records.COUNTERS, 1)
 
 
-def ran(name, began, ended, driver="driver.py", uses=None):
+def ran(name, began, ended, driver="driver.py"):
     """Return a process with one look-up."""
-    return RunRecord(name, driver, int(began), began, ended, (), {}, {("binary", "axpy"): ROW}, uses or {})
+    return RunRecord(name, driver, int(began), began, ended, (), {}, {("binary", "axpy"): ROW}, {})
 
 
 class TestLast:
@@ -476,57 +461,20 @@ class TestLast:
         assert [one.name for one in journal.last(found, "driver.py")] == ["a"]
         assert journal.last(found, "third.py") == []
 
-    def test_several_records(self):
-        """What one process wrote in several records is added up."""
-        one, two = (
-            ran("a", 1, 2, uses={"d": EntryUse(1, 2.0, 0.5, 3.0)}),
-            ran("a", 8, 9, uses={"d": EntryUse(2, 9.0, 1.0, 4.0)}),
-        )
-        (whole,) = journal.last([one, two])
-        assert (whole.began, whole.ended) == (1, 9)
-        assert whole.tallies["binary", "axpy"]["hits"] == 2
-        assert whole.uses == {"d": EntryUse(3, 9.0, 1.5, 7.0)}
-
     def test_remarks(self):
-        """A process says last what it says when it ends; records that are folded keep it."""
+        """A process says last what it says when it ends."""
+        events.emit(HIT)
         for said in ("asked: 1", "asked: 2"):
-            events.emit(events.Event("binary", "axpy", "", "hit", "", 0.0, 1))
             records.write([said])
-            journal.fold()
             (found,) = journal.last_run()
             assert found.remarks == [said]
 
-
-class TestKeptRuns:
-    def test_of_each_driver(self):
-        """The last run of each driver is kept, older ones are not."""
-        found = [ran("a", 1, 2), ran("b", 3, 4), ran("x", 1, 2, "other.py")]
-        assert {one.name for one in journal.kept(found)} == {"b", "x"}
-
-    def test_bound(self):
-        """Of very many drivers those that ran last are kept."""
-        assert len(journal.kept([ran(str(number), number, number + 0.5, f"{number}.py") for number in range(99)])) == 32
-
-
-@pytest.fixture
-def hit():
-    """A hit of this process, 0.5 s long, that saved two."""
-    key = Key([("source", "1")])
-    events.emit(events.Event("binary", "axpy", key.digest, "hit", "", 0.5, 10, 2.0), key, [key.digest])
-    return key.digest
-
-
-class TestLastRun:
-    def test_folded(self, hit, monkeypatch):
-        """A fold keeps what the last run did: driver, counters, and what each hit took and saved."""
+    def test_of_a_hit(self, monkeypatch):
+        """The last run has its driver, its counters, and what each hit took and saved."""
         monkeypatch.setattr("sys.argv", ["/somewhere/driver.py"])
-        records.write()
-        (before,) = journal.last_run()
-        assert before.driver == "driver.py"
-        assert before.ended - before.began >= 0.5
-        assert before.uses[hit[: journal.DIGITS]][2:] == (0.5, 2.0)
-        journal.fold()
-        (after,) = journal.last_run("driver.py")
-        assert after == before
-        journal.fold()
-        assert journal.last_run("driver.py") == [before]
+        end(HIT._replace(seconds=0.5), entries=[KEY.digest])
+        (found,) = journal.last_run("driver.py")
+        assert found.driver == "driver.py"
+        assert found.ended - found.began >= 0.5
+        assert found.tallies["generator", "axpy"]["hits"] == 1
+        assert found.uses[KEY.digest[: journal.DIGITS]][2:] == (0.5, 2.0)

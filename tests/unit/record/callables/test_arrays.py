@@ -1,4 +1,4 @@
-"""kcl.record.callables.arrays: the texts of arrays, dtypes and devices."""
+"""kcl.record.callables.arrays: the texts of arrays and dtypes."""
 
 from __future__ import annotations
 
@@ -59,11 +59,7 @@ def test_function_that_is_not_numpys():
 
 
 def test_device(device, context):
-    """Devices, contexts and queues count by what their devices are, not by their addresses; memory is refused."""
-    assert device.name in encode(device)
-    assert device.driver_version in encode(device)
-    other, queue = cl.Context([device]), cl.CommandQueue(context)
-    assert encode(device) in encode(context) == encode(other)
-    assert encode(queue) == encode(cl.CommandQueue(other))
-    with pytest.raises(UnknownInput):
-        encode(cl.array.zeros(queue, 4, np.float32))
+    """Devices, contexts, queues and memory are refused: they are no values."""
+    for value in (device, context, cl.array.zeros(cl.CommandQueue(context), 4, np.float32)):
+        with pytest.raises(UnknownInput):
+            encode(value)

@@ -100,7 +100,7 @@ def test_own_builtins(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_relative_imports(name, level, scope, expected) -> None:
     """A relative import is seen from the package of the function."""
-    assert absolute(Reference("touch", name, (), level), scope) == expected
+    assert absolute(Reference("import", name, (), level), scope) == expected
 
 
 def test_numpy_by_another_name() -> None:

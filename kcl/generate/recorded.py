@@ -6,7 +6,6 @@ content, a kcl.Source on its text and declarations.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import settings, spans
@@ -19,10 +18,14 @@ from kcl.record.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
     import numpy as np
 
     from kcl.code import Code
+    from kcl.generate.walked import WalkedOrigin
+
+    Origin: TypeAlias = "RecordedOrigin | WalkedOrigin"
 
 _CHANGED = "what loopy keeps by reference changed after the call"
 _HANDED_OUT = "parts that it shares are in the program's hands"
@@ -35,7 +38,6 @@ class RecordedOrigin:
     def __init__(self, task: RecipeCall | None) -> None:
         self.name = "" if task is None else task.name
         self.remark = ""  # the reason in the event of the next look-up, if that hits
-        self.own_seconds = 0.0  # processor time of the recipe if loopy had nothing to do
         self._task = task
         self._value: Any = _NOTHING
         self._record: Record | None = None  # behind the value, when the key was made
@@ -103,33 +105,23 @@ class RecordedOrigin:
             self._key = Key(self._parts(self._moment))
         return self._key
 
-    def moved(self) -> str:
-        """Return why the key no longer describes what is generated now; empty if it does."""
-        return "" if not self._row.uses_loopy or self._stands() else "the generators were changed after the key"
-
     def _stands(self) -> bool:
         """Return True if the state of the generators is that of the key."""
         try:
-            return self._moment is None or beside.now().counted == self._moment.counted
+            return self._moment is None or beside.now() == self._moment
         except UnknownInput:
             return False
 
     def _returned(self) -> Any:
         """Run the recipe, and record its calls."""
         assert self._task is not None
-        from kcl.record import face  # noqa: F401  # no recipe's own time
-
         imports.watch()
         before = recorder.thread.carried
         with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
-            started = time.thread_time()
             value = self._task.run()
-            seconds, is_own = time.thread_time() - started, recorder.is_on() and not recorder.thread.asked
         carried = recorder.thread.carried - before
         if carried:
             self.remark = f"{carried} call(s) of loopy carried out: no earlier run proved them"
-        elif is_own:  # else loopy has run inside it
-            self.own_seconds = seconds
         if type(value) is not unmade.RecordedUnit:
             frontends.accept(unmade.real_of(value), self.name)  # an error that names the result
         return value
@@ -143,7 +135,7 @@ class RecordedOrigin:
             parts.append(Part("entry point", self._entry))
         record = unmade.record_of(self._value)
         if not self._row.uses_loopy:
-            return [*beside.parts(False), *parts, Part("source", self._accepted().digest())]
+            return [*beside.parts(False), *parts, Part("source", self._accepted().identity())]
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
             return [*parts, *beside.state(moment, record.counts(moment.structures)), Part("record", record.digest)]
@@ -153,7 +145,7 @@ class RecordedOrigin:
         """Return the result held by its front end; carry the record out, or run a recipe unrecorded."""
         if self._value is _NOTHING:
             assert self._task is not None
-            with recorder.silent():
+            with recorder.carrying():
                 self._value = self._task.run()
         return self._accepted()
 
@@ -166,16 +158,16 @@ class RecordedOrigin:
             self._result = frontends.accept(value, self.name)
         return self._result
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str, bool]:
-        """Generate code: (Code, why it must not be stored, whether the result alone decides it)."""
-        from kcl.generate import run
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+        """Generate code: (Code, why it must not be stored)."""
+        from kcl.generate import miss
 
         changed = self._record is not None and self._record.changed()
-        generated, refused, alone = run.generate(self.name, self._accepted(), dtypes)
+        generated, refused = miss.generate(self.name, self._accepted(), dtypes)
         if changed:
-            return generated, f"{_CHANGED}, and after the key", False
-        moved = self.moved()
-        return generated, refused or moved, alone and not moved
+            return generated, f"{_CHANGED}, and after the key"
+        stands = not self._row.uses_loopy or self._stands()
+        return generated, refused or ("" if stands else "the generators were changed after the key")
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Generate code from the record or the result again, for verification."""

@@ -25,7 +25,6 @@ class WalkedOrigin:
     """A pure recipe with its parameters; the key holds its inputs as of the first query."""
 
     remark = ""
-    own_seconds = 0.0
 
     def __init__(self, task: RecipeCall) -> None:
         self.name = task.name
@@ -48,31 +47,27 @@ class WalkedOrigin:
             more += [*beside.switches(), *beside.state(beside.now())]
         return Key((*more, *found.parts))
 
-    def moved(self) -> str:
-        """Return an empty text: a pure recipe vouches for it."""
-        return ""
-
     def outcome(self) -> frontends.Result:
         """Run the recipe; loopy's disk caches are off if loopy may be what it runs."""
-        from kcl.generate import run
+        from kcl.generate import miss
 
-        with recorder.silent(), run.quiet("opencl" if self.front_ends == {"opencl"} else "loopy"):
+        with recorder.carrying(), miss.quiet("opencl" if self.front_ends == {"opencl"} else "loopy"):
             value = self._task.function(**self._task.arguments)
         self._result = frontends.accept(value, self.name)
         return self._result
 
-    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str, bool]:
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code from the last result of the recipe."""
-        from kcl.generate import run
+        from kcl.generate import miss
 
         assert self._result is not None
-        return run.generate(self.name, self._result, dtypes)
+        return miss.generate(self.name, self._result, dtypes)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Run the recipe again and generate its code."""
-        from kcl.generate import run
+        from kcl.generate import miss
 
-        return run.generate(self.name, self.outcome(), dtypes)[0]
+        return miss.generate(self.name, self.outcome(), dtypes)[0]
 
     def place(self) -> Evidence:
         """Return the place of the recipe, and the texts of its code; slow."""

@@ -1,10 +1,10 @@
-"""kcl.generate.run: code from a recipe's result on a miss."""
+"""kcl.generate.miss: code from a recipe's result on a miss."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 
-from kcl.generate import run
+from kcl.generate import miss
 
 
 class TestOnce:
@@ -39,5 +39,5 @@ class TestOnce:
 
 def test_quiet():
     """Only loopy has disk caches to be kept off."""
-    assert isinstance(run.quiet("opencl"), nullcontext)
-    assert not isinstance(run.quiet("loopy"), nullcontext)
+    assert isinstance(miss.quiet("opencl"), nullcontext)
+    assert not isinstance(miss.quiet("loopy"), nullcontext)

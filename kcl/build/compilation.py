@@ -1,0 +1,125 @@
+"""A miss of the binary layer: a program is built from source, with the compiler's messages, and its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyopencl as cl
+
+from kcl.base import settings
+from kcl.build.driver import Promise
+from kcl.build.kernels import kernel_names, with_source
+from kcl.build.options import passed
+from kcl.build.program_key import header_parts, headers_in
+from kcl.cache.layer import warn_the_program
+from kcl.errors import UnknownInput
+
+if TYPE_CHECKING:
+    from kcl.build.driver import Driver
+    from kcl.build.program_key import ProgramSlot
+    from kcl.cache.entry import Entry
+    from kcl.cache.layer import Layer
+    from kcl.cache.lookup import Look
+    from kcl.code import ProgramText
+
+# the words of pyopencl
+_HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
+
+
+def from_source(
+    context: cl.Context, text: ProgramText, given: str, mark: str = "", holder: cl.Program | None = None
+) -> cl.Program:
+    """Build without pyopencl's own cache of binaries, which misses some changes of headers. `warn` shows the messages.
+
+    The driver gets the source as it is `given`. `mark` is a further option, which no message shows. `holder` is the
+    user's program that the build is for: it keeps a program that does not compile, as pyopencl does, with the reason.
+    Raises pyopencl's own error where the source does not compile.
+    """
+    from pyopencl.characterize import has_src_build_cache
+
+    raw = cl._cl._Program(context, given)
+    program = with_source(cl.Program(raw), text)
+    if holder is not None:
+        holder._prg = raw
+    options, _path = program._process_build_options(context, passed(text.options))
+    marked, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
+    # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
+    is_uncached = has_src_build_cache(context.devices[0])
+    program._build_and_catch_errors(
+        lambda: _built(raw, marked), options_bytes=options, source=None if is_uncached else text.source
+    )
+    return program
+
+
+def _built(raw: Any, options: bytes) -> Any:
+    """Build, and show no message of the compiler; pyopencl's own function builds what fails, and words the error."""
+    try:
+        raw._build(options=options, devices=None)
+    except (cl.Error, AttributeError, TypeError):  # or another version of pyopencl
+        return type(raw).build(raw, options)
+    return raw
+
+
+def logs(program: cl.Program) -> list[str]:
+    """Return the compiler's log of a program, for each of its devices."""
+    found = []
+    for device in program.get_info(cl.program_info.DEVICES):
+        try:
+            found.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
+        except cl.Error:
+            found.append("")
+    return found
+
+
+def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
+    """Warn with the compiler's messages as pyopencl does after a build from source, but at the line of the program.
+
+    Raises what the user's filters raise. They see pyopencl's module, as without kcl.
+    """
+    pairs = zip(devices, logs, strict=False)
+    said = [f"Build on {device} succeeded, but said:\n\n{log}" for device, log in pairs if log.strip()]
+    if said:
+        from pytools import strtobool
+
+        words = _HINT
+        if strtobool(settings.variable("PYOPENCL_COMPILER_OUTPUT") or "False"):
+            words = "From-source build succeeded, but resulted in non-empty logs:\n" + (75 * "=" + "\n").join(said)
+        warn_the_program(words, cl.CompilerWarning, cl.__name__)
+
+
+def entries(
+    driver: Driver, layer: Layer, text: ProgramText, program: cl.Program, look: Look, said: tuple[str, ...], **more: Any
+) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
+    """Describe a program that was built, for each slot that has no entry: (entries, promises).
+
+    `said` are the compiler's logs, `more` is further metadata. There are no entries if a header has changed since its
+    part of the key was made: the driver read it later than kcl did.
+    """
+    whole: list[tuple[str, Entry]] = []
+    promises: list[Promise] = []
+    slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
+    if not slots or not _headers_stand(text, slots[0]):
+        return [], ()
+    text = text if text.kernels else text._replace(kernels=kernel_names(program))
+    lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, said, strict=False)}
+    for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
+        entry = driver.entry(text, slot, log).described(**more)
+        try:
+            complete = driver.completed(program, slot, entry)
+        except (cl.Error, ValueError, IndexError) as error:
+            layer.fault("ask the driver for the binary", error)
+            continue
+        if complete is None:
+            promises.append(Promise(slot.address, entry))
+        elif complete.parts.get("binary"):
+            whole.append((slot.address, complete))
+    return whole, tuple(promises)
+
+
+def _headers_stand(text: ProgramText, slot: ProgramSlot) -> bool:
+    before = headers_in(slot.key)
+    try:
+        return not before or header_parts(text.source, slot.options) == before
+    except UnknownInput:
+        return False

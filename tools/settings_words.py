@@ -1,0 +1,124 @@
+"""What the page of variables says of each setting, for tools/write_reference.py."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    """The values that a setting takes, its effect, and its default."""
+
+    values: str
+    effect: str
+    default: str = "unset"
+
+
+WORDS = {
+    "KCL_CACHE_DIR": Words(
+        "an absolute path",
+        "Root of kcl's folders `pytools/`, `pyopencl/` and `kcl/`, instead of the platform's cache directory.",
+    ),
+    "KCL_DUMP": Words(
+        "an absolute path",
+        "Writes every stage of each kernel of the run below this directory: loopy's unit as returned and as scheduled,"
+        " OpenCL C, invoker, options, log, binary. On a hit loopy generates for that, so the run is slow.",
+    ),
+    "KCL_MAX_SIZE": Words(
+        "bytes, with a unit or without: `500M`, `2G`; `0`: no bound",
+        "Bounds what the entries of both layers take on disk. Where they take more, kernels are removed until a tenth "
+        "of the bound is free: first those that were used longest ago.",
+        default="2G",
+    ),
+    "KCL_NO_CACHE": Words(
+        "`1`, or a comma-separated list of `generator`, `binary`, `shapes`, `tuning`",
+        "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file."
+        " `shapes`: no size is fixed. `tuning`: every recipe with a space takes its defaults.",
+    ),
+    "KCL_PROGRESS": Words(
+        "`1` or `0`",
+        "After two seconds of work that was not in the cache, counts the kernels of the run on one line of stderr; the"
+        " line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
+        default="1 where stderr is a terminal, else 0",
+    ),
+    "KCL_PROMOTE": Words(
+        "`background`, `exit` or `off`",
+        "Where a driver is slow to give out a binary (PoCL), a helper process completes the entries: `background` "
+        "after the first launches, `exit` as the process ends; `off` leaves the jobs to later runs and to `kcl flush`.",
+        default="background",
+    ),
+    "KCL_REMOTE": Words(
+        "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
+        "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
+    ),
+    "KCL_REMOTE_FRESH": Words(
+        "an age",
+        "The remote is asked again after it.",
+        default="1h",
+    ),
+    "KCL_REMOTE_NAME": Words(
+        "a text",
+        "Names the pack of your drivers.",
+        default="FOLDER/FILE, or the package",
+    ),
+    "KCL_REMOTE_TIMEOUT": Words(
+        "an age",
+        "No process waits longer for a pack.",
+        default="2s",
+    ),
+    "KCL_REMOTE_UNSIGNED": Words(
+        "addresses",
+        "Remotes whose packs need no signature.",
+    ),
+    "KCL_REMOTE_WRITE": Words(
+        '`true`, `false` or `"exit"`',
+        "A process that made something pushes it: `true` after its end, `exit` before it, in a minute at most.",
+        default="false",
+    ),
+    "KCL_REPORT": Words(
+        "`1`, `kernels`, `explain`, `json:PATH`, or several: `kernels,explain,json:/tmp/report.jsonl`",
+        "Prints on stderr at exit: `1` the report (layer, hits, misses, bypassed, errors, seconds, saved, bytes, "
+        "files), `kernels` the same with a row for each kernel with its parameters, `explain` what missed in this "
+        "process and why. `json:PATH`, which comes last, adds a line of JSON to the file at this absolute path: one "
+        "for each process that ends, with the members that `kcl report --json` prints.",
+    ),
+    "KCL_SIGNING_KEY": Words(
+        "a name",
+        "The key of `kcl key new` that signs.",
+        default="the only key",
+    ),
+    "KCL_SITE": Words(
+        "absolute paths with `:` between, or `off`",
+        "Directories of root, which `kcl load --into` fills. A layer asks them for what the own cache lacks, and "
+        "writes none of them.",
+    ),
+    "KCL_SITE_OWNERS": Words(
+        "numbers of users: `[1001]`",
+        "Further users, beside root and you, whose site directories are read.",
+    ),
+    "KCL_STRICT": Words(
+        "`hit`, `fault` or `hit,fault`",
+        "`hit`: any outcome but a hit in a layer that is on raises `kcl.CacheMiss`; a hit does not raise where loopy "
+        "had to be imported all the same; `fault`: a fault of the cache raises `kcl.CacheFault` and is no miss. With "
+        "any other value each look-up raises `kcl.SettingError`.",
+    ),
+    "KCL_TRACE": Words(
+        "an absolute path",
+        "Adds what took how long to this file as each process ends, as Chrome trace events, which Perfetto and "
+        "speedscope show: import, record, make, generate, build, load, complete, first launch, by kernel and layer.",
+    ),
+    "KCL_TRUSTED_KEYS": Words(
+        "`NAME:base64`s",
+        "Beside those of `kcl key trust`.",
+    ),
+    "KCL_TRUST_UID": Words(
+        "the number of a user",
+        "Root runs the code of this user from the directory that `KCL_CACHE_DIR` names, and gives this user the files "
+        "that it makes there.",
+    ),
+    "KCL_VERIFY": Words(
+        "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
+        "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
+        "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
+        "compares, at the first launch, what the stored binary and a program built from source compute.",
+    ),
+}
