@@ -10,7 +10,7 @@ import browser
 import hypothesis
 import pytest
 import slow
-from harness import PLATFORMS, SCRUBBED, SESSION, STRICT, Child, platforms
+from harness import PLATFORMS, SCRUBBED, SESSION, STRICT, Child, once, platforms
 
 pytest_plugins = ["slow"]
 # How fast examples are made is a matter of what else the machine does.
@@ -131,51 +131,30 @@ class Filled:
         self.second = second
 
 
-@pytest.fixture(scope="session")
-def filled(platform_name, tmp_path_factory):
-    """A project that was run cold and, as that ended, a second time with compilation and loopy forbidden."""
-    return _filled(tmp_path_factory, platform_name, False)
-
-
-@pytest.fixture(scope="session")
-def filled_pure(platform_name, tmp_path_factory):
-    """The same project with recipes that are declared pure."""
-    return _filled(tmp_path_factory, platform_name, True)
-
-
 # pytest makes a fixture of the session anew whenever the platform of the next test is another one.
 _made = {}
 
 
-def _filled(tmp_path_factory, platform_name, pure):
-    if (platform_name, pure) not in _made:
-        _made[platform_name, pure] = _fill(tmp_path_factory, platform_name, pure)
-    return _made[platform_name, pure]
+@pytest.fixture(scope="session")
+def filled(platform_name, tmp_path_factory):
+    """A project that was run cold and, as that ended, a second time with compilation and loopy forbidden."""
+    if platform_name not in _made:
+        _made[platform_name] = Filled(*once(tmp_path_factory, f"filled-{platform_name}", _fill, platform_name))
+    return _made[platform_name]
 
 
-def _fill(tmp_path_factory, platform_name, pure):
+def _fill(directory, platform_name):
     from project import Project
 
-    directory = tmp_path_factory.mktemp(f"filled-{platform_name}-{pure}")
-    project = Project(Child(directory), PLATFORMS[platform_name], pure)
+    project = Project(Child(directory), PLATFORMS[platform_name])
     cold = project.run()
     second = project.start(warm=True)  # waits for the helper as long as a loaded machine makes it need
     project.finish()
-    return Filled(project, cold, second)
+    return project, cold, second
 
 
 @pytest.fixture
 def warm(filled, project):
     """A project with a copy of the filled caches."""
     shutil.copytree(filled.project.child.cache, project.child.cache, symlinks=True)
-    return project
-
-
-@pytest.fixture
-def warm_pure(filled_pure, child, platform_name):
-    """A project of pure recipes with a copy of the filled caches."""
-    from project import Project
-
-    project = Project(child, PLATFORMS[platform_name], pure=True)
-    shutil.copytree(filled_pure.project.child.cache, child.cache, symlinks=True)
     return project

@@ -106,7 +106,7 @@ class _Plain:
 
     def end(self) -> None:
         """Raise DamagedEntry unless the stream ends here."""
-        while not self._reader.eof:
+        while not self._reader.eof and not self._left:
             self._left += len(self._next(1))
         if self._left or self._reader.unused_data or self._stream:
             raise DamagedEntry("the bundle goes on behind its last record")

@@ -4,7 +4,6 @@ import pathlib
 
 import executor_cases
 import pytest
-from cases import ran
 from harness import PLATFORMS, Child
 
 pytestmark = pytest.mark.slow_platforms
@@ -35,7 +34,7 @@ NEVER_PLAYED = {
 def runs(platform_name, tmp_path_factory):
     """Run every case in two processes on one cache directory; return (cold, warm) by the name of the case."""
     child = Child(tmp_path_factory.mktemp(platform_name))
-    return tuple(ran(child, SCRIPT, PLATFORMS[platform_name], ("cold", "warm")).values())
+    return [child.script(SCRIPT, PLATFORMS[platform_name], mode) for mode in ("cold", "warm")]
 
 
 def differences(expected, found, place=""):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import sys
-import time
 
 import pytest
 import warm_modules
-from project import NUMBERS, PROGRAMS, X, files
+from project import NUMBERS, PROGRAMS, X
 
 from kcl.cache.key import Key
 
@@ -160,33 +158,6 @@ class TestNoise:
         run = warm.run(warm=True, command=("-c", code), cwd="/", PYTHONHASHSEED="1", PYTHONPATH=warm.path)
         assert run.numbers == NUMBERS
 
-    @pytest.mark.one_platform
-    def test_launched_while_imported(self, warm):
-        """Files that a recipe reads count for a driver that launches while it is imported."""
-        (warm.folder / "at_import.py").write_text("import sys, driver\ndriver.main(*sys.argv[1:])\n")
-        shutil.rmtree(warm.child.cache / "pytools")
-        command = ("-c", "import at_import")
-        warm.run("inputs", command=command, PYTHONPATH=warm.path)
-        (warm.folder / "factor.txt").write_text("13")
-        run = warm.run("inputs", command=command, PYTHONPATH=warm.path)
-        assert run.numbers["from_file"] == 13 * X
-        assert run.outcomes("generator")["from_file"] == ["miss"]
-        assert run.outcomes("generator")["control"] == ["hit"]
-
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_place_in_code(self, project, tmp_path):
-        """Code that names its own place otherwise than as an include directory is generated anew for each copy."""
-        project.edit("kernels/included.cl", '"factor.h"', "FILE")
-        project.edit("driver.py", 'include_dirs=[os.path.join(HERE, "kernels")]', "build_options=OPTIONS")
-        option = """OPTIONS = ["-DFILE=<" + HERE + "/kernels/factor.h>"]\n"""
-        project.edit("driver.py", "GLOBAL = 7\n", "GLOBAL = 7\n" + option)
-        assert project.run("loopy").numbers["included"] == NUMBERS["included"]
-        shutil.copytree(project.folder, tmp_path / "copy")
-        (tmp_path / "copy" / "kernels" / "factor.h").write_text("#define FACTOR 20\n")
-        run = project.run("loopy", command=(str(tmp_path / "copy" / "driver.py"),))
-        assert run.numbers["included"] == 20 * X + 100
-
     def test_keys_hold_no_path(self, filled):
         """No part of any key names a directory of this machine."""
         project = filled.project
@@ -209,46 +180,6 @@ class TestBuildLog:
         assert [run.stderr.count("look here") > 0 for run in said] == [True, True, False]
         assert all("CompilerWarning" in run.stderr for run in said)
         assert "Non-empty compiler output" in said[2].stderr
-
-
-@pytest.mark.slow_platforms
-class TestRows:
-    @pytest.mark.faults
-    def test_never_unpickled(self, warm, tmp_path):
-        """A pickle in the place of a row is never loaded: it is set aside and generated anew."""
-        bomb = tmp_path / "exploded"
-        addresses = list(warm.rows.scan())
-        for address in addresses:
-            warm.rows.put(address, pickle.dumps(_Bomb(str(bomb))))
-        run = warm.run("inputs")
-        assert run.numbers.items() <= NUMBERS.items()
-        assert run.set("generator") == {"error"}
-        assert not bomb.exists()
-        assert warm.run("inputs", warm=True).numbers.items() <= NUMBERS.items()
-
-
-@pytest.mark.slow_platforms
-class TestPromotion:
-    def test_leaves_nothing(self, filled):
-        """When the helper has ended no job, no working directory and no temporary file is left."""
-        project = filled.project
-        end = time.monotonic() + 30
-        while project.helpers:  # one that was started too much ends by itself
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        left = [name for name in files(project.child.cache / "kcl") if name.rpartition("/")[2].startswith("work-")]
-        assert not left
-        assert not list(project.child.cache.rglob(".kcl-tmp-*"))
-
-
-class _Bomb:
-    """Creates a file when it is unpickled."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (self.path, "w"))
 
 
 def _keys(store) -> list[Key]:

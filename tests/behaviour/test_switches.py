@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from project import NUMBERS, X
+from project import NUMBERS
 
 from conftest import PLATFORMS
 
@@ -104,21 +104,6 @@ class TestOff:
         assert ("kcl" in written) is (off != set(LAYERS))
         assert not {path for path in project.own_files() if "binary" in off and "pending" in path}
 
-    @pytest.mark.slow
-    def test_second_call(self, project):
-        """Off stops the tiers of the layer, never the binding inside of a Kernel: its second call looks nothing up."""
-        project.edit("driver.py", '        yield "control", control()(queue, x=x)\n', CALLED_TWICE)
-        run = project.run("pair", KCL_NO_CACHE="1")
-        assert run.outcomes("generator")["control"] == run.outcomes("binary")["control"] == ["bypass"]
-        assert run.numbers["control again"] == X
-
-
-CALLED_TWICE = """\
-        kernel = control()
-        yield "control", kernel(queue, x=x)
-        yield "control again", kernel(queue, x=x)
-"""
-
 
 @pytest.mark.one_platform
 class TestOwners:
@@ -129,12 +114,6 @@ class TestOwners:
         assert run.outcomes("generator") == {"typed": ["bypass"], "control": ["hit"]}
         assert "set_caching_enabled" in run.reasons("generator")["typed"]
         assert run.set("binary") == {"hit"}
-
-    @pytest.mark.slow
-    def test_pocl_kernel_cache(self, warm):
-        """PoCL's own switch is shown in the report, and kcl's layers hit without it."""
-        run = warm.run("pair", warm=True, POCL_KERNEL_CACHE="0", KCL_REPORT="1")
-        assert "PoCL's own cache is off: POCL_KERNEL_CACHE=0" in run.stderr
 
 
 MADE = """
@@ -212,18 +191,6 @@ class TestForms:
         rows = [line.split()[:4] for line in done.stderr.splitlines()]  # beside what a driver says as it builds
         assert ["generator", "0", "0", "1"] in rows
         assert bool([path for path in child.cache.rglob("*") if "kcl" in path.name]) is (value != "1")
-
-
-@pytest.mark.one_platform
-class TestNonsense:
-    @pytest.mark.slow
-    def test_counts_as_off(self, project):
-        """A value of KCL_NO_CACHE that is not understood switches everything off, with a warning that names it."""
-        run = project.run("pair", KCL_NO_CACHE="generater")
-        assert run.set("generator") == run.set("binary") == {"bypass"}
-        assert "generater" in run.stderr
-        assert run.stderr.count("CacheWarning") == 1
-        assert not project.own_files()
 
 
 @pytest.mark.one_platform

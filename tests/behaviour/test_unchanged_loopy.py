@@ -81,15 +81,6 @@ class TestRun:
         assert has_loopy
         assert looks == {"generator": [2, 0], "binary": [3, 0]}
 
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_strict(self, child, platform_name):
-        """`--strict hit` stops a program that is not warm, and no other."""
-        with pytest.raises(AssertionError, match="CacheMiss"):
-            run(child, platform_name, DRIVER + END, by=("-m", "kcl", "run", "--strict", "hit"))
-        run(child, platform_name, DRIVER + END)
-        run(child, platform_name, DRIVER + END, by=("-m", "kcl", "run", "--strict", "hit"))
-
 
 class TestInstall:
     @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ and in each way to use kcl: a first time, a second time, and after the change, o
 
 from __future__ import annotations
 
-import hashlib
+import ast
 import json
 import os
 import pathlib
@@ -54,7 +54,8 @@ class Program(NamedTuple):
     """A program, its library in site-packages, and the two texts that THIS stands for, before and after the change.
 
     `files` are texts by name, below `site/` those of installed packages. Of a `bypass` the event of each run says so,
-    with words that are a part of its reason; a `warm` program finds everything in its second run.
+    with words that are a part of its reason, and the second run finds each program of it in the binary layer; a `warm`
+    program finds everything in its second run.
     """
 
     title: str
@@ -88,11 +89,24 @@ class Program(NamedTuple):
         call = "\nmain(queue)\n" if re.search(r"def main\(|import main\b", self.text) else ""
         found = {f"{self.name}.py": textwrap.dedent(self.text) + call, f"site/{self.name}_lib.py": self.library}
         words = {"NAME": self.name, "THIS": self.this[edited], "IMPORT": importing}
-        return {name: self._filled(text, words) for name, text in {**found, **self.files}.items()}
+        files = {**found, **self.files}.items()
+        return {self._filled(name, words): self._filled(text, words) for name, text in files}
 
     @staticmethod
     def _filled(text: str, words: Mapping[str, str]) -> str:
         return re.sub("|".join(words), lambda found: words[found[0]], textwrap.dedent(text))
+
+
+def programs(name: str, **more: Any) -> list[Program]:
+    """Make a program of each function `(run)` of a file, which prints its result; those marked `quiet` come first."""
+    text = (SUPPORT / name).read_text()
+    found = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and [one.arg for one in node.args.args] == ["run"]:
+            quiet = "quiet" in map(ast.unparse, node.decorator_list)
+            title, call = node.name.replace("_", " "), f"\n\nprint({node.name}(Run(queue)))\n"
+            found.append(Program(title, text + call, asks_nothing=quiet, **more))
+    return sorted(found, key=lambda one: not one.asks_nothing)
 
 
 class Said(NamedTuple):
@@ -164,10 +178,6 @@ class Group:
         shutil.copy(SUPPORT / "beside_driver.py", self.folder / "driver.py")
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def differences(program: Program, told: Mapping[str, Said]) -> list[str]:
     """List where a run differs from Python alone, or from what the program says of it."""
     found = []
@@ -175,9 +185,12 @@ def differences(program: Program, told: Mapping[str, Said]) -> list[str]:
         right = told.get("alone changed", told["alone first"]) if stage.endswith("changed") else told["alone first"]
         if said.answer() != right.answer():
             found.append(f"{stage}: {said.answer()}, Python alone {right.answer()}")
+        bypass = program.bypass.replace("NAME", program.name)
         reasons = [reason for layer, outcome, reason in said.looks if (layer, outcome) == ("generator", "bypass")]
-        if program.bypass and not stage.startswith("alone") and not any(program.bypass in one for one in reasons):
-            found.append(f"{stage}: no bypass for {program.bypass!r}: {said.looks}")
+        if bypass and not stage.startswith("alone") and not any(bypass in one for one in reasons):
+            found.append(f"{stage}: no bypass for {bypass!r}: {said.looks}")
+        if bypass and stage.endswith("second") and any(layer == "binary" for layer, *_more in said.missed()):
+            found.append(f"{stage}: the program is not found: {said.looks}")
         if program.warm and stage.endswith("second") and (said.missed() or not said.looks):
             found.append(f"{stage}: not warm: {said.looks}")
         if program.asks_nothing and stage.split()[0] in ("run", "install", "face") and not stage.endswith("first"):

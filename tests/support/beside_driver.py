@@ -36,12 +36,13 @@ def plain(text):
 
 
 def launched(queue, kernel, *arguments):
-    """Launch a kernel of an array of one number, and return the number."""
+    """Launch a kernel on an array of one zero, and return what it makes of it."""
     import numpy as np
     import pyopencl as cl
 
     out = np.zeros(1, np.int32)
-    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, out.nbytes)
+    flags = cl.mem_flags
+    buffer = cl.Buffer(queue.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=out)
     kernel(queue, (1,), None, buffer, *arguments)
     cl.enqueue_copy(queue, out, buffer)
     return int(out[0])

@@ -1,10 +1,8 @@
-"""Programs that change an argument of loopy after the call, before, beside or behind another call. Run in children.
+"""Programs that change an argument of loopy after the call, before, beside or behind another call.
 
-    python [-m kcl run] changing_arguments.py PLATFORM [ROOT or NAME ...]
-
-Each program is a function `(run)` in a root: `after` are programs whose argument loopy has read at the call, `kept`
-are those whose argument loopy keeps by reference, `usual` are programs that change nothing that matters. It prints
-what each computed, as JSON. See tests/truth/families/test_changing_arguments.py.
+Each function `(run)` is a program, see `beside.programs` and tests/truth/families/test_changing_arguments.py. Its
+argument is one that loopy has read at the call, one that loopy keeps by reference, or one where nothing that matters
+changes.
 """
 
 from __future__ import annotations
@@ -12,22 +10,14 @@ from __future__ import annotations
 import collections
 import dataclasses
 import enum
-import functools
 import importlib
-import json
-import sys
-import traceback
 import types
-import warnings
 from collections.abc import Mapping, Sequence
 
 import loopy as lp
 import numpy as np
-import pyopencl as cl
 from pytools.tag import Tag
 
-warnings.simplefilter("ignore")
-ROOTS: dict[str, dict] = {"after": {}, "kept": {}, "usual": {}}
 DOMAIN = "{[i]: 0<=i<8}"
 SIZED = "[n] -> {[i]: 0<=i<n}"
 X = np.arange(1.0, 9.0)
@@ -35,17 +25,9 @@ VERSION = {"lang_version": (2018, 2)}
 FACTOR = {"factor": 2}
 
 
-def root(name):
-    """Return the decorator that adds a program to a root."""
-
-    def add(function):
-        ROOTS[name][function.__name__] = function
-        return function
-
-    return add
-
-
-after, kept, usual = root("after"), root("kept"), root("usual")
+def quiet(function):
+    """Mark a program whose later runs do without loopy."""
+    return function
 
 
 class Run:
@@ -53,7 +35,6 @@ class Run:
 
     def __init__(self, queue):
         self.queue = queue
-        self.context = queue.context
 
     def __call__(self, unit, **arguments):
         """Launch a unit on 1, 2, ..., 8 and return the sum of all outputs."""
@@ -195,11 +176,16 @@ PARAMETERS = {
     "a_mapping_of_the_user": (lambda: Pairs(n=6), lambda pairs: smaller(pairs.pairs)),
     "a_proxy_of_a_dictionary": (lambda: types.MappingProxyType(SIZES), lambda _proxy: smaller(SIZES)),
 }
-for function, rows in ((texts_changed, TEXTS), (parameters_changed, PARAMETERS)):
-    ROOTS["after"] |= {name: functools.partial(function, *row) for name, row in rows.items()}
 
 
-@after
+def texts_that_change(run):
+    return {name: texts_changed(*row, run) for name, row in TEXTS.items()}
+
+
+def parameters_that_change(run):
+    return {name: parameters_changed(*row, run) for name, row in PARAMETERS.items()}
+
+
 def an_array_computed_from_another(run):
     sizes = np.array([2.0])
     table = lp.TemporaryVariable("t", initializer=sizes * 3, read_only=True, address_space=lp.AddressSpace.GLOBAL)
@@ -207,7 +193,6 @@ def an_array_computed_from_another(run):
     return run(lp.make_kernel(DOMAIN, "z[i] = t[0]*x[i]", [*data(), table], **VERSION))
 
 
-@after
 def changed_before_a_later_transformation(run):
     texts = Listed(["z[i] = 2*x[i]"])
     unit = times(texts)
@@ -216,7 +201,6 @@ def changed_before_a_later_transformation(run):
     return run(split), run(unit)
 
 
-@after
 def a_set_of_a_class(run):
     names = Together({"i"})
     unit = lp.make_kernel(
@@ -230,7 +214,6 @@ def a_set_of_a_class(run):
     return run(first), run(lp.make_reduction_inames_unique(unit, names))
 
 
-@after
 def an_argument_whose_attribute_is_set(run):
     one = lp.GlobalArg("z", np.float64, shape=(8,))
     unit = times("z[i] = x[i]/4", [lp.GlobalArg("x", np.float64, shape=(8,)), one])
@@ -238,7 +221,6 @@ def an_argument_whose_attribute_is_set(run):
     return run(unit), run(times("z[i] = x[i]/4", [lp.GlobalArg("x", np.float64, shape=(8,)), one]))
 
 
-@after
 def an_argument_that_was_asked(run):
     one = lp.GlobalArg("z", np.float64, shape=(8,))
     assert one.name == "z"
@@ -247,7 +229,6 @@ def an_argument_that_was_asked(run):
     return run(lp.split_iname(unit, "i", 4))
 
 
-@after
 def arguments_in_a_list_of_a_class(run):
     arguments = Listed(data())
     unit = times("z[i] = x[i]/4", arguments)
@@ -255,7 +236,6 @@ def arguments_in_a_list_of_a_class(run):
     return run(unit), run(times("z[i] = x[i]/4", arguments))
 
 
-@after
 def a_generator_with_a_state(run):
     state = ["z[i] = 2*x[i]"]
     unit = times(text for text in state)
@@ -263,7 +243,6 @@ def a_generator_with_a_state(run):
     return run(unit), run(times(text for text in state))
 
 
-@after
 def a_unit_of_which_parts_are_changed(run):
     unit = times("z[i] = x[i]/4")
     assert unit.default_entrypoint.name == "loopy_kernel"
@@ -272,7 +251,6 @@ def a_unit_of_which_parts_are_changed(run):
     return [arg.name for arg in split.default_entrypoint.args], run(split)
 
 
-@after
 def a_part_of_a_unit_that_a_transformation_copied(run):
     unit = times("z[i] = x[i]/4")
     instructions = unit.default_entrypoint.instructions
@@ -281,7 +259,6 @@ def a_part_of_a_unit_that_a_transformation_copied(run):
     return run(split), run(lp.split_iname(unit, "i", 4))
 
 
-@after
 def a_symbol_that_a_function_gives(run):
     number = [np.int32]
 
@@ -294,7 +271,6 @@ def a_symbol_that_a_function_gives(run):
     return run(typed), typed.default_entrypoint.temporary_variables["t"].dtype.numpy_dtype.name
 
 
-@after
 def a_callable_whose_attribute_changes(run):
     class Scaling(lp.ScalarCallable):
         text = "2.0*"
@@ -312,7 +288,6 @@ def a_callable_whose_attribute_changes(run):
     return run(typed)
 
 
-@after
 def a_tag_whose_attribute_changes(run):
     class Mine(Tag):
         def __init__(self, number):
@@ -332,7 +307,6 @@ def a_tag_whose_attribute_changes(run):
     return found.number, run(split)
 
 
-@after
 def options_that_an_object_holds(run):
     options = lp.Options(return_dict=True)
     unit = times(options=options)
@@ -352,7 +326,6 @@ def typed(dtype):
     return importlib.import_module("loopy.types").NumpyType(dtype)
 
 
-@after
 def a_part_of_an_argument_of_loopy(run):
     argument = own_array("z", np.int32)
     one = lp.split_iname(times("z[i] = x[i]/4", [*data()[:1], argument]), "i", 4)
@@ -360,7 +333,6 @@ def a_part_of_an_argument_of_loopy(run):
     return run(one), run(lp.tag_inames(one, {"i_inner": "unr"}))
 
 
-@kept
 def an_instruction_of_loopy(run):
     own = importlib.import_module("loopy.kernel.instruction")
     instruction = own.Assignment("z[i]", "2*x[i]", id="a", within_inames=frozenset({"i"}))
@@ -380,7 +352,6 @@ def defined(**keywords):
     return lp.make_kernel(DOMAIN, [multiply], data(), **{**VERSION, **keywords})
 
 
-@kept
 def build_options_changed_after(run):
     options = ["-DF=2"]
     unit = lp.set_options(defined(), build_options=options)
@@ -388,7 +359,6 @@ def build_options_changed_after(run):
     return run(unit)
 
 
-@kept
 def build_options_changed_between_launches(run):
     options = ["-DF=2"]
     unit = lp.set_options(defined(), build_options=options)
@@ -397,7 +367,6 @@ def build_options_changed_between_launches(run):
     return [*found, run(unit), run(lp.split_iname(unit, "i", 4))]
 
 
-@kept
 def build_options_in_a_dictionary(run):
     options = {"build_options": ["-DF=2"]}
     unit = defined(options=options)
@@ -406,14 +375,12 @@ def build_options_in_a_dictionary(run):
     return run(unit), isinstance(unit(run.queue, x=X)[1], dict)
 
 
-@kept
 def build_options_that_are_the_programs(run):
     options = ["-DF=2"]
     unit = lp.set_options(defined(), build_options=options)
     return unit.default_entrypoint.options.build_options is options, run(unit)
 
 
-@kept
 def build_options_that_the_unit_changes(run):
     options = ["-DF=2"]
     unit = lp.set_options(defined(), build_options=options)
@@ -421,7 +388,6 @@ def build_options_that_the_unit_changes(run):
     return options, run(unit)
 
 
-@kept
 def a_rule_whose_names_change(run):
     names = ["a"]
     rule = lp.SubstitutionRule("f", tuple(names), lp.symbolic.parse("2*a"))
@@ -431,7 +397,6 @@ def a_rule_whose_names_change(run):
     return run(unit), listed.arguments[0]
 
 
-@kept
 def names_of_axes(run):
     names = ["one"]
     argument = lp.GlobalArg("x", np.float64, shape=(8,), dim_names=names)
@@ -441,8 +406,7 @@ def names_of_axes(run):
     return list(found), list(lp.split_iname(unit, "i", 4).default_entrypoint.arg_dict["x"].dim_names), run(unit)
 
 
-@kept
-def variables_that_a_transformation_reads(_run):
+def variables_that_a_transformation_reads(run):  # noqa: ARG001
     names = ["x", "i"]
     one = lp.CInstruction("i", "z[i] = 2*x[i];", read_variables=names, assignees="z[i]", id="a")
     unit = lp.make_kernel(DOMAIN, [one], [*data(), lp.GlobalArg("y", np.float64, shape=(8,))], **VERSION)
@@ -487,10 +451,10 @@ def table_changed(made, change, run):
     return run(unit)
 
 
-ROOTS["kept"] |= {name: functools.partial(table_changed, *row) for name, row in TABLES.items()}
+def tables_that_change(run):
+    return {name: table_changed(*row, run) for name, row in TABLES.items()}
 
 
-@kept
 def a_table_changed_between_launches(run):
     values = np.full(8, 2.0)
     unit = looked(values)
@@ -499,7 +463,6 @@ def a_table_changed_between_launches(run):
     return [*found, run(unit), run(lp.split_iname(unit, "i", 4))]
 
 
-@kept
 def two_tables_of_one_array(run):
     values = np.full(8, 2.0)
     one = looked(values)
@@ -508,7 +471,6 @@ def two_tables_of_one_array(run):
     return found, run(looked(values)), run(one)
 
 
-@kept
 def a_function_that_gives_a_preamble(run):
     number = [2]
 
@@ -522,7 +484,6 @@ def a_function_that_gives_a_preamble(run):
     return run(split)
 
 
-@kept
 def a_function_whose_default_changes(run):
     global preamble
 
@@ -534,7 +495,6 @@ def a_function_whose_default_changes(run):
     return run(unit)
 
 
-@kept
 def options_of_an_object(run):
     options = lp.Options(build_options=["-DF=2"])
     unit = defined(options=options)
@@ -566,7 +526,7 @@ class Plain(Tag):
         return 3
 
 
-@usual
+@quiet
 def texts_in_containers(run):
     texts = ["z[i] = 2*x[i]"]
     unit = times(texts, preambles=[("10_mine", "/* mine */")], silenced_warnings=["write_race(a)"])
@@ -574,7 +534,7 @@ def texts_in_containers(run):
     return run(lp.tag_inames(lp.split_iname(unit, "i", Size.FOUR), {"i_inner": "unr"}))
 
 
-@usual
+@quiet
 def ordered_and_default_dictionaries(run):
     tags = collections.defaultdict(list, i_inner="unr")
     unit = lp.split_iname(sized(fixed_parameters=collections.OrderedDict(n=8)), "i", 4)
@@ -583,36 +543,36 @@ def ordered_and_default_dictionaries(run):
     return run(lp.tag_inames(unit, {"i_outer": "g.0"}))
 
 
-@usual
+@quiet
 def a_table(run):
     return run(looked(np.arange(8.0))), run(looked(np.arange(16.0)[::2]))
 
 
-@usual
+@quiet
 def build_options_in_the_call(run):
     return run(lp.set_options(defined(), build_options=["-DF=2"]))
 
 
-@usual
+@quiet
 def build_options_that_are_kept(run):
     options = ["-DF=3"]
     unit = lp.split_iname(lp.set_options(defined(), build_options=options), "i", 4)
     return run(lp.tag_inames(unit, {"i_inner": "unr"})), len(options)
 
 
-@usual
+@quiet
 def tags_of_the_user(run):
     unit = lp.tag_inames(times(), {"i": Blocked(4)})
     return run(lp.split_iname(lp.tag_inames(unit, {"i": Plain()}), "i", 4))
 
 
-@usual
+@quiet
 def frozen_sets(run):
     one = lp.Assignment("z[i]", "2*x[i]", id="a", within_inames=frozenset({"i"}), depends_on=frozenset())
     return run(times([one], tags=frozenset()))
 
 
-@usual
+@quiet
 def a_list_used_again(run):
     texts, found = [], []
     for factor in (2, 3):
@@ -623,33 +583,3 @@ def a_list_used_again(run):
 
 
 # }}}
-
-
-def said(function, run):
-    """Return what a program computed, or its error."""
-    try:
-        return function(run)
-    except Exception as error:
-        if "--trace" in sys.argv:
-            traceback.print_exc()
-        return f"{type(error).__name__}: {str(error).splitlines()[:1]}"
-
-
-def main():
-    """Run the programs of the named roots, or single ones, and print what each computed."""
-    names = [name for name in sys.argv[2:] if not name.startswith("-")]
-    chosen = {}
-    for where, programs in ROOTS.items():
-        for name, function in programs.items():
-            if not names or where in names or name in names:
-                chosen[name] = function
-    found = next(one for one in cl.get_platforms() if one.name == sys.argv[1])
-    context = cl.Context(found.get_devices()[:1])
-    run = Run(cl.CommandQueue(context))
-    result = {name: said(function, run) for name, function in chosen.items()}
-    made = importlib.import_module("kcl").stats()["made"] if "kcl" in sys.modules else {}
-    print(json.dumps({"numbers": result, "loopy": "loopy" in sys.modules, "made": made}))
-
-
-if __name__ == "__main__":
-    main()

@@ -7,15 +7,18 @@ as it meets another conftest.py, and a second copy would move the session to oth
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -69,6 +72,21 @@ def platforms() -> list[str]:
     if missing:
         raise pytest.UsageError(f"OpenCL platforms are missing: {', '.join(missing)}; found: {sorted(present)}")
     return [name for name in PLATFORMS if PLATFORMS[name] in present]
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what `make(folder, ...)` returns; one of the workers of a session makes it for all, who only read it."""
+    place = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent
+    made = place / f"{name}.pickle"
+    with open(place / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            folder = place / name
+            folder.mkdir(mode=0o700)
+            made.write_bytes(pickle.dumps(make(folder, *arguments)))
+    return pickle.loads(made.read_bytes())
 
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:

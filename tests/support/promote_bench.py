@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import pytest
-
 from kcl.base import settings
 from kcl.cache import places
 from kcl.cache.entry import Entry
@@ -213,9 +211,8 @@ def snapshot(root: pathlib.Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns) for path in sorted(root.rglob("*"))}
 
 
-def make_user(factory: pytest.TempPathFactory) -> User:
-    """Let a process build and launch every program, in a PoCL cache of its own."""
-    root = factory.mktemp("user")
+def make_user(root: pathlib.Path) -> User:
+    """Let a process build and launch every program, in a PoCL cache of its own below a folder."""
     (root / "part.h").write_bytes(HEADER)
     options = ["-cl-std=CL1.2", "-I", str(root)]
     said = run(root / "pocl", list(zip(SOURCES, LAUNCHES, strict=True)), options)

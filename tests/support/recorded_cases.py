@@ -1,55 +1,35 @@
-"""Programs in which a unit comes from elsewhere than a plain recipe, or holds more than plain values. Run in children.
+"""Programs in which a unit comes from elsewhere than a plain recipe, or holds more than plain values.
 
-    python recorded_cases.py PLATFORM MODE FOLDER     a mode is cold, warm or without (a cache)
-
-A case is a function `(run)` that returns what it computed as JSON. A warm process runs first, with loopy forbidden,
-the cases that need no loopy; then, with code generation forbidden, those that ask loopy something. See
-test_recorded_cases.py.
+Each function `(run)` is a program, see `beside.programs` and test_recorded_cases.py.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
-import json
 import os
 import pickle
-import sys
-import traceback
 import warnings
 
-import forbid
 import numpy as np
-import pyopencl as cl
-from cases import begin
 
 import kcl
 import kcl.loopy as lp
 
-CASES = {}
-ASKING = set()
 X = np.arange(1, 17, dtype=np.float32)
 _real = importlib.import_module  # gives the real loopy, whoever asks
 
 
-def case(function):
-    """Add a case whose second run does without loopy."""
-    CASES[function.__name__] = function
+def quiet(function):
+    """Mark a program whose later runs do without loopy."""
     return function
-
-
-def asking(function):
-    """Add a case that asks what only loopy can answer."""
-    ASKING.add(function.__name__)
-    return case(function)
 
 
 class Run:
     """What a case launches with."""
 
-    def __init__(self, queue, folder):
-        self.queue, self.folder = queue, folder
-        self.context = queue.context  # Intel's queue does not keep it
+    def __init__(self, queue):
+        self.queue, self.context = queue, queue.context
 
     def __call__(self, kernel, **arguments):
         """Launch a Kernel, a unit or an executor on 1, 2, ..., 16; return the sum of all outputs."""
@@ -60,7 +40,9 @@ class Run:
         return float(sum(np.asarray(one, np.float64).sum() for one in found))
 
     def path(self, name):
-        return os.path.join(self.folder, name)
+        """Return a path that the runs with one cache share."""
+        os.makedirs(os.environ["XDG_CACHE_HOME"], exist_ok=True)
+        return os.path.join(os.environ["XDG_CACHE_HOME"], name)
 
 
 def scaled(times, loopy=lp, name="scaled", **keywords):
@@ -86,12 +68,11 @@ def split_from_outside(size=4):
     return lp.split_iname(OUTSIDE, "i", size)
 
 
-@case
+@quiet
 def made_outside(run):
     return run(from_outside()), run(split_from_outside()), run(split_from_outside(8)), run(from_outside())
 
 
-@asking
 def made_outside_by_the_real_loopy(run):
     unit = scaled(5, _real("loopy"), name="really")
 
@@ -106,7 +87,6 @@ def made_outside_by_the_real_loopy(run):
     return run(really()), run(really_split()), run(really())
 
 
-@asking
 def loaded_from_a_pickle(run):
     path = run.path("unit.pickle")
     if not os.path.exists(path):
@@ -126,7 +106,6 @@ def loaded_from_a_pickle(run):
     return run(loaded()), run(loaded_and_split())
 
 
-@asking
 def loaded_from_another_pickle_of_one_name(run):
     found = []
     for times in (8, 9):
@@ -153,19 +132,18 @@ def given_and_returned(unit):
     return unit
 
 
-@case
+@quiet
 def given_as_a_parameter(run):
     units = [scaled(times, name="parameter") for times in (2, 3)]
     return [run(given(unit)) for unit in units], [run(given_and_returned(unit)) for unit in units]
 
 
-@asking
 def given_as_a_real_unit(run):
     unit = scaled(11, _real("loopy"), name="real_parameter")
     return run(given(unit)), run(given_and_returned(unit))
 
 
-@case
+@quiet
 def shared_by_two_recipes(run):
     shared = scaled(4, name="shared")
 
@@ -180,7 +158,7 @@ def shared_by_two_recipes(run):
     return run(one()), run(other()), run(shared)
 
 
-@case
+@quiet
 def a_recipe_as_a_helper_of_another(run):
     @kcl.kernel
     def inner(times):
@@ -193,7 +171,7 @@ def a_recipe_as_a_helper_of_another(run):
     return run(outer(2)), run(outer(3)), run(inner(3))
 
 
-@case
+@quiet
 def a_recipe_that_launches(run):
     @kcl.kernel
     def first():
@@ -230,7 +208,7 @@ def calling(name, times):
     return caller, callee
 
 
-@case
+@quiet
 def merged(run):
     @kcl.kernel
     def together(times):
@@ -239,7 +217,6 @@ def merged(run):
     return run(together(2)), run(together(3))
 
 
-@asking
 def a_registered_kernel(run):
     @kcl.kernel
     def together(times, inline=False):
@@ -250,7 +227,7 @@ def a_registered_kernel(run):
     return run(together(2)), run(together(3)), run(together(3, inline=True))
 
 
-@case
+@quiet
 def fused(run):
     @kcl.kernel
     def together(one, other):
@@ -264,7 +241,7 @@ def fused(run):
     return run(together(2, 3)), run(together(3, 3))
 
 
-@case
+@quiet
 def inferred(run):
     @kcl.kernel
     def untyped(dtype):
@@ -274,7 +251,6 @@ def inferred(run):
     return run(untyped(np.float32)), run(untyped(np.float64), x=X.astype(np.float64))
 
 
-@asking
 def with_kernel(run):
     @kcl.kernel
     def changed(name):
@@ -290,7 +266,7 @@ def two_entries():
     return lp.merge([one, other])
 
 
-@case
+@quiet
 def several_entry_points(run):
     @kcl.kernel
     def chosen(name):
@@ -299,7 +275,7 @@ def several_entry_points(run):
     return run(chosen("entry_one")), run(chosen("entry_other"))
 
 
-@case
+@quiet
 def several_entry_points_of_an_executor(run):
     unit = two_entries()
     names = "entry_one", "entry_other"
@@ -311,7 +287,6 @@ def several_entry_points_of_an_executor(run):
 # {{{ what stands in arguments
 
 
-@asking
 def sympy_expressions(run):
     sympy = importlib.import_module("sympy")
     from pymbolic.interop.sympy import SympyToPymbolicMapper
@@ -328,7 +303,6 @@ def sympy_expressions(run):
     return run(made(2)), run(made(3))
 
 
-@asking
 def a_callable_of_the_user(run):
     from loopy.types import NumpyType
 
@@ -358,7 +332,6 @@ def a_callable_of_the_user(run):
     return run(called(Doubling)), run(called(Tripling))
 
 
-@asking
 def a_target_of_the_user(run):
     class Target(lp.PyOpenCLTarget):
         number = 2
@@ -376,7 +349,6 @@ def a_target_of_the_user(run):
     return run(aimed(Target)), run(aimed(Other))
 
 
-@asking
 def tags_of_the_user(run):
     from pytools.tag import Tag
 
@@ -393,7 +365,6 @@ def tags_of_the_user(run):
     return run(tagged(2)), run(tagged(3))
 
 
-@asking
 def arguments_of_the_user(run):
     class Mine(_real("loopy").ArrayArg):
         """An argument of another class."""
@@ -412,32 +383,3 @@ def arguments_of_the_user(run):
 
 
 # }}}
-
-
-def main(platform, mode, folder):
-    """Run every case and print what each computed, looked up, asked and raised."""
-    context, looks, allow = begin(platform, mode)
-    run = Run(cl.CommandQueue(context), folder)
-    quiet = sorted(CASES.keys() - ASKING)
-    said = {name: _said(name, run, looks) for name in quiet}
-    if mode == "warm":
-        allow()
-        forbid.generation(("loopy.codegen",))
-    said |= {name: _said(name, run, looks) for name in sorted(ASKING)}
-    print(json.dumps(said))
-
-
-def _said(name, run, looks):
-    looks.clear()
-    before = kcl.stats()["made"]
-    result, error = None, ""
-    try:
-        result = CASES[name](run)
-    except BaseException:  # what is forbidden is one
-        error = traceback.format_exc()
-    made = sorted(kcl.stats()["made"].items() - before.items())
-    return {"result": result, "error": error, "looks": [*looks], "made": [question for question, _number in made]}
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -6,14 +6,32 @@ import textwrap
 from typing import NamedTuple
 
 import pytest
-from family import LOOPY, Case, Installed, Variables, check, ran
+from beside import Program, check, ran
 
-TEXT = """
+OWN = """
+import functools
+import importlib
+import os
+import pathlib
+import sys
+import threading
+import time
+
+import numpy as np
+
+import kcl
+
+STATE = THIS
+os.environ["NAME_N"] = "THIS"
 SETUP
 
 
+def number_():
+    return NUMBER
+
+
 def preamble(_info):
-    yield ("10_times", f"#define TIMES {NUMBER}")
+    yield ("10_times", f"#define TIMES {number_()}")
 
 
 @kcl.kernel
@@ -25,10 +43,40 @@ def NAME():
     knl = lp.make_kernel("{[i]: 0<=i<n}", [body], arguments, name="NAME", lang_version=(2018, 2))
     return lp.register_preamble_generators(knl, [PREAMBLE])
 """
+# How it is launched: by its recipe, and as a unit of a program that was not written for kcl.
+LAUNCHES = {"": "NAME_own.NAME()(queue, x=X)", " of a unit": "NAME_own.NAME.function().executor(context)(queue, x=X)"}
+MAIN = """
+import NAME_own
+
+X = np.arange(8, dtype=np.float32)
+for _ in range(2):
+    _event, (y,) = LAUNCH
+    print(y.tolist())
+"""
+PACKAGE = """
+LEVEL = 0
+STEPS = []
+
+
+def set_level(level):
+    global LEVEL
+    LEVEL = level
+
+
+def level():
+    return LEVEL
+
+
+class Tool:
+    width = 0
+
+    def get(self):
+        return self.width
+"""
 
 
 class Reads(NamedTuple):
-    """A callable whose number is that of the variable NAME_N: what the program sets up, and what the callable reads.
+    """A callable whose number is STATE, which differs after the change: what is set up, and what the callable reads.
 
     `refused` is the name by which kcl refuses it; empty where the key holds it.
     """
@@ -37,18 +85,8 @@ class Reads(NamedTuple):
     number: str
     refused: str = ""
     preamble: str = "preamble"
-    alone: bool = False
-    installed: tuple[Installed, ...] = ()
 
 
-STATE = 'STATE = int(os.environ["NAME_N"])\n'
-PACKAGE = Installed(
-    {
-        "NAME_pkg.py": "LEVEL = 0\nSTEPS = []\n\n\ndef set_level(level):\n    global LEVEL\n    LEVEL = level\n\n\n"
-        "def level():\n    return LEVEL\n\n\nclass Tool:\n    width = 0\n\n    def get(self):\n"
-        "        return self.width\n"
-    }
-)
 ASSIGNED = """
 class C:
     weight = 4
@@ -114,15 +152,11 @@ KEYED = {
         "2 + isinstance(own, collections.abc.Sequence)",
     ),
     "a name put into builtins": Reads("import builtins\nbuiltins.NAME_N = STATE", "NAME_N"),
-    "a global of an installed package": Reads(
-        "import NAME_pkg\nNAME_pkg.set_level(STATE)", "NAME_pkg.level()", installed=(PACKAGE,)
-    ),
+    "a global of an installed package": Reads("import NAME_pkg\nNAME_pkg.set_level(STATE)", "NAME_pkg.level()"),
     "a list of an installed package": Reads(
-        "import NAME_pkg\nNAME_pkg.STEPS.extend(range(STATE))", "len(NAME_pkg.STEPS)", installed=(PACKAGE,)
+        "import NAME_pkg\nNAME_pkg.STEPS.extend(range(STATE))", "len(NAME_pkg.STEPS)"
     ),
-    "a class of an installed package": Reads(
-        "import NAME_pkg\nNAME_pkg.Tool.width = STATE", "NAME_pkg.Tool().get()", installed=(PACKAGE,)
-    ),
+    "a class of an installed package": Reads("import NAME_pkg\nNAME_pkg.Tool.width = STATE", "NAME_pkg.Tool().get()"),
     "an installed package that the body imports": Reads(
         """
         import NAME_pkg as used
@@ -132,7 +166,6 @@ KEYED = {
             return level()
         """,
         "number()",
-        installed=(PACKAGE,),
     ),
     "an assigned cached property": Reads(ASSIGNED, "thing.twice"),
     "a filled cached property": Reads(
@@ -275,7 +308,6 @@ REFUSED = {
         "import NAME_pkg\nNAME_pkg.np = np\nnp.set_printoptions(precision=STATE)",
         "NAME_pkg.np.get_printoptions()['precision']",
         "get_printoptions",
-        installed=(PACKAGE,),
     ),
     "the generator of numpy's random numbers": Reads(
         "np.random.seed(STATE)", "np.random.get_state()[1][0]", "numpy.random"
@@ -314,7 +346,7 @@ REFUSED = {
     ),
     "globals": Reads("N = STATE", "globals()['N']", "builtins.globals"),
     "the variables of a module": Reads("N = STATE", "vars(sys.modules[__name__])['N']", "builtins.vars"),
-    "the table of modules": Reads("N = STATE", "sys.modules['NAME'].N", "module"),
+    "the table of modules": Reads("N = STATE", "sys.modules['NAME_own'].N", "module"),
     "a frame": Reads("N = STATE", "sys._getframe(0).f_globals['N']", "f_globals"),
     "the globals of a function": Reads("N = STATE\ndef get(): pass", "get.__globals__['N']", "__globals__"),
     "the frame of a generator": Reads("N = STATE", "(i for i in ()).gi_frame.f_globals['N']", "f_globals"),
@@ -366,7 +398,6 @@ REFUSED = {
         "import NAME_pkg\nM = [NAME_pkg]\nNAME_pkg.LEVEL = STATE",
         "M[0].LEVEL",
         "NAME_pkg",
-        installed=(PACKAGE,),
     ),
     "a list that the callable fills": Reads(
         "SEEN = []", "STATE + 0 * len(SEEN.append(1) or SEEN)", "changed what it reads"
@@ -383,6 +414,26 @@ REFUSED = {
     "an annotation": Reads(
         "def get(): pass\nget.__annotations__['n'] = STATE", "get.__annotations__['n']", "__annotations__"
     ),
+    "the time": Reads("", "STATE + int(time.time() < 0)", "time.time"),
+    "a clock given by default": Reads(
+        "def get(clock=time.monotonic):\n    return STATE + int(clock() < 0)", "get()", "monotonic"
+    ),
+    "an object that asks for the time": Reads(
+        "class P:\n    n = STATE" + COMPARED + "    def __call__(self, info):\n"
+        "        yield ('10_times', f'#define TIMES {self.n + int(time.time() < 0)}')",
+        "0",
+        "time.time",
+        preamble="P()",
+    ),
+    "a class method that asks for the time": Reads(
+        "class P:\n    @classmethod\n    def of(cls, info):\n"
+        "        yield ('10_times', f'#define TIMES {STATE + int(time.time() < 0)}')",
+        "0",
+        "time.time",
+        preamble="P.of",
+    ),
+    "an address": Reads("", "STATE + 0 * id(STATE)", "builtins.id"),
+    "a stream": Reads("", "STATE * len([sys.stderr])", "stderr"),
     "an attribute of the library's object": Reads(
         "import types\nimport string\nT = string.Formatter()\nT.n = STATE\nclass D:\n    def __get__(self, *_):\n"
         "        return os.environ['NAME_N']\nclass U:\n    n = D()\n",
@@ -392,31 +443,24 @@ REFUSED = {
 }
 
 
-def case(title: str, reads: Reads) -> Case:
+def program(title: str, reads: Reads, how: str = "") -> Program:
     """Write the program of a callable."""
-    text = TEXT.replace("SETUP", STATE + textwrap.dedent(reads.setup).strip())
-    return Case(
-        title,
-        text.replace("NUMBER", "number_()")
-        .replace("PREAMBLE", reads.preamble)
-        .replace("def preamble", f"def number_():\n    return {reads.number}\n\n\ndef preamble"),
-        2.0,
-        3.0,
-        Variables(NAME_N="3"),
-        LOOPY,
-        variables={"NAME_N": "2"},
-        installed=reads.installed,
-        refused=reads.refused,
-    )
+    own = OWN.replace("SETUP", textwrap.dedent(reads.setup).strip()).replace("PREAMBLE", reads.preamble)
+    files = {"NAME_own.py": own.replace("NUMBER", reads.number)}
+    if "NAME_pkg" in own:
+        files["site/NAME_pkg/__init__.py"] = PACKAGE
+    main = MAIN.replace("LAUNCH", LAUNCHES[how])
+    return Program(title + how, main, "", ("2", "3"), reads.refused, files, warm=not reads.refused)
 
 
-CASES = [case(title, reads) for title, reads in [*KEYED.items(), *REFUSED.items()]]
-told = ran(CASES)
+PROGRAMS = [program(title, reads) for title, reads in [*KEYED.items(), *REFUSED.items()]]
+PROGRAMS += [program(title, reads, " of a unit") for title, reads in [*KEYED.items(), *REFUSED.items()][::11]]
+told = ran(PROGRAMS, ["install"])
 
 
 @pytest.mark.one_platform
 @pytest.mark.slow_cases(20)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_callables(case, told):
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_callables(program, told):
     """The number is that of a process without a cache; a callable that is refused is named, and stores nothing."""
-    check(case, told[str(case)])
+    check(program, told[program.title])

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from harness import PLATFORMS, SUPPORT, Child
+from beside import check, programs, ran
 
-pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
-SCRIPT = SUPPORT / "changing_arguments.py"
-OFF = {"KCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1"}
-
-
-@pytest.fixture(scope="module")
-def said(platform_name, tmp_path_factory):
-    """Return a function that runs the programs of a root: what Python alone said, and three runs with kcl."""
-
-    def run(root: str):
-        child = Child(tmp_path_factory.mktemp(root))
-        ways = [((), OFF)] + [(("-m", "kcl", "run"), {})] * 3
-        return [child.script(*way, SCRIPT, PLATFORMS[platform_name], root, **more) for way, more in ways]
-
-    return run
+PROGRAMS = programs("changing_arguments.py")
+told = ran(PROGRAMS, ["run"])
 
 
-@pytest.mark.parametrize("root", ["after", "kept", "usual"])
-def test_numbers(said, root):
-    """What a program computes is what Python alone computes, whenever an argument changes and whatever keeps it."""
-    alone, *with_kcl = said(root)
-    assert len(alone["numbers"]) >= 8
-    for number, told in enumerate(with_kcl, 1):
-        wrong = {name: found for name, found in told["numbers"].items() if found != alone["numbers"][name]}
-        assert not wrong, f"run {number}: {wrong}"
-    if root == "usual":  # containers that are copied, arrays, kept lists and tags that nobody changes
-        assert [told["loopy"] for told in with_kcl] == [True, False, False], with_kcl[1]["made"]
+@pytest.mark.one_platform
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_changing_arguments(program, told):
+    """A program prints what it prints without kcl, whenever an argument changes and whatever keeps it.
+
+    Where nothing that matters changes, later runs do without loopy.
+    """
+    check(program, told[program.title])

@@ -1,4 +1,4 @@
-"""Each `cl.Program` is a program of its own: variables that outlive a launch, `==`, `hash`, information.
+"""Programs of pyopencl, and that each `cl.Program` is one of its own: variables that outlive a launch, `==`, `hash`.
 
 Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
 """
@@ -105,10 +105,105 @@ a, b = [one.tick for one in made]
 print(made[0] == made[1], [launched(queue, kernel) for kernel in (a, a, b, a, b)])
 """,
 }
-PROGRAMS = [Program(title, text) for title, text in TEXTS.items()]
+ADD = """
+ADD = """ + repr(
+    "kernel void add(global int *out) { out[get_global_id(0)] += N; }\n"
+    "kernel void twice(global int *out) { out[get_global_id(0)] *= 2; }\n"
+)
+# What pyopencl builds for itself and for others: the second run finds all of it.
+BUILT = {
+    "an elementwise kernel": """
+import pyopencl.array as cla
+from pyopencl.elementwise import ElementwiseKernel
+x = cla.to_device(queue, np.arange(7, dtype=np.float32))
+y = cla.empty_like(x)
+ElementwiseKernel(context, "float a, float *x, float *y", "y[i] = a * x[i] + 1", "axpy")(2, x, y)
+print(y.get().tolist())
+""",
+    "arrays": """
+import pyopencl.array as cla
+import pyopencl.clmath as clmath
+x = cla.arange(queue, 100, dtype=np.float32)
+y = (x * x - 3).astype(np.float64)
+y[3:5] = 7
+print(y.get().tolist(), cla.take(x, cla.to_device(queue, np.array([3, 1], np.int32))).get().tolist())
+found = cla.sum(y).get(), cla.dot(x, x).get(), cla.max(x).get(), clmath.sin(x).get()[1]
+print([round(float(one), 2) for one in found])
+""",
+    "a reduction": """
+import pyopencl.array as cla
+from pyopencl.reduction import ReductionKernel
+kernel = ReductionKernel(context, np.int32, "0", "a+b", map_expr="x[i]*x[i]", arguments="__global int *x")
+print(int(kernel(cla.to_device(queue, np.arange(1000, dtype=np.int32) % 7)).get()))
+""",
+    "scans": """
+import pyopencl.array as cla
+from pyopencl.scan import ExclusiveScanKernel, InclusiveScanKernel
+for kind in (InclusiveScanKernel, ExclusiveScanKernel):
+    x = cla.to_device(queue, np.arange(2000, dtype=np.int32) % 5)
+    kind(context, np.int32, "a+b", neutral="0")(x)
+    print(int(x.get()[-1]))
+""",
+    "sorting": """
+import pyopencl.array as cla
+from pyopencl.algorithm import RadixSort, copy_if
+x = np.random.default_rng(1).integers(0, 1000, 500).astype(np.int32)
+sorter = RadixSort(context, "int *x", key_expr="x[i]", sort_arg_names=["x"])
+(found,), _event = sorter(cla.to_device(queue, x), key_bits=12)
+some, count, _event = copy_if(cla.to_device(queue, x), "ary[i] > 500")
+print(found.get().tolist() == sorted(x.tolist()), int(count.get()), int(some.get()[0]))
+""",
+    "random numbers": """
+from pyopencl.clrandom import PhiloxGenerator
+print([round(float(one), 5) for one in PhiloxGenerator(context, seed=3).uniform(queue, 5, np.float32).get()])
+""",
+    "what is told of a program": ADD
+    + """
+program = cl.Program(context, ADD).build(["-DN=4"])
+info, build, device = cl.program_info, cl.program_build_info, context.devices[0]
+print(launched(queue, program.add), launched(queue, cl.Kernel(program, "twice")), type(program).__name__)
+for source in (program.source, program.get_info(info.SOURCE)):
+    print(source.partition("\\n\\n__constant int pyopencl_defeat_cache_")[0])
+print(sorted(program.kernel_names.split(";")), sorted(kernel.function_name for kernel in program.all_kernels()))
+print(program.num_kernels, program.get_info(info.DEVICES)[0].name, [len(one) > 0 for one in program.binaries])
+print([program.get_build_info(device, one) for one in (build.STATUS, build.OPTIONS)])
+print(program.get_build_info(device, build.LOG).strip(), program.add.get_info(cl.kernel_info.NUM_ARGS))
+try:
+    program.there_is_no_such_kernel
+except AttributeError as error:
+    print(error)
+""",
+    "kinds of options": ADD
+    + """
+for options in ("-DN=1", "-DN=2 -cl-mad-enable", ["-D", "N=3"], [b"-DN=4"], ("-DN=5",), "-D'N=6'"):
+    program = cl.Program(context, ADD.encode() if options == "-DN=1" else ADD)
+    try:
+        print(launched(queue, program.build(options).add))
+    except Exception as error:
+        print(type(error).__name__)
+for options in (None, "", []):
+    print(launched(queue, cl.Program(context, f"#define N {7 + len(str(options))}\\n{ADD}").build(options).add))
+""",
+    "a header that another one includes": ADD
+    + """
+import os
+print(launched(queue, cl.Program(context, '#include "outer.h"\\n' + ADD).build(["-I", os.path.abspath("NAME")]).add))
+""",
+    "letters beyond ASCII": ADD
+    + """
+print(launched(queue, cl.Program(context, "/* Größe */" + ADD).build("-DN=9").add))
+""",
+}
+HEADERS = {"NAME/outer.h": '#include "inner.h"\n', "NAME/inner.h": "#define N THIS\n"}
+FILES = {"a header that another one includes": HEADERS}
+PROGRAMS = [
+    *[Program(title, text) for title, text in TEXTS.items()],
+    *[Program(title, text, files=FILES.get(title, {}), warm=True) for title, text in BUILT.items()],
+]
 told = ran(PROGRAMS)
 
 
+@pytest.mark.slow_platforms
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_program(program, told):
     """A program says with kcl what it says without, in each run."""

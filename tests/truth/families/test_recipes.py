@@ -2,114 +2,98 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
-from family import LOOPY, SOURCE, Case, Edit, Install, Installed, Patch, Variables, Write, check, ran, rows
+from beside import Program, check, ran
 
-LAUNCH = "import NAME_package\n\n\ndef drive(launch):\n    return launch(NAME_package.NAME())\n"
-IN_ARCHIVE = f"import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).with_name('packed.zip')))\n{LAUNCH}"
+HEAD = """
+import functools
+import os
+import pathlib
+import threading
+
+import kcl
 
 
-def recipe(number: int) -> dict[str, str]:
-    """Write a package that has the recipe."""
-    return {"NAME_package/__init__.py": f"@kcl.kernel\ndef NAME():\n    return KERNEL({number})\n"}
+def made(number):
+    text = f"kernel void NAME(global int *y) {{ y[get_global_id(0)] = {number}; }}"
+    return kcl.Source(text, entry="NAME", arguments=[kcl.Array("y", np.int32, 4, "out")], global_size=4)
 
 
-CASES = [
-    Case(
-        "a thread reads a file",
-        """
+def launch(kernel):
+    _event, (y,) = kernel(queue)
+    return int(y.get(queue)[0])
+
+
+"""
+MODULE = """
+import kcl
+import numpy as np
+
+
+@kcl.kernel
+def NAME():
+    import loopy as lp
+
+    arguments = [lp.GlobalArg("y", np.int32, shape=(4,), is_input=False)]
+    return lp.make_kernel("{[i]: 0<=i<4}", "y[i] = THIS", arguments, name="NAME", lang_version=(2018, 2))
+"""
+TEXTS = {
+    "a thread reads a file": """
         @kcl.kernel
         def NAME():
             found = []
-            path = pathlib.Path(__file__).parent / "factor.txt"
-            thread = threading.Thread(target=lambda: found.append(int(path.read_text())))
+            thread = threading.Thread(target=lambda: found.append(int(pathlib.Path("NAME.txt").read_text())))
             thread.start()
             thread.join()
-            return KERNEL(found[0])
+            return made(found[0])
+
+        print(launch(NAME()))
         """,
-        2,
-        3,
-        Write({"factor.txt": "3"}),
-        SOURCE,
-        files={"factor.txt": "2"},
-    ),
-    Case(
-        "a variable was read before",
-        """
+    "a variable was read before": """
+        os.environ["NAME"] = "THIS"
+
         @functools.lru_cache
         def factor():
-            return int(os.environ["NAME_FACTOR"])
-
+            return int(os.environ["NAME"])
 
         @kcl.kernel
         def first():
-            return KERNEL(factor() + 10)
-
+            return made(factor() + 10)
 
         @kcl.kernel
         def NAME():
-            return KERNEL(factor())
+            return made(factor())
 
-
-        def drive(launch):
-            return [launch(first()), launch(NAME())]
+        print(launch(first()), launch(NAME()))
         """,
-        [12, 2],
-        [13, 3],
-        Variables(NAME_FACTOR="3"),
-        LOOPY,
-        variables={"NAME_FACTOR": "2"},
-    ),
-    Case(
-        "one recipe fills a registry for the next",
-        """
+    "one recipe fills a registry for the next": """
         REGISTRY = {}
 
-
         @kcl.kernel
         def first():
-            REGISTRY["step"] = 2
-            return KERNEL(10)
-
+            REGISTRY["step"] = THIS
+            return made(10)
 
         @kcl.kernel
         def NAME():
-            return KERNEL(REGISTRY["step"])
+            return made(REGISTRY["step"])
 
-
-        def drive(launch):
-            return [launch(first()), launch(NAME())]
+        print(launch(first()), launch(NAME()))
         """,
-        [10, 2],
-        [10, 3],
-        Edit('["step"] = 2', '["step"] = 3'),
-        SOURCE,
-    ),
-    Case(
-        "a global changes between two kernels",
-        """
+    "a global changes between two kernels": """
         FACTOR = 4
 
-
         @kcl.kernel
         def NAME():
-            return KERNEL(FACTOR)
+            return made(FACTOR)
 
-
-        def drive(launch):
-            global FACTOR
-            first = launch(NAME())
-            FACTOR = 2
-            return [first, launch(NAME())]
+        first = launch(NAME())
+        FACTOR = THIS
+        print(first, launch(NAME()))
         """,
-        [4, 2],
-        [4, 3],
-        Edit("    FACTOR = 2", "    FACTOR = 3"),
-        LOOPY,
-    ),
-    Case(
-        "parameters differ in what a cached property holds",
-        """
+    "parameters differ in what a cached property holds": """
         class Tile:
             width = 1
 
@@ -117,150 +101,60 @@ CASES = [
             def factor(self):
                 return self.width
 
-
         @kcl.kernel
         def NAME(tile):
-            return KERNEL(tile.factor)
+            return made(tile.factor)
 
-
-        def drive(launch):
-            one, two = Tile(), Tile()
-            one.factor, two.factor = 4, 2
-            return [launch(NAME(one)), launch(NAME(two))]
+        one, two = Tile(), Tile()
+        one.factor, two.factor = 4, THIS
+        print(launch(NAME(one)), launch(NAME(two)))
         """,
-        [4, 2],
-        [4, 3],
-        Edit("4, 2", "4, 3"),
-        LOOPY,
-    ),
-    Case(
-        "each thread of the driver has settings of its own",
-        """
+    "each thread of the driver has settings of its own": """
         SETTINGS = threading.local()
 
-
         @kcl.kernel
         def NAME():
-            return KERNEL(SETTINGS.factor)
+            return made(SETTINGS.factor)
 
+        def work(factor):
+            SETTINGS.factor = factor
+            numbers.append(launch(NAME()))
 
-        def drive(launch):
-            numbers = {}
-
-            def work(factor):
-                SETTINGS.factor = factor
-                numbers[factor] = launch(NAME())
-
-            for factor in (4, 2):
-                thread = threading.Thread(target=work, args=(factor,))
-                thread.start()
-                thread.join()
-            return list(numbers.values())
+        numbers = []
+        for factor in (4, THIS):
+            thread = threading.Thread(target=work, args=(factor,))
+            thread.start()
+            thread.join()
+        print(numbers)
         """,
-        [4, 2],
-        [4, 3],
-        Edit("in (4, 2)", "in (4, 3)"),
-        LOOPY,
-    ),
-    Case(
-        "a log is written",
-        """
-        @kcl.kernel
-        def NAME(k):
-            with open(pathlib.Path(__file__).parent / "log.txt", "a") as stream:
-                stream.write(f"making kernel {k}")
-            return KERNEL(2 * k)
-
-
-        def drive(launch):
-            return sorted(launch(NAME(k)) for k in (1, 2, 3))
-        """,
-        [2, 4, 6],
-        [2, 4, 6],
-        Edit("(1, 2, 3)", "(3, 2, 1)"),
-        LOOPY,
-        still=True,
-    ),
-    Case(
-        "the order of a set does not decide",
-        """
-        NAMES = {"alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"}
-
-
-        @kcl.kernel
-        def NAME():
-            return KERNEL(sum(len(name) for name in NAMES))
-        """,
-        38,
-        38,
-        Variables(PYTHONHASHSEED="12345"),
-        LOOPY,
-        variables={"PYTHONHASHSEED": "1"},
-        alone=True,
-        still=True,
-    ),
-    Case(
-        "a recipe of a module that was made from a path",
-        """
+    "a recipe of a module that was made from a path": """
         from importlib.util import module_from_spec, spec_from_file_location
 
-
-        def drive(launch):
-            spec = spec_from_file_location("NAME_recipes", pathlib.Path(__file__).parent / "plugins.py")
-            module = module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return launch(module.NAME())
+        spec = spec_from_file_location("NAME_recipes", "NAME_plugins.py")
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        print(launch(module.NAME()))
         """,
-        2,
-        3,
-        Write({"plugins.py": recipe(3)["NAME_package/__init__.py"]}),
-        LOOPY,
-        files={"plugins.py": recipe(2)["NAME_package/__init__.py"]},
-    ),
-    Case(
-        "a recipe in an archive",
-        IN_ARCHIVE,
-        2,
-        3,
-        Write({"packed.zip": recipe(3)}),
-        LOOPY,
-        files={"packed.zip": recipe(2)},
-    ),
-    Case(
-        "an installed recipe of another version",
-        LAUNCH,
-        2,
-        3,
-        Install(Installed(recipe(3), version="1.1")),
-        SOURCE,
-        installed=(Installed(recipe(2)),),
-    ),
-    Case(
-        "an installed recipe that is edited",
-        LAUNCH,
-        2,
-        3,
-        Patch("NAME_package/__init__.py", "times = 2", "times = 3"),
-        LOOPY,
-        installed=(Installed(recipe(2)),),
-    ),
-    Case(
-        "an editable recipe",
-        LAUNCH,
-        2,
-        3,
-        Write({"NAME_source/NAME_package/__init__.py": recipe(3)["NAME_package/__init__.py"]}),
-        LOOPY,
-        installed=(Installed(recipe(2), editable="NAME_source"),),
-    ),
+    "an installed recipe that is edited": """
+        import NAME_package
+
+        print(launch(NAME_package.NAME()))
+        """,
+}
+FILES = {
+    "a thread reads a file": {"NAME.txt": "THIS"},
+    "a recipe of a module that was made from a path": {"NAME_plugins.py": MODULE},
+    "an installed recipe that is edited": {"site/NAME_package/__init__.py": MODULE},
+}
+PROGRAMS = [
+    Program(title, HEAD + textwrap.dedent(text), files=FILES.get(title, {}), warm=True) for title, text in TEXTS.items()
 ]
-ROWS = rows(CASES)
-told = ran(ROWS)
+told = ran(PROGRAMS, ["install"])
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(5)
-@pytest.mark.parametrize("case", ROWS, ids=str)
-def test_recipes(case, told):
+@pytest.mark.slow_cases(3)
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_recipes(program, told):
     """The number is that of a process without a cache, and what did not change is warm."""
-    check(case, told[str(case)])
+    check(program, told[program.title])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import lzma
 import pathlib
@@ -10,6 +11,8 @@ import struct
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kcl.bundle import format as grammar
 from kcl.bundle.format import BundleRecord, read, write
@@ -160,6 +163,19 @@ class TestBadBytes:
         assert next(records) == record(1)
         with pytest.raises(DamagedEntry):
             next(records)
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.lists(st.tuples(st.integers(0, 9999), st.binary(max_size=8)), max_size=4), st.integers(-1, 1))
+    def test_any_stream(self, changes, more):
+        """Whatever stands under a right digest is refused, or read as the entries that were saved."""
+        good = [entry(number) for number in range(3)]
+        text = plain([record(number) for number in range(3)])
+        for number, piece in changes:
+            place = number % len(text)
+            text = text[:place] + piece + text[place + len(piece) :]
+        with contextlib.suppress(CacheFault):  # a damaged entry is one, too
+            for _kind, _address, blob in read(right((b"kclbundl", 1, 3 + more, len(text)), lzma.compress(text))):
+                assert Entry.unpack(blob) in good
 
 
 class TestLimits:

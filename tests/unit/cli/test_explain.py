@@ -7,6 +7,8 @@ import re
 import pytest
 from click.testing import CliRunner
 from commands import kcl
+from harness import PLATFORMS
+from project import Project
 
 from kcl.base import events
 from kcl.base.events import Event
@@ -69,28 +71,29 @@ def as_of_older_driver(project, kernel):
 
 @pytest.mark.one_platform
 class TestExplain:
-    def test_changes(self, warm_pure):
+    def test_changes(self, child, platform_name):
         """Each of many changes between two runs is named for the kernel that it makes miss, and for no other.
 
         A build option, a header, the version of a distribution and that of the driver are among them; the words at exit
         are those of the command.
         """
-        warm_pure.edit("driver.py", 'scaled("control", 1)', 'scaled("control", scalelib.ONE)')
-        warm_pure.edit("driver.py", "def control():\n", "def control():\n    import scalelib\n\n")
-        path = install(warm_pure, "1.4")
-        warm_pure.run("inputs", PYTHONPATH=path)
-        warm_pure.finish()
+        project = Project(child, PLATFORMS[platform_name], pure=True)
+        project.edit("driver.py", 'scaled("control", 1)', 'scaled("control", scalelib.ONE)')
+        project.edit("driver.py", "def control():\n", "def control():\n    import scalelib\n\n")
+        path = install(project, "1.4")
+        project.run("inputs", PYTHONPATH=path)
+        project.finish()
         for file, before, after, _kernel, _said in EDITS:
-            warm_pure.edit(file, before, after)
-        warm_pure.edit("driver.py", '"-DFACTOR=11"', '"-DFACTOR=11", "-cl-fast-relaxed-math"')
-        header = next((warm_pure.folder / "kernels").glob("*.h"))
+            project.edit(file, before, after)
+        project.edit("driver.py", '"-DFACTOR=11"', '"-DFACTOR=11", "-cl-fast-relaxed-math"')
+        header = next((project.folder / "kernels").glob("*.h"))
         header.write_text(header.read_text() + "#define UNUSED 1\n")
-        path = install(warm_pure, "1.5")
-        as_of_older_driver(warm_pure, "control")
-        run = warm_pure.run("inputs", PYTHONPATH=path, KCL_REPORT="explain")
+        path = install(project, "1.5")
+        as_of_older_driver(project, "control")
+        run = project.run("inputs", PYTHONPATH=path, KCL_REPORT="explain")
 
-        found = explained(warm_pure)
-        text = (warm_pure.folder / "driver.py").read_text().splitlines()
+        found = explained(project)
+        text = (project.folder / "driver.py").read_text().splitlines()
         line = next(number for number, words in enumerate(text, 1) if 'scaled("body", 3)' in words)
         for _file, _before, _after, kernel, said in EDITS:
             (one,) = found["generator", kernel]

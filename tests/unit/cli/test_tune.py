@@ -15,6 +15,8 @@ from harness import ROOT
 from kcl.base import process
 from kcl.tuning import tuner
 
+pytestmark = pytest.mark.slow_platforms
+
 DRIVER = """\
 import glob
 import os

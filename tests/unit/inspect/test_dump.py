@@ -35,11 +35,6 @@ def halved():
 
 
 @pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
-
-
-@pytest.fixture
 def place(tmp_path, monkeypatch):
     """The directory of the dump."""
     monkeypatch.setenv("KCL_DUMP", str(tmp_path / "dump"))

@@ -5,15 +5,9 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 import kcl
-
-
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
 
 
 class TestSize:

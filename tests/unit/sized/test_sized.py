@@ -46,11 +46,6 @@ def filling(n, value=7):
     return kcl.Source(text, entry="filling", arguments=arguments, global_size="m")
 
 
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
-
-
 def added(kernel, queue, size):
     """Launch `axpy`; return True if the numbers are right."""
     x = np.arange(size, dtype=np.float32)

@@ -6,7 +6,6 @@ import os
 import time
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 import kcl
@@ -17,6 +16,8 @@ from kcl.tuning import candidates, race
 from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
 from kcl.tuning.race import Sample
+
+pytestmark = pytest.mark.slow_platforms
 
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
@@ -35,11 +36,6 @@ def doubling(text=""):
 NULL = "*(global volatile float *) 0 = 1;"
 LATE = f"if (z[i] == 2*x[i]) {NULL}"  # in the race, where outputs are left as they are
 SLOW = "float y = x[i]; for (int k = 0; k < 3000; ++k) y = sin(y); if (y > 2) return;"
-
-
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
 
 
 @pytest.fixture

@@ -8,13 +8,14 @@ import stat
 import time
 
 import numpy as np
-import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 
 import kcl
 from kcl.tuning import candidates
 from kcl.tuning.candidates import CandidateFiles
+
+pytestmark = pytest.mark.slow_platforms
 
 
 @kcl.kernel(
@@ -29,11 +30,6 @@ def stencil(block=4):
         raise kcl.Skip("no block")
     knl = lp.make_kernel("{[i,j]: 0<=i<n and 0<=j<m}", "z[i,j] = x[i,j] + x[i+2,j]", lang_version=(2018, 2))
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
-
-
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
 
 
 @pytest.fixture

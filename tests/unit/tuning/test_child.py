@@ -12,6 +12,8 @@ from kcl.tuning import child
 from kcl.tuning.candidates import CandidateFiles
 from kcl.tuning.child import Rig
 
+pytestmark = pytest.mark.slow_platforms
+
 
 @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
 def accumulating(text="z[i] = 2*x[i]; w[i] += x[i];"):
@@ -37,11 +39,6 @@ def swapping(factor=1):
 
 
 RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
-
-
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
 
 
 @pytest.fixture

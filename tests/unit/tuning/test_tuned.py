@@ -57,11 +57,6 @@ def both(n: kcl.Size, value=1):
     return kcl.Source(text, entry="both", arguments=[kcl.Array("x", np.int32, "(16,)", "inout")], global_size=16)
 
 
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
-
-
 def row(*sizes, ratio=0.5, **choice):
     """Return the row of a choice."""
     return Row(sizes, choice, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import glob
 import os
-import threading
 import time
 
 import numpy as np
@@ -16,6 +14,8 @@ import pytest
 import kcl
 from kcl.tuning import tuner
 from kcl.tuning.table import Row
+
+pytestmark = pytest.mark.slow_platforms
 
 LIMIT = 10.0  # seconds of a candidate that hangs
 LONG = {"seconds": 600.0}  # nothing is left out for lack of time
@@ -91,11 +91,6 @@ def ticking(shift=0):
     text = f"""kernel void ticking(global ulong *x)
                {{ x[get_global_id(0)] = __builtin_readcyclecounter() << {shift}; }}"""
     return kcl.Source(text, entry="ticking", arguments=[kcl.Array("x", np.uint64, 4, "out")], global_size=4)
-
-
-@pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
 
 
 @pytest.fixture(autouse=True)
@@ -204,14 +199,6 @@ class TestWinner:
         assert np.array_equal(on_device.get(), vectors()[0])
         adding().tune(queue, x=x, again=True, **LONG)
         assert np.array_equal(x, vectors()[0])
-
-    def test_equal_code_is_measured_once(self, queue):
-        """Choices with equal code have one measurement."""
-        found = adding().tune(queue, level=2, x=vectors()[0], **LONG)
-        by_turns = {}
-        for one in found.tried:
-            by_turns.setdefault(one.choice["turns"], set()).add(one.trial)
-        assert {len(measured) for measured in by_turns.values()} == {1}
 
     def test_ragged(self, queue):
         """Choices are compared at n - 1, too, where the space has them there; a row says where it does not."""
@@ -335,24 +322,6 @@ class TestRefusals:
         monkeypatch.setenv("KCL_NO_CACHE", "tuning")
         found = adding().tune(queue, x=vectors()[0], **LONG)
         assert "nothing can be stored" in found.why
-
-
-class TestTurns:
-    def test_one_after_the_other(self, queue, caplog):
-        """Tunings on one device take turns: the second one waits until the first one ends."""
-        found = []
-        with tuner._turn(queue):
-            tuning = threading.Thread(
-                target=lambda: found.append(adding().tune(queue, level=2, x=vectors()[0], **LONG))
-            )
-            tuning.start()
-            end = time.monotonic() + 120
-            while "waiting for another tuning" not in caplog.text and time.monotonic() < end:
-                time.sleep(0.01)
-            assert "waiting for another tuning" in caplog.text
-            assert glob.glob(f"{os.environ['TMPDIR']}/kcl-tune-*") == []
-        tuning.join()
-        assert found[0].row.tried == 6
 
 
 class TestTuning:

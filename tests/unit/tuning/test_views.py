@@ -38,11 +38,6 @@ def fact(size, value, outcome="ok", level=1, detail=""):
 
 
 @pytest.fixture
-def queue(context):
-    return cl.CommandQueue(context)
-
-
-@pytest.fixture
 def table(queue):
     """The table of `chosen` on this device, with a row and three outcomes, and its program in the cache."""
     kernel = chosen()

@@ -2,7 +2,8 @@
 
 python driver.py <platform> [<group>]       group: "loopy", "inputs", "pair", "warned", "unknowable" or "all"
 
-With DRIVER_PURE=1 in the environment every recipe is declared pure; `unknowable` always is.
+With DRIVER_PURE=1 in the environment every recipe is declared pure; `unknowable` always is. DRIVER_N, DRIVER_OUT,
+DRIVER_CONTEXT, DRIVER_QUEUE and DRIVER_DEVICE say how the kernels are launched.
 """
 
 import json
@@ -138,16 +139,24 @@ def unknowable(stream=sys.stdin):
     return factors.scaled("unknowable", 1 if stream else 2)
 
 
+def given(x):
+    """Return the arguments of a launch as this run is told to give them."""
+    found = {"x": x}
+    if "DRIVER_N" in os.environ:
+        found["n"] = {"int": int, "int32": np.int32}[os.environ["DRIVER_N"]](len(x))
+    return found | ({"y": np.empty_like(x)} if "DRIVER_OUT" in os.environ else {})
+
+
 def launches(queue, group):
     """Yield the name and the outputs of every launch."""
     x = np.arange(1, 101, dtype=np.float32)
     if group in ("loopy", "all"):
-        yield "typed", typed(block=16)(queue, x=x)
+        yield "typed", typed(block=16)(queue, **given(x))
         kernel = untyped()
-        yield "untyped", kernel(queue, x=x, a=np.float32(3))
-        yield "untyped float64", kernel(queue, x=x.astype(np.float64), a=np.float64(4))
-        yield "untyped once more", kernel(queue, x=2 * x, a=np.float32(3))
-        yield "included", included()(queue, x=x)
+        yield "untyped", kernel(queue, a=np.float32(3), **given(x))
+        yield "untyped float64", kernel(queue, a=np.float64(4), **given(x.astype(np.float64)))
+        yield "untyped once more", kernel(queue, a=np.float32(3), **given(2 * x))
+        yield "included", included()(queue, **given(x))
     if group == "pair":
         yield "typed", typed(block=16)(queue, x=x)
         yield "control", control()(queue, x=x)
@@ -178,8 +187,10 @@ def main(platform, group="all"):
     events = []
     kcl.add_hook(lambda event: events.append([event.layer, event.kernel, event.outcome, event.reason]))
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    context = cl.Context(found.get_devices()[:1])  # kept: a queue alone does not keep it alive on every driver
-    queue = cl.CommandQueue(context)
+    devices = [one for one in found.get_devices() if one.name.startswith(os.environ.get("DRIVER_DEVICE", ""))]
+    properties = [(cl.context_properties.PLATFORM, found)] if "DRIVER_CONTEXT" in os.environ else None
+    context = cl.Context(devices[:1], properties=properties)  # kept: not every driver's queue keeps it alive
+    queue = cl.CommandQueue(context, properties=int(os.environ.get("DRIVER_QUEUE", "0")))
     numbers = {name: float(outputs[0].astype(np.float64).sum()) for name, (_, outputs) in launches(queue, group)}
     print(json.dumps({"numbers": numbers, "events": events, "modules": sorted(sys.modules), "stats": kcl.stats()}))
 

@@ -7,7 +7,7 @@ import pathlib
 import shutil
 
 import pytest
-from harness import Child
+from harness import Child, once
 from many_programs import DRIVER, NUMBERS, ON_POCL
 from promote_bench import Bench, User, make_user
 
@@ -15,7 +15,11 @@ from promote_bench import Bench, User, make_user
 @pytest.fixture(scope="session")
 def full(tmp_path_factory):
     """The caches of a driver that has asked for all the programs."""
-    child = Child(tmp_path_factory.mktemp("full"))
+    return once(tmp_path_factory, "full", _full)
+
+
+def _full(folder):
+    child = Child(folder)
     done = child.run(DRIVER + "    assert kcl.flush()\n", json.dumps(NUMBERS), **ON_POCL)
     assert (done.returncode, done.stderr) == (0, "")
     return child
@@ -31,7 +35,7 @@ def run(full, child):
 @pytest.fixture(scope="session")
 def user(tmp_path_factory: pytest.TempPathFactory) -> User:
     """A process that ran before."""
-    return make_user(tmp_path_factory)
+    return make_user(tmp_path_factory.mktemp("user"))
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-#define FACTOR 9
