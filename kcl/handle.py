@@ -13,7 +13,7 @@ from kcl.base import events, settings, spans
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
-from kcl.errors import CacheMiss, RecipeError, UnknownInput
+from kcl.errors import CacheMiss, KclError, RecipeError, UnknownInput
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
@@ -296,6 +296,9 @@ class Kernel:
         said = self._wrong_queue(queue)
         if base is not None:
             said = said or refusals.at_fault(call)
+            unknown = refusals.unknown_open(call) if base.names and not is_source else None
+            if unknown is not None and not isinstance(error, KclError):
+                return refusals.worded(unknown, said) if said else unknown
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
             return (refusals.worded(missing, said) if said else None) or missing

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl.base import settings
 from kcl.build.driver import Promise
 from kcl.build.kernels import kernel_names, with_source
 from kcl.build.options import passed
 from kcl.build.program_key import header_parts, headers_in
-from kcl.cache.layer import warn_the_program
 from kcl.errors import UnknownInput
 
 if TYPE_CHECKING:
@@ -22,9 +19,6 @@ if TYPE_CHECKING:
     from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look
     from kcl.code import ProgramText
-
-# the words of pyopencl
-_HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 
 
 def from_source(
@@ -70,22 +64,6 @@ def logs(program: cl.Program) -> list[str]:
         except cl.Error:
             found.append("")
     return found
-
-
-def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
-    """Warn with the compiler's messages as pyopencl does after a build from source, but at the line of the program.
-
-    Raises what the user's filters raise. They see pyopencl's module, as without kcl.
-    """
-    pairs = zip(devices, logs, strict=False)
-    said = [f"Build on {device} succeeded, but said:\n\n{log}" for device, log in pairs if log.strip()]
-    if said:
-        from pytools import strtobool
-
-        words = _HINT
-        if strtobool(settings.variable("PYOPENCL_COMPILER_OUTPUT") or "False"):
-            words = "From-source build succeeded, but resulted in non-empty logs:\n" + (75 * "=" + "\n").join(said)
-        warn_the_program(words, cl.CompilerWarning, cl.__name__)
 
 
 def entries(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from kcl import caches
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.build.options import BuildOptions, passed
+from kcl.cache.layer import warn_the_program
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.code import ProgramText
 
+# the words of pyopencl
+_HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
 
@@ -145,3 +148,19 @@ class State(process.LockedState):
 
 
 _state = process.shared(State)
+
+
+def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
+    """Warn with the compiler's messages as pyopencl does after a build from source, but at the line of the program.
+
+    Raises what the user's filters raise. They see pyopencl's module, as without kcl.
+    """
+    pairs = zip(devices, logs, strict=False)
+    said = [f"Build on {device} succeeded, but said:\n\n{log}" for device, log in pairs if log.strip()]
+    if said:
+        from pytools import strtobool
+
+        words = _HINT
+        if strtobool(settings.variable("PYOPENCL_COMPILER_OUTPUT") or "False"):
+            words = "From-source build succeeded, but resulted in non-empty logs:\n" + (75 * "=" + "\n").join(said)
+        warn_the_program(words, cl.CompilerWarning, cl.__name__)

@@ -16,7 +16,7 @@ from kcl import caches
 from kcl.base import events, process, spans
 from kcl.build.driver import Promise
 from kcl.build.identity import variables
-from kcl.build.kernels import kernel_names, new_kernel, of_binaries
+from kcl.build.kernels import kernel_names, new_kernel, of_binaries, warn
 from kcl.build.options import BuildOptions, build_options, marks, names_later_language
 from kcl.build.program_key import ProgramSlot, header_parts, may_read, slots_of
 from kcl.cache import layers
@@ -105,10 +105,7 @@ class BuiltProgram:
 
     def warn(self) -> None:
         """Warn with the compiler's messages; raises what the user's filters raise."""
-        if any(map(str.strip, self.logs)):
-            from kcl.build import compilation
-
-            compilation.warn([device for device, _name in self.build.devices], self.logs)
+        warn([device for device, _name in self.build.devices], self.logs)
 
     def note_prepared(self) -> None:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""

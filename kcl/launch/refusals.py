@@ -63,6 +63,13 @@ def at_fault(call: FailedCall) -> str:
     return ""
 
 
+def unknown_open(call: FailedCall) -> KeyError | None:
+    """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
+    known = given_in_calls(call.known)
+    unknown = [name for name in call.given if known and name not in known and name not in call.packed]
+    return KeyError(unknown[0]) if unknown else None
+
+
 def named(call: FailedCall) -> Exception | None:
     """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
     frames = [frame for frame, _line in traceback.walk_tb(call.error.__traceback__)]

@@ -12,6 +12,7 @@ A key is known by a line `NAME:base64`, its public half. Its secret half is a fi
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 import re
@@ -138,8 +139,13 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[list[str], by
 
 
 def content(path: str, most: int = 1 << 20) -> tuple[bytes, float]:
-    """Return the start of a file that only this user, or root, can write, and its time; raises OSError."""
-    found, status = trust.content(path, most, frozenset({0}))
+    """Return the start of a file that only this user, or root, can write, and its time; raises OSError, RemoteFault."""
+    try:
+        found, status = trust.content(path, most, frozenset({0}))
+    except PermissionError as error:
+        if error.errno != errno.EPERM:
+            raise
+        raise RemoteFault(f"{path}: {error.strerror}") from error
     return found, status.st_mtime
 
 

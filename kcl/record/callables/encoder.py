@@ -182,7 +182,7 @@ class Encoder:
                 return special(self, value)
             if is_plain(kind) and _package(kind) != "islpy":
                 return None
-        if hasattr(kind, "__next__") or kind.__module__ in _STATEFUL:
+        if hasattr(kind, "__next__") or kind.__module__ in _STATEFUL or _package(kind) == "pyopencl":
             refuse(value)
         if isinstance(getattr(value, "__dict__", None), dict) and not _is_pickled_its_way(kind):
             return None
@@ -284,11 +284,11 @@ _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
 }
 # packages with objects that do not change once they are made
 _SHARED = GENERATORS | {"numpy", "typing"}
-# modules with objects that no text can hold: files, connections, references, contexts
+# modules of the standard library with objects that no text can hold: files, connections, references, contexts
 _STATEFUL = frozenset(
     (
         *("_io", "io", "mmap", "select", "socket", "_socket", "_asyncio", "sqlite3", "_thread", "threading"),
-        *("weakref", "contextvars", "_contextvars", "logging", "os", "pyopencl._cl"),
+        *("weakref", "contextvars", "_contextvars", "logging", "os"),
     )
 )
 

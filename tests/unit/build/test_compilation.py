@@ -1,4 +1,4 @@
-"""kcl.build.compilation: the messages of the compiler; `test_stage.py` builds programs from source."""
+"""The messages of the compiler; `test_stage.py` builds programs from source."""
 
 import re
 import warnings
@@ -6,7 +6,7 @@ import warnings
 import pyopencl as cl
 import pytest
 
-from kcl.build import compilation
+from kcl.build import kernels
 
 
 class TestWarn:
@@ -14,7 +14,7 @@ class TestWarn:
         """Return the warnings about the logs of as many devices."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            compilation.warn([f"device {number}" for number, _log in enumerate(logs)], logs)
+            kernels.warn([f"device {number}" for number, _log in enumerate(logs)], logs)
         return said
 
     def test_words(self, monkeypatch):
@@ -45,4 +45,4 @@ class TestWarn:
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", module="pyopencl")
             with pytest.raises(cl.CompilerWarning):
-                compilation.warn(["device"], ["look here"])
+                kernels.warn(["device"], ["look here"])

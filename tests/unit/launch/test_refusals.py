@@ -347,8 +347,8 @@ class TestUnknown:
         """What every call may give beside arguments is listed, and may be what is meant."""
         kernel = recipe()
         kernel(queue, x=ONES, a=TWO)
-        words = r"takes no argument 'outhost' \(did you mean 'out_host'\?\); .*allocator, wait_for, out_host$"
-        with pytest.raises(TypeError, match=words):
+        words = r"takes no argument 'outhost' \(did you mean 'out_host'\?\); .*allocator, wait_for, out_host\"?$"
+        with pytest.raises(KeyError if recipe is untyped else TypeError, match=words):  # loopy looks for open dtypes
             kernel(queue, x=ONES, a=TWO, outhost=True)
 
 
