@@ -196,8 +196,9 @@ class Line:
         return ready._replace(digest=ready.digest + headers + executor, headers=headers)
 
     def _keep(self, found: LaunchableCode) -> None:
-        assert self.generate.base is not None
         opened = self.generate.base
+        if opened is None:  # another thread found the generators changed: the next call looks again
+            return
         with self._lock:
             self.packed = opened.packed
             self.ready[found.choice] = found

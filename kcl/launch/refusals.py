@@ -66,8 +66,8 @@ def at_fault(call: FailedCall) -> str:
 def unknown_open(call: FailedCall) -> KeyError | None:
     """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
     known = given_in_calls(call.known)
-    unknown = [name for name in call.given if known and name not in known and name not in call.packed]
-    return KeyError(unknown[0]) if unknown else None
+    unknown = [name for name in call.given if name not in known and name not in call.packed and name not in _SIZES]
+    return KeyError(unknown[0]) if known and unknown else None
 
 
 def named(call: FailedCall) -> Exception | None:

@@ -343,7 +343,7 @@ class TestFailingChoices:
         kernel = axpy()
         table = axpy_table(kernel, queue, row(100, block=16, exact=False))
         for wrong in ({}, {"x": 4.0}, {"x": np.zeros(100, np.float32), "y": 3}):
-            with pytest.raises((LoopyError, TypeError)):
+            with pytest.raises((LoopyError, TypeError, KeyError)):
                 kernel(queue, **wrong)
         with pytest.raises(TypeError, match="by name"):
             kernel(queue, np.zeros(100, np.float32))
