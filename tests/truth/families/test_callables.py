@@ -344,7 +344,7 @@ REFUSED = {
         "number()",
         "builtins.",
     ),
-    "globals": Reads("N = STATE", "globals()['N']", "builtins.globals"),
+    "its own globals": Reads("N = STATE", "globals()['N']", "builtins.globals"),
     "the variables of a module": Reads("N = STATE", "vars(sys.modules[__name__])['N']", "builtins.vars"),
     "the table of modules": Reads("N = STATE", "sys.modules['NAME_own'].N", "module"),
     "a frame": Reads("N = STATE", "sys._getframe(0).f_globals['N']", "f_globals"),
