@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def from_source(
     context: cl.Context, text: ProgramText, given: str, mark: str = "", holder: cl.Program | None = None
 ) -> cl.Program:
-    """Build without pyopencl's own cache of binaries, which misses some changes of headers. `warn` shows the messages.
+    """Build without pyopencl's own cache of binaries, which misses some changes of headers. Shows no message.
 
     The driver gets the source as it is `given`. `mark` is a further option, which no message shows. `holder` is the
     user's program that the build is for: it keeps a program that does not compile, as pyopencl does, with the reason.

@@ -101,22 +101,16 @@ def _distribution(name: str, difference: Difference, _about: About) -> str:
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
         return " ".join([name, *(before or after or "").split(" ")[:1], reached])
-    return _versions(name, before, after)
+    one, other = (text.partition(" ")[0] for text in (before, after))
+    if one != other:
+        return f"{name} {one} -> {other}"
+    return f"{name}: its editable install changed" if one == "editable" else f"{name} {one}: installed files changed"
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
     """Compare "<format> <version> <digest of the files>"."""
     before, after = ((side or "").split(" ")[1:2] for side in (difference.before, difference.after))
     return "kcl itself changed" if before == after else f"kcl {' '.join(before)} -> {' '.join(after)}"
-
-
-def _versions(name: str, before: str, after: str) -> str:
-    if ABSENT in (before, after):
-        return f"{name} {'was installed' if before == ABSENT else 'is gone'}"
-    one, other = (text.partition(" ")[0] for text in (before, after))
-    if one != other:
-        return f"{name} {one} -> {other}"
-    return f"{name}: its editable install changed" if one == "editable" else f"{name} {one}: installed files changed"
 
 
 def _argument(name: str, difference: Difference, _about: About) -> str:

@@ -28,8 +28,6 @@ TRANSFORMATIONS = _names("""
     split_array_dim split_iname split_reduction_inward split_reduction_outward tag_array_axes tag_data_axes
     tag_inames tag_instructions to_batched unprivatize_temporaries_with_inames
 """)
-# Methods of a unit that kcl answers before the unit is made.
-METHODS = frozenset({"__call__", "executor", "with_entrypoints"})
 # Constructors of arguments, of instructions and of their parts, with the class that they make.
 CONSTRUCTORS = {
     name: name
