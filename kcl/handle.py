@@ -89,8 +89,7 @@ class Kernel:
         offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
-            named = self._named()
-            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {named})")
+            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {self._named()})")
         line = self._line
         try:
             hot = queue._kcl_bindings.launchers[line.sole, get_ident()].hot

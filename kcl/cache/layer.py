@@ -195,8 +195,7 @@ class Layer:
             return 0
         self.used[address] = None
         self.memory.put(address, held)
-        stores = self._writable()[:1]
-        list(self._each("write", stores, lambda store: store.put(address, blob), faults))
+        list(self._each("write", self._writable()[:1], lambda store: store.put(address, blob), faults))
         return len(blob)
 
     def delete(self, address: str) -> None:

@@ -151,10 +151,8 @@ def _is_on() -> bool:
 
 def _print(write: Callable[[Any], str]) -> None:
     """Print what a function of `kcl.inspect.summary` says."""
-    from kcl.inspect import summary
-
     try:
-        sys.stderr.write(write(summary) + "\n")
+        sys.stderr.write(write(events.tool("summary")) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass  # a closed stream at exit is no fault
@@ -173,6 +171,5 @@ def about_loopy() -> list[str]:
     """Say why loopy was imported; a process without loopy imports nothing for that."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []
-    from kcl.inspect.about_loopy import remarks
-
-    return remarks()
+    found: list[str] = events.tool("about_loopy").remarks()
+    return found

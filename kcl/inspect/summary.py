@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,11 +12,11 @@ from kcl.base import events, settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
 from kcl.cache import layers
-from kcl.caches import late_switches
-from kcl.inspect import about_loopy, kernels
+from kcl.inspect import kernels
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
+from kcl.inspect.report import about_loopy, late
 
 HEAD = [tables.Column(title) for title in ("layer", *COUNTERS)]
 NOTHING = "kcl: no kernel was asked for"
@@ -116,8 +115,8 @@ def explained() -> str:
 
 
 def _remarks() -> list[str]:
-    late, pocl, waiting = late_switches.find() if caches.changed() else [], caches.off("pocl"), misses.pending()
-    remarks = about_loopy.remarks() if "loopy" in sys.modules or events.total()["made"] else []
-    if pocl and "pocl" not in [found.cache for found in late]:
+    too_late, pocl, waiting = late(), caches.off("pocl"), misses.pending()
+    remarks = about_loopy()
+    if pocl and "pocl" not in [found.cache for found in too_late]:
         remarks.append(f"PoCL's own cache is off: {pocl}")
-    return [*remarks, *(found.words for found in late), *(() if waiting.helper else waiting.described())]
+    return [*remarks, *(found.words for found in too_late), *(() if waiting.helper else waiting.described())]
