@@ -8,6 +8,7 @@ and in each way to use kcl: a first time, a second time, and after the change, o
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import os
 import pathlib
@@ -76,8 +77,9 @@ class Program(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that NAME stands for."""
-        return re.sub(r"\W+", "_", self.title.lower()).strip("_")
+        """The name that NAME stands for; no builtin has it, as the program may call that."""
+        found = re.sub(r"\W+", "_", self.title.lower()).strip("_")
+        return f"own_{found}" if hasattr(builtins, found) else found
 
     @property
     def is_changed(self) -> bool:

@@ -344,7 +344,7 @@ REFUSED = {
         "number()",
         "builtins.",
     ),
-    "its own globals": Reads("N = STATE", "globals()['N']", "builtins.globals"),
+    "globals": Reads("N = STATE", "globals()['N']", "builtins.globals"),
     "the variables of a module": Reads("N = STATE", "vars(sys.modules[__name__])['N']", "builtins.vars"),
     "the table of modules": Reads("N = STATE", "sys.modules['NAME_own'].N", "module"),
     "a frame": Reads("N = STATE", "sys._getframe(0).f_globals['N']", "f_globals"),
@@ -433,7 +433,7 @@ REFUSED = {
         preamble="P.of",
     ),
     "an address": Reads("", "STATE + 0 * id(STATE)", "builtins.id"),
-    "a stream": Reads("", "STATE * len([sys.stderr])", "stderr"),
+    "a stream": Reads("", "STATE * len([sys.stderr])", "_io.TextIOWrapper"),
     "an attribute of the library's object": Reads(
         "import types\nimport string\nT = string.Formatter()\nT.n = STATE\nclass D:\n    def __get__(self, *_):\n"
         "        return os.environ['NAME_N']\nclass U:\n    n = D()\n",
