@@ -30,7 +30,7 @@ _MOST_BYTES = 4 << 30  # of arrays in all children together
 _COPIES = 4  # of each array in a child: as it begins, on the device, expected, found
 _SLOW = 10.0  # a question may take this many times what it took for the default
 _CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
-_SAMPLE_SECONDS = 5e-3  # launches are repeated in a sample, as others disturb some of them
+_SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = 5e-3, 20e-3  # launches are repeated in a sample: others disturb some of them
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
@@ -133,16 +133,17 @@ class Bench:
         for work in [self._pool.submit(self._check, one, end) for one in trials]:
             work.result()
 
-    def race(self, trials: Iterable[Trial], most: int, end: float, sample: float = _SAMPLE_SECONDS) -> list[Trial]:
-        """Let trials race against the default, for some rounds at most; return those that ran to the end.
+    def race(self, trials: Iterable[Trial], most: int, end: float, is_last: bool = False) -> list[Trial]:
+        """Let trials race against the default until a moment, for some rounds; return those that ran to the end.
 
-        A sample repeats a launch for so many seconds. Sets where each of them stands. One that dies is named, and the
-        race goes on.
+        The last race has the rounds without which nobody wins, whatever the time. Sets where each of them stands. One
+        that dies is named, and the race goes on.
         """
+        sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
-        while not is_over(rounds, running, most) and (not rounds or time.monotonic() < end):
+        while not is_over(rounds, running, most) and (len(rounds) < fewest or time.monotonic() < end):
             began = time.monotonic()
             if self._racer is not None and rounds and len(rounds) % _OF_CHILD == 0:
                 self._racer.end()

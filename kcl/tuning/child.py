@@ -38,6 +38,7 @@ GUARD = 4096  # bytes behind each array
 _PATTERN = 0xFF  # of an output: not a number, or -1
 _ORPHAN_SECONDS = 10.0
 _LAUNCHES = 20  # of a sample, at most
+_LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -125,8 +126,8 @@ class GuardedCall:
         self.expected = self.results(read)
         self.changed = [name for name in read if name in default.required and (read[name] != self.starts[name]).any()]
 
-    def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> float:
-        """Launch from the same beginning, of the arrays with these names or of all; return the elapsed seconds."""
+    def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> Sample:
+        """Launch from the same beginning, of the arrays with these names or of all; return the seconds."""
         self._restore(self.arrays if names is None else names)
         return self.rig.launch(launcher, {**self.values, **self.arrays})
 
@@ -172,7 +173,6 @@ class Rig:
         self.queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self.build = build_of(context, drivers.of)
         self.names: list[str] = []  # of the arrays, in the order of the kernel
-        self.processor_seconds = 0.0  # of the last launch
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
@@ -196,33 +196,33 @@ class Rig:
         return Verdict("ok", elapsed=elapsed)
 
     def sample(self, code: Code, seconds: float) -> Sample:
-        """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time.
-
-        Only on a CPU device processor time says whether somebody else slowed a launch.
-        """
+        """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time."""
         is_new, call, found = code.digest not in self._launchers, self._calls[""], list[Sample]()
-        is_cpu, launcher = self.queue.device.type & cl.device_type.CPU, self._launcher(code)
-        if is_new:
-            call.launch(launcher)
+        launcher = self._launcher(code)
         while not found or (len(found) < _LAUNCHES and len(found) * min(found).elapsed < seconds):
-            elapsed = call.launch(launcher, call.changed)
-            found.append(Sample(elapsed, self.processor_seconds if is_cpu else elapsed))
+            one = call.launch(launcher, None if is_new else call.changed)
+            found += [one] if one.elapsed > _LONG_SECONDS or not is_new else []
+            is_new = False
         return min(found)
 
     def renew(self) -> None:
         """Give the arrays of the call other places in memory."""
         self._calls[""].renew()
 
-    def launch(self, launcher: Launcher, arguments: dict[str, Any]) -> float:
-        """Launch and wait; return the seconds from the start of the first kernel to the end of the last one."""
+    def launch(self, launcher: Launcher, arguments: dict[str, Any]) -> Sample:
+        """Launch and wait; return the seconds from the start of the first kernel to the end of the last one.
+
+        Only on a CPU device processor time says whether somebody else slowed a launch.
+        """
         self.queue.finish()
         del self._events[:]
         before = time.process_time()
         launcher.invoke(launcher.kernels, self.queue, None, None, False, **arguments)
         self.queue.finish()
-        self.processor_seconds = time.process_time() - before
+        processor = time.process_time() - before
         profiles = [event.profile for event in self._events]
-        return float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
+        elapsed = float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
+        return Sample(elapsed, processor if self.queue.device.type & cl.device_type.CPU else elapsed)
 
     def _verdict(self, code: Code, form: str, is_default: bool = False) -> Verdict:
         step = "does not build"
@@ -231,7 +231,7 @@ class Rig:
             if is_default:
                 self._calls[form] = GuardedCall(self, launcher, *self._given(form))
             call = self._calls[form]
-            elapsed, read = call.launch(launcher), call.read()
+            elapsed, read = call.launch(launcher).elapsed, call.read()
         except LocalMemoryError as error:
             return Verdict("needs too much local memory", str(error))
         except Exception as error:

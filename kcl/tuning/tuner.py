@@ -31,7 +31,6 @@ from kcl.tuning.table import ChoiceTable, Row, fact_name
 
 LIMIT_SECONDS = 30.0  # of one candidate
 _SHORT = 5  # rounds of the race after each step of a search
-_LAST_SAMPLE = 20e-3  # seconds of a sample in the last race
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
 _FINALISTS, _NEAR = 8, 2.0  # of the last race: who may take less than so many times the best time
@@ -133,7 +132,7 @@ class _Tuner:
                     line.say(f"tuning {self.kernel.name}: {len(self.tried)} of {self.count} choices tried")
                     self._measure(bench, choices, began + _CHECKED * seconds, began + _SEARCHED * seconds)
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
-                racers = bench.race(self._finalists(), race.ROUNDS, end, _LAST_SAMPLE)
+                racers = bench.race(self._finalists(), race.ROUNDS, end, is_last=True)
         except ChildFault as fault:
             return result._replace(why=f"two launches of the default must run, and compute the same: {fault}")
         except BaseException:

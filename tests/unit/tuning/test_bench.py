@@ -116,6 +116,13 @@ class TestRace:
         made.race([one_group], race.ROUNDS, later())
         assert race.winner({one_group: one_group.standing}, [one_group]) is None
 
+    def test_the_time(self, workshop, question, monkeypatch):
+        """A race whose time is over has the rounds that winning takes, if it is the last one."""
+        made, one = Bench(question, workshop.default.trial, workshop.folder), trial(workshop, ";")
+        monkeypatch.setattr(made, "_round", lambda _racers, running, _sample: dict.fromkeys(running, Sample(0.1, 0.1)))
+        assert made.race([one], race.ROUNDS, later(-1)) == []
+        assert made.race([one], race.ROUNDS, later(-1), is_last=True) == [one]
+
     def test_a_death(self, bench, workshop):
         """A candidate that dies in the race is named, and the race goes on without it."""
         late, right = trial(workshop, LATE), trial(workshop, ";")
