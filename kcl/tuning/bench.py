@@ -47,10 +47,10 @@ class ChildFault(Exception):
 
 
 class Child:
-    """A process that answers questions. `is_new` until it had a candidate."""
+    """A process that answers questions. `is_new` until its first candidate, `is_clean` until a wrong one or its end."""
 
     def __init__(self, question: Question, folder: str) -> None:
-        self.is_new = True
+        self.is_new = self.is_clean = True
         self._pipe, end = Pipe()
         wish = shell.made([], [], folder)
         inherited = {**settings.environment_alone(), **wish.set}
@@ -75,7 +75,7 @@ class Child:
             if self._pipe.poll(seconds):
                 return self._pipe.recv()
         except (EOFError, OSError):
-            status = self._process.wait()
+            self.is_clean, status = False, self._process.wait()
             signalled = signal.Signals(-status).name if status < 0 else f"status {status}"
             raise ChildFault(Verdict("crashes", signalled)) from None
         self.end()
@@ -83,6 +83,7 @@ class Child:
 
     def end(self) -> None:
         """End the process, whatever it does."""
+        self.is_clean = False
         self._process.kill()
         self._process.wait()
         self._pipe.close()
@@ -139,6 +140,7 @@ class Bench:
         The last race has the rounds without which nobody wins, whatever the time. Sets where each of them stands. One
         that dies is named, and the race goes on.
         """
+        self._racer = next((one for one in self._children if one.is_clean), None)  # it has built some of them
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
@@ -202,7 +204,7 @@ class Bench:
             if child is not None and verdict.outcome == "writes past the end":
                 child.end()
             elif child is not None:
-                self._thread.child = child
+                self._thread.child, child.is_clean = child, child.is_clean and verdict.outcome == "ok"
 
     def _begin(self) -> None:
         """Start the first child; the forms of the call at which the default fails are left out."""

@@ -52,11 +52,6 @@ class Trial:
         self.standing: Standing | None = None
         self.ragged = False
 
-    @property
-    def ratio(self) -> float | None:
-        """Its time by that of the default, if it ran and computed the same."""
-        return self.standing.ratio if self.standing and self.verdict.outcome == "ok" else None
-
 
 class TuningCandidate(NamedTuple):
     """A choice, and the trial of its code: choices with equal code share one."""
@@ -72,7 +67,7 @@ class TuningCandidate(NamedTuple):
     @property
     def ratio(self) -> float | None:
         """Its time by that of the default, if it ran and computed the same."""
-        return self.trial.ratio
+        return self.trial.standing.ratio if self.trial.standing and self.verdict.outcome == "ok" else None
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ def _fact(one: TuningCandidate, row: Row) -> Row:
     """Return what became of a candidate, as it is stored beside the row of its tuning."""
     trial, (outcome, detail, _elapsed) = one.trial, one.verdict
     noise = trial.standing.noise if trial.standing else 0.0
-    found = Row(row.sizes, one.choice, trial.ratio, row.level, 0, 0, noise, row.day, "", trial.ragged, trial.program)
+    found = Row(row.sizes, one.choice, one.ratio, row.level, 0, 0, noise, row.day, "", trial.ragged, trial.program)
     return found._replace(outcome=outcome, detail=detail)
 
 

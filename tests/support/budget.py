@@ -22,7 +22,7 @@ ROOMS = {
     "bundle": 554,
     "remote": 955,
     "sized": 432,
-    "tuning": 2067,
+    "tuning": 2064,
     "inspect": 3039,
     "workers": 280,
     "integrations": 987,

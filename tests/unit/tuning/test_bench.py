@@ -99,7 +99,7 @@ class TestRace:
         near, slow = trial(workshop, ";"), trial(workshop, SLOW)
         bench.check([near, slow], later())
         assert set(bench.race([near, slow], 15, later())) <= {near}
-        assert slow.ratio > 4
+        assert slow.standing.ratio > 4
 
     def test_elapsed_time_counts(self, workshop, question, monkeypatch):
         """Of two choices of equal processor time that which keeps one processor busy never wins."""
@@ -116,6 +116,16 @@ class TestRace:
         made.race([one_group], race.ROUNDS, later())
         assert race.winner({one_group: one_group.standing}, [one_group]) is None
 
+    def test_the_child(self, bench, workshop):
+        """A child that built right candidates lets them race; one that had a wrong one does not."""
+        bench.check([right := trial(workshop, ";")], later())
+        bench.race([right], 1, later())
+        assert len(bench._children) == 1
+        bench.check([trial(workshop, "float y;"), wrong := trial(workshop, "z[i] = 1; if (i) return;")], later())
+        assert wrong.verdict.outcome == "wrong result"
+        bench.race([right], 1, later())
+        assert len(bench._children) == 2
+
     def test_the_time(self, workshop, question, monkeypatch):
         """A race whose time is over has the rounds that winning takes, if it is the last one."""
         made, one = Bench(question, workshop.default.trial, workshop.folder), trial(workshop, ";")
@@ -131,7 +141,8 @@ class TestRace:
         found = bench.race([late, right], 5, later())
         assert late.verdict[:2] == ("crashes", "SIGSEGV, in the race")
         assert late not in found
-        assert right.ratio is not None
+        assert right.verdict.outcome == "ok"
+        assert right.standing is not None
 
 
 class TestBench:
@@ -170,9 +181,10 @@ class TestBench:
     def test_no_process_stays(self, workshop, question):
         """The children end with the bench, whatever they do."""
         with Bench(question, trial(workshop, ""), workshop.folder) as made:
+            made.check([trial(workshop, "float y;")], later())
             made.race([trial(workshop, ";")], 1, later())
             processes = [child._process for child in made._children]
-            assert len(processes) == 2
+            assert len(processes) > 1
         assert all(process.returncode is not None for process in processes)
 
 
