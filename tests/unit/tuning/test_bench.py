@@ -121,7 +121,7 @@ class TestRace:
         bench.check([right := trial(workshop, ";")], later())
         bench.race([right], 1, later())
         assert len(bench._children) == 1
-        bench.check([trial(workshop, "float y;"), wrong := trial(workshop, "z[i] = 1; if (i) return;")], later())
+        bench.check([wrong := trial(workshop, "z[i] = 1; if (i) return;")], later())
         assert wrong.verdict.outcome == "wrong result"
         bench.race([right], 1, later())
         assert len(bench._children) == 2
@@ -181,7 +181,7 @@ class TestBench:
     def test_no_process_stays(self, workshop, question):
         """The children end with the bench, whatever they do."""
         with Bench(question, trial(workshop, ""), workshop.folder) as made:
-            made.check([trial(workshop, "float y;")], later())
+            made.check([trial(workshop, "z[i] = q;")], later())
             made.race([trial(workshop, ";")], 1, later())
             processes = [child._process for child in made._children]
             assert len(processes) > 1
