@@ -131,6 +131,35 @@ class ChoiceTable:
         return RunMemo(places.TUNING, self.key, label, TABLES)
 
 
+class Decision(NamedTuple):
+    """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
+
+    `why` says why the nearest row in the same power of two does not serve.
+    """
+
+    kernel: Any
+    choice: dict[str, Any]
+    sizes: dict[str, int]
+    row: Row | None
+    table: ChoiceTable | None
+    why: str = ""
+
+    def __str__(self) -> str:
+        head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
+        if self.row is not None:
+            words = f"{measured(self.row, self.sizes)}, takes {self.row.ratio or 1.0:.2f} of the time of the default"
+        else:
+            words = f"the default {said(self.choice)}: {self.why or self._why()}"
+        return f"{head}: {words}" if head else words
+
+    def _why(self) -> str:
+        if self.table is None:
+            return f"off: {off()}" if off() else "its key is unknown"
+        row = self.table.nearest(tuple(self.sizes.values()))
+        found = f"no row is in its power of two; the nearest is {measured(row, self.sizes)}" if row else ""
+        return found or "nothing is measured"
+
+
 def of(key: Key, about: Mapping[str, Any]) -> ChoiceTable:
     """Return the table with a key; this process reads it once."""
     known = _state().tables
@@ -157,6 +186,12 @@ def key_of(kernel: str, subject: Key, free: Iterable[Part], identity: Iterable[P
 def fact_name(sizes: tuple[int, ...], choice: Mapping[str, Any]) -> str:
     """Return the name of a candidate at some sizes."""
     return f"{list(sizes)} {said(choice)}"
+
+
+def measured(row: Row, sizes: Mapping[str, int]) -> str:
+    """Write the choice of a row, and where it was measured."""
+    place = f" at {said(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
+    return f"{said(row.choice)}, measured{place}"
 
 
 def _distance(sizes: tuple[int, ...], row: Row) -> float:

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
@@ -30,47 +30,17 @@ from kcl.line import bindings_of
 from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said
-from kcl.tuning.table import ChoiceTable, Row
+from kcl.tuning.table import ChoiceTable, Decision
 
 if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
 
-T = TypeVar("T")
 Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
 _UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
-
-
-class Decision(NamedTuple):
-    """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
-
-    `why` says why the nearest row in the same power of two does not serve.
-    """
-
-    kernel: Any
-    choice: Choice
-    sizes: dict[str, int]
-    row: Row | None
-    table: ChoiceTable | None
-    why: str = ""
-
-    def __str__(self) -> str:
-        head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
-        if self.row is not None:
-            words = f"{_measured(self.row, self.sizes)}, takes {self.row.ratio or 1.0:.2f} of the time of the default"
-        else:
-            words = f"the default {said(self.choice)}: {self.why or self._why()}"
-        return f"{head}: {words}" if head else words
-
-    def _why(self) -> str:
-        if self.table is None:
-            return f"off: {tables.off()}" if tables.off() else "its key is unknown"
-        row = self.table.nearest(tuple(self.sizes.values()))
-        found = f"no row is in its power of two; the nearest is {_measured(row, self.sizes)}" if row else ""
-        return found or "nothing is measured"
 
 
 class State:
@@ -298,9 +268,9 @@ class TunedKernel(SizedKernel):
             self._latest = self._launches[found] = found, handle.line_of(one.kernel)
             return result
 
-        return self._guarded(decision, launching, queue, arguments)
+        return self._guarded(decision, launching, queue, arguments)  # type: ignore[no-any-return]
 
-    def _guarded(self, decision: Decision, use: Callable[[Decision], T], queue: Any, arguments: dict[str, Any]) -> T:
+    def _guarded(self, decision: Decision, use: Callable[[Decision], Any], queue: Any, arguments: Any) -> Any:
         """Use a choice; if that fails and the use of the defaults does not, mark the row, and leave it out from now on.
 
         The error is raised if some of several kernels may have been launched already.
@@ -309,13 +279,11 @@ class TunedKernel(SizedKernel):
             return use(decision)
         except Exception as error:
             table, row = decision.table, decision.row
-            if table is None or row is None or said(row.choice) == said(self.default_at(decision.sizes)):
+            is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)  # by KCL_STRICT
+            if is_asked or table is None or row is None or said(row.choice) == said(self.default_at(decision.sizes)):
                 raise
-            if isinstance(error, KclError) and not isinstance(error, RecipeError):  # KCL_STRICT asks for it
-                raise
-            result: T | None = None
-            if not (began := handle.may_have_launched(decision.kernel, queue, arguments)):
-                result = use(self._untuned(table, decision.sizes))  # an error of the call is raised again
+            began = handle.may_have_launched(decision.kernel, queue, arguments)
+            result = None if began else use(self._untuned(table, decision.sizes))  # the error of a call is raised again
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             table.put(row._replace(outcome="no longer runs", detail=words))
             self._decisions = {place: one for place, one in self._decisions.items() if one.row is not row}
@@ -323,7 +291,7 @@ class TunedKernel(SizedKernel):
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
                 raise
-            return result  # type: ignore[return-value]
+            return result
 
     def _decision(
         self, holder: Any, arguments: Mapping[str, Any], sizes: dict[str, int], is_launch: bool = False
@@ -355,7 +323,7 @@ class TunedKernel(SizedKernel):
                 refusals[name] = f"is not valid here: {refusal}" if refusal else ""
             if not refusals[name]:
                 return Decision(self.kernel_at(row.choice, sizes), row.choice, sizes, row, table)
-            why = why or f"{_measured(row, sizes)}, {refusals[name]}"
+            why = why or f"{tables.measured(row, sizes)}, {refusals[name]}"
         return self._untuned(table, sizes, why)
 
     def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str = "") -> Decision:
@@ -384,10 +352,9 @@ class TunedKernel(SizedKernel):
     def _sizes(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the sizes of a call; 0 for all if one cannot be known, so that the defaults give the error."""
         try:
-            found: tuple[Any, ...] = eval(self._code, FUNCTIONS, arguments)[0]
+            return tuple(eval(self._code, FUNCTIONS, arguments)[0])
         except _UNKNOWN:
             return (0,) * len(self._names)
-        return found
 
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         return {name: whole_number(self.name, name, one) for name, one in zip(self._names, values, strict=True)}
@@ -431,9 +398,3 @@ def _arrays_in(text: str) -> set[str]:
     """Return the names of the arrays in an expression: those whose shape it asks."""
     nodes = ast.walk(ast.parse(text, mode="eval"))
     return {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute)}
-
-
-def _measured(row: Row, sizes: Mapping[str, int]) -> str:
-    """Write the choice of a row, and where it was measured."""
-    place = f" at {said(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
-    return f"{said(row.choice)}, measured{place}"

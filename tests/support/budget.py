@@ -22,7 +22,7 @@ ROOMS = {
     "bundle": 554,
     "remote": 955,
     "sized": 432,
-    "tuning": 2064,
+    "tuning": 2060,
     "inspect": 3039,
     "workers": 280,
     "integrations": 987,
