@@ -8,16 +8,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process, settings
 
 if TYPE_CHECKING:
     import logging
-
-
-OUTCOMES = ("hit", "miss", "bypass", "error")
 
 
 class Event(NamedTuple):
@@ -85,8 +81,6 @@ Use = tuple[int, float, float, float]
 Hook = Callable[[Event], object]
 
 _PLACES = 10_000
-_UNUSED: Use = (0, 0.0, 0.0, 0.0)
-_NO_TEXTS: Mapping[str, bytes] = MappingProxyType({})
 TEXTS = 1 << 20  # bytes, of the texts of all misses of a process
 OTHERS = "(others)"  # stands for the names beyond the bound
 _COLUMNS = {"hit": "hits", "miss": "misses", "bypass": "bypassed", "error": "errors"}
@@ -103,7 +97,6 @@ class State:
         self.uses: dict[str, Use] = {}
         self.asked: dict[str, Consumer] = {}
         self.noted: deque[MissNote] = deque(maxlen=1024)
-        self.follow: Callable[[], object] | None = None  # called with every event
         self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
         self.is_heard = False
         self.made: dict[str, float] = {}  # question and place that needed loopy -> count
@@ -111,7 +104,7 @@ class State:
     def after_fork(self) -> None:
         """Leave the collection to the parent; the lock is new, as a thread of the parent may hold the old one."""
         self.lock = threading.RLock()
-        self.take()
+        self.forget()
 
     def total(self) -> dict[str, dict[str, float]]:
         """Return a copy of the counters; the caller holds the lock."""
@@ -126,23 +119,15 @@ class State:
         return self.tallies.setdefault(place, _empty_row())
 
     def within(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
-        """Return the texts of a key that has none yet, in their order, until the room is used up."""
-        if any(noted.texts and noted.key == key for noted in self.noted):
-            return _NO_TEXTS
-        room = TEXTS - sum(len(text) for noted in self.noted for text in noted.texts.values())
-        kept = {}
-        for name, text in texts.items():
-            if len(text) <= room:
-                kept[name] = text
-                room -= len(text)
-        return kept
+        """Return the texts of a key that has none yet, if there is room for them."""
+        held = [text for noted in self.noted for text in noted.texts.values()]
+        has_room = sum(map(len, (*held, *texts.values()))) <= TEXTS
+        return {} if not has_room or any(noted.texts and noted.key == key for noted in self.noted) else texts
 
-    def take(self) -> Collection:
-        """Return the collection, and begin a new one; the caller holds the lock."""
-        found = Collection(self.tallies, self.uses, tuple(self.noted), self.asked)
+    def forget(self) -> None:
+        """Begin a new collection; the caller holds the lock."""
         self.tallies, self.uses, self.asked = {}, {}, {}
         self.noted.clear()
-        return found
 
 
 _state = process.own(State)
@@ -198,13 +183,13 @@ def emit(
     event: Event,
     key: Any = None,
     entries: Iterable[str] = (),
-    texts: Mapping[str, bytes] = _NO_TEXTS,
+    texts: Mapping[str, bytes] = {},
     asking: Any = None,
 ) -> None:
     """Count `event` and show it to every hook; `key` is that of the look-up, `entries` are the digests of a hit.
 
-    `texts` explain a miss that stores nothing (see `MissNote`). They are collected once per key, until the room is used
-    up. `asking` is the `Lead` of the look-up, for its parameters.
+    `texts` explain a miss that stores nothing (see `MissNote`). They are collected once per key, while there is room.
+    `asking` is the `Lead` of the look-up, for its parameters.
     """
     now, state = time.time(), _state()
     parameters = None if event.outcome == "hit" or asking is None else asking.texts()
@@ -215,19 +200,16 @@ def emit(
         for digest in entries:
             uses = state.uses  # a signal handler may take the collection
             if digest in uses or len(uses) < _PLACES:
-                count, _last, seconds, saved = uses.get(digest, _UNUSED)
+                count, _last, seconds, saved = uses.get(digest, (0, 0.0, 0.0, 0.0))
                 if not count and asking is not None:
                     state.asked[digest] = Consumer(event.kernel, tuple(asking.parameters))
                 uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
         if event.outcome != "hit":
             state.noted.append(MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters))
-        hooks = tuple(state.hooks)
     if is_first:
         tool("report").keep_journal()
-    if state.follow is not None:
-        state.follow()
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
-    for hook in hooks:
+    for hook in tuple(state.hooks):
         try:
             hook(event)
         except Exception:
@@ -279,13 +261,6 @@ def total() -> dict[str, dict[str, float]]:
         return state.total()
 
 
-def noted() -> tuple[MissNote, ...]:
-    """Return the look-ups that were no hits since the start of this process, or since the last `taken`."""
-    state = _state()
-    with state.lock:
-        return tuple(state.noted)
-
-
 def collected() -> Collection:
     """Return a copy of the collection so far."""
     state = _state()
@@ -293,16 +268,11 @@ def collected() -> Collection:
         return Collection(dict(state.tallies), dict(state.uses), tuple(state.noted), dict(state.asked))
 
 
-def taken() -> Collection:
-    """Return the collection, and begin a new one."""
+def forget() -> None:
+    """Begin a new collection."""
     state = _state()
     with state.lock:
-        return state.take()
-
-
-def on_each(follow: Callable[[], object]) -> None:
-    """Call `follow` at every event of this process from now on."""
-    _state().follow = follow
+        state.forget()
 
 
 def counted(found: Iterable[Event]) -> dict[str, dict[str, float]]:

@@ -111,15 +111,12 @@ def _tell(method: str) -> None:
     faults: list[BaseException] = []
     for state in reversed(states) if method.startswith("before_") else states:
         try:
-            getattr(state, method, _nothing)()
+            if hasattr(state, method):
+                getattr(state, method)()
         except BaseException as error:
             faults.append(error)
     if faults:
         raise faults[0]
-
-
-def _nothing() -> None:
-    """Stand for a method that a state does not have."""
 
 
 def _after_fork() -> None:

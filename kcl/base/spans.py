@@ -23,15 +23,8 @@ _MOST = 200_000  # spans of a process
 _END = b"\n]\n"
 
 
-class SpanSwitch:
-    """The switch that keeps spans, set by `KCL_TRACE` at the first piece of work; it stays on in a forked child."""
-
-    def __init__(self) -> None:
-        self.is_on = bool(settings.variable("KCL_TRACE") and _trace().path)
-
-
 class Trace:
-    """The spans that this process adds to the file at exit; a forked child begins its own."""
+    """The spans that this process adds to the file at exit, if there is one; a forked child begins its own."""
 
     def __init__(self) -> None:
         self.path = settings.read().trace
@@ -42,7 +35,6 @@ class Trace:
         write()
 
 
-_switch = process.own(SpanSwitch)
 _trace = process.own(Trace)
 
 
@@ -63,27 +55,19 @@ _NOTHING = nullcontext()
 
 def span(what: str, kernel: str = "", layer: str = "") -> AbstractContextManager[None]:
     """Return a context manager for a span: `what` names the work, for a kernel, in a layer. Thread-safe."""
-    return _kept(what, kernel, layer) if _switch().is_on else _NOTHING
+    return _kept(what, kernel, layer) if _trace().path else _NOTHING
 
 
 def write() -> None:
     """Add the spans of this process to the file; warn once where it cannot be written, and raise nothing."""
-    if not _switch().is_on:
-        return
     trace = _trace()
     spans, trace.spans = trace.spans, []
     if not spans:
         return
     try:
-        _append(str(trace.path), [_named(), *[_event(trace.began, span) for span in spans]])
+        _append(str(trace.path), [_event(trace.began, span) for span in spans])
     except OSError as error:
         print(f"kcl: no trace is written to {trace.path}: {error.strerror}", file=sys.stderr)
-
-
-def _named() -> dict[str, Any]:
-    words = sys.argv[:1] if sys.argv[:1] not in ([""], ["-c"], ["-m"]) else []
-    name = os.path.basename(words[0]) if words else "python"
-    return {"ph": "M", "name": "process_name", "pid": os.getpid(), "tid": 0, "args": {"name": name}}
 
 
 def _event(began: int, span: tuple[str, str, str, int, int, int]) -> dict[str, Any]:

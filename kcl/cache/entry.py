@@ -103,19 +103,9 @@ class Entry:
         return Entry(self.key, {**self.metadata, **metadata}, self.parts)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Entry):
-            return NotImplemented
-        return (self.key, self.metadata, list(self.parts.items())) == (
-            other.key,
-            other.metadata,
-            list(other.parts.items()),
-        )
+        return isinstance(other, Entry) and self.pack() == other.pack()
 
     __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{name}: {len(part)} bytes" for name, part in self.parts.items())
-        return f"<Entry {self.key.digest[:12]}: {parts or 'no parts'}>"
 
 
 def entry_at(address: str, blob: bytes, key: Key | None = None) -> Entry:

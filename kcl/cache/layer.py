@@ -11,6 +11,7 @@ import os
 import re
 import sqlite3
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import entry_at
-from kcl.cache.stores.memory import Memory, SizedEntry
+from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ _disabled: ContextVar[frozenset[str]] = ContextVar("kcl.disabled", default=froze
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _NOTES = 20  # of one layer in the report
+_KEPT = 2000  # entries of one layer in memory
 _FULL, _FORBIDDEN = "no space", "not permitted"  # causes reported once for all layers
-_SILENT = ("unable to open database file", "disk I/O error")  # SQLite's messages for a full file system, among others
 INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages whose code a user cannot mend
 
 
@@ -64,6 +65,27 @@ class Answer(NamedTuple):
     outcome: str
     reason: str
     size: int
+
+
+class SizedEntry(NamedTuple):
+    """A verified entry, with the number of its bytes in a store."""
+
+    entry: Entry
+    size: int
+
+
+class Memory(dict[str, SizedEntry]):
+    """The newest entries by address; they need not be verified again. Thread-safe."""
+
+    def put(self, address: str, held: SizedEntry) -> None:
+        """Keep an entry, and drop the oldest ones above a number."""
+        self[address] = held
+        for oldest in list(self)[:-_KEPT] if len(self) > _KEPT else ():
+            self.delete(oldest)
+
+    def delete(self, address: str) -> None:
+        """Forget an entry; a missing address is no error."""
+        self.pop(address, None)
 
 
 class Layer:
@@ -208,10 +230,7 @@ class Layer:
         self.fault("verify", error)
         self.delete(address)
         if self.stores:
-            with suppress(ImportError):  # the module may be unreadable now
-                from kcl.cache import quarantine
-
-                quarantine.put(places.own(places.QUARANTINE), address, blob, f"{self.name}: {error}")
+            quarantine(places.own(places.QUARANTINE), address, blob)
 
     def fault(self, action: str, error: Exception) -> None:
         """Report a fault of a store once, and go on; raises CacheFault under `KCL_STRICT=fault`."""
@@ -219,7 +238,7 @@ class Layer:
             if isinstance(error, CacheFault):
                 raise error
             raise CacheFault(f"{self.name} layer: could not {action}: {error}") from error
-        cause = _FULL if self.is_full(error) else _cause(error)
+        cause = _cause(error)
         words = f"kcl goes on without its {self.name} cache here: could not {action}: {error}"
         if isinstance(error, DamagedEntry):
             words = f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
@@ -227,12 +246,6 @@ class Layer:
             room = f"no space or no inode is left on the file system of {self.place}"
             words = f"kcl goes on without writing its caches: {room}; make room there: could not {action}: {error}"
         warn_once(cause if cause in (_FULL, _FORBIDDEN) else f"{self.name}: {cause}", words)
-
-    def is_full(self, error: Exception) -> bool:
-        """Tell whether a store failed for lack of space or of inodes, which SQLite's message does not show."""
-        if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_SILENT):
-            return _has_no_room(self.place)
-        return _cause(error) == _FULL
 
     def _writable(self) -> list[Store]:
         return [store for store in self.stores if store.writable]
@@ -256,13 +269,21 @@ class Layer:
                     yield found
 
 
-def _has_no_room(place: str) -> bool:
-    """Return True if the file system of a path, which need not exist, has no space or no inode left."""
-    try:
-        status = os.statvfs(trust.nearest(place))
-    except (OSError, AttributeError):
-        return False
-    return not status.f_bavail or (status.f_files > 0 and not status.f_favail)  # some number no inodes
+def quarantine(folder: str, address: str, blob: bytes, keep: int = 16) -> None:
+    """Keep a damaged entry for an inspection, beside the newest others; raise nothing. Events name the damage."""
+    with suppress(OSError, CacheFault, ValueError):
+        trust.make_trusted(folder)
+        name = f"{time.time_ns():020d}-{os.getpid()}-{address.rpartition('/')[2][-128:]}"  # names sort by age
+        publish(os.path.join(folder, name + places.DAMAGED), blob[: 64 << 20])
+    with suppress(OSError, ValueError):
+        ours = [name for name in os.listdir(folder) if name.endswith(places.DAMAGED)]
+        for name in sorted(ours)[: 0 if os.path.islink(folder) else -keep]:
+            os.unlink(os.path.join(folder, name))
+
+
+def is_full(error: Exception) -> bool:
+    """Return True if a store failed for lack of space or of inodes."""
+    return _cause(error) == _FULL
 
 
 def _cause(error: Exception) -> str:
@@ -301,10 +322,10 @@ def disabled(*layers: str) -> Iterator[None]:
 
 
 class State:
-    """The causes that kcl has warned about, each with the object of its one warning."""
+    """The causes that kcl has warned about."""
 
     def __init__(self) -> None:
-        self.warned: dict[str, object] = {}
+        self.warned: set[str] = set()
 
     def on_change(self) -> None:
         """Forget the causes, as the files lie in another place."""
@@ -319,9 +340,9 @@ def warn_once(cause: str, message: str) -> None:
 
     The warning names the line of the program that called kcl, or a library that kcl works for.
     """
-    mine = object()
-    if _state().warned.setdefault(cause, mine) is not mine:
+    if cause in _state().warned:
         return
+    _state().warned.add(cause)
     events.logger().info("%s", message)
     with suppress(CacheWarning):
         warn_the_program(message, CacheWarning)

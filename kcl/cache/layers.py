@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 class LayerRow(NamedTuple):
     """A layer: its name, the cache with the switches that apply to it by front end, and its stores.
 
-    `stores` returns the stores below memory in their order, and notes on the choice. `folder` returns the folder of the
-    files, without opening a store. `on_disk` takes that folder and the names in it, and returns the stores there, those
-    of other Python versions too. `own` are the shared folder that a removal looks in, and a pattern of the layer's
-    names there; `files` is the name of a directory store there. With `keeps_read` memory keeps the entries that were
-    read, beside those made in this process.
+    `stores` returns the stores below memory in their order. `folder` returns the folder of the files, without opening a
+    store. `on_disk` takes that folder and the names in it, and returns the stores there, those of other Python versions
+    too. `own` are the shared folder that a removal looks in, and a pattern of the layer's names there; `files` is the
+    name of a directory store there. With `keeps_read` memory keeps the entries that were read, beside those made in
+    this process.
     """
 
     name: str
     owners: dict[str, str]
     own: tuple[str, str]
     folder: Callable[[], str]
-    stores: Callable[[], tuple[list[Store], list[str]]]
+    stores: Callable[[], list[Store]]
     files: str = ""
     on_disk: Callable[[str, list[str]], list[Files]] = lambda folder, _names: [Directory(folder)]
     keeps_read: bool = True
@@ -114,23 +114,18 @@ def _open(name: str) -> Layer:
             for text in chosen.rejected:
                 if text != chosen.strict_fault:  # each look-up raises that one
                     warn_once(text, text)
-            stores, notes = row.stores()
-            stores += sites(name) if chosen.site else []
+            stores = [*row.stores(), *(sites(name) if chosen.site else ())]
             state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
-            state.layers[name].notes += notes
         return state.layers[name]
 
 
-def _rows() -> tuple[list[Store], list[str]]:
-    """Return the rows of a database, or a directory on a network file system."""
+def _rows() -> list[Store]:
+    """Return the rows of a database, or a directory on a network file system, where SQLite is not safe."""
     from kcl.base.settings.trust import is_network
     from kcl.cache.stores.sqlite import Rows
 
     folder = places.dictionaries()
-    if is_network(folder):
-        note = "directory store: SQLite is not safe on a network file system"
-        return [Directory(places.generated(), notes_use=True)], [note]
-    return [Rows(folder)], []
+    return [Directory(places.generated(), notes_use=True) if is_network(folder) else Rows(folder)]
 
 
 def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
@@ -158,7 +153,7 @@ TABLE = {
         own=places.PROGRAMS,
         files=places.BINARIES,
         folder=places.binaries,
-        stores=lambda: ([Directory(places.binaries(), notes_use=True)], []),
+        stores=lambda: [Directory(places.binaries(), notes_use=True)],
         # A built program lives on by itself; 60 kB of each would only push other data out of the processor's cache.
         keeps_read=False,
     ),

@@ -28,10 +28,10 @@ from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from kcl.base import events, process
+from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.errors import CacheFault, UnusableDirectory
+from kcl.errors import CacheFault
 
 if sys.platform != "win32":  # no flock on Windows: each process works alone
     import fcntl
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 LONGEST_SECONDS = 60.0
 UNKNOWN_SECONDS = 20.0
-SHOWN_SECONDS = 2.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
-_ANOTHER = "another process"
 
 
 class State:
@@ -92,33 +90,30 @@ class Lead:
         listed = ", ".join(f"{name}={text}" for name, text in self.texts().items())
         return f"{self._kernel}({listed})" if listed else self._kernel
 
-    def take(self, layer: Layer, digest: str) -> str:
-        """Take the lead for a digest, or wait for the thread or process that has it; return that holder's name.
+    def take(self, layer: Layer, digest: str) -> None:
+        """Take the lead for a digest, or wait for the thread or process that has it.
 
-        The name is empty if others would not see the entry. This thread releases the lead of an earlier stage as soon
-        as it waits, or has the new lead.
+        This thread releases the lead of an earlier stage as soon as it waits, or has the new lead.
         """
-        if not layer.stores:
+        if not layer.stores:  # others would not see the entry
             self.release()
-            return ""
+            return
         path = os.path.join(places.own(places.FLIGHT), digest)
         mine = _first(path)
         if mine is None:
             self._wait(path)
-            return "another thread"
+            return
         try:
-            by = mine.lock(self._kernel, self._is_nested, self.release)
+            mine.lock(self._is_nested, self.release)
         except BaseException as error:
             mine.release()
             if not isinstance(error, (OSError, CacheFault, ValueError)):
                 raise
             self.release()
-            is_unusable = isinstance(error, UnusableDirectory)
-            layer.fault("use its directory" if is_unusable else "wait for other processes", error)
-            return ""
+            layer.fault("use its directory", error)
+            return
         self.release()
         self._held.append(mine)
-        return by
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
@@ -143,7 +138,7 @@ class Lead:
         held = _state().leads.get(key)
         if held is None:
             return True
-        return not self._is_nested and held.thread != get_ident() and held.wait(self._kernel)
+        return not self._is_nested and held.thread != get_ident() and held.wait()
 
     def __enter__(self) -> Lead:
         launching, me = _state().launching, get_ident()
@@ -168,8 +163,8 @@ class KeyLead:
         self._descriptor = -1
         self.thread = get_ident()
 
-    def lock(self, what: str, at_once: bool, before_waiting: Callable[[], object]) -> str:
-        """Lock the key's file, or wait until its holder has released it; return the name of that process.
+    def lock(self, at_once: bool, before_waiting: Callable[[], object]) -> None:
+        """Lock the key's file, or wait until its holder has released it.
 
         With `at_once` nobody is waited for. `before_waiting` is called before the wait. Raises the errors of the
         directory (`OSError`, `UnusableDirectory`).
@@ -177,28 +172,30 @@ class KeyLead:
         folder = os.path.dirname(self._key)
         trust.make_trusted(folder)
         if sys.platform == "win32" or trust.is_network(folder):  # locks of other nodes may answer late, or never
-            return _ANOTHER
-        while True:
-            descriptor, name = open_lock(self._key), ""
+            return
+        has_waited = False
+        while not has_waited:
+            descriptor = open_lock(self._key)
             try:
                 is_mine = is_locked(descriptor)
-                if not is_mine and not at_once:
+                if not is_mine and at_once:
+                    return
+                if not is_mine:
                     before_waiting()
-                    is_mine, name = wait(what, partial(is_locked, descriptor), partial(_holder_of, descriptor))
+                    has_waited = True
+                    is_mine = wait(partial(is_locked, descriptor), partial(_worth, descriptor))
                 if is_mine and is_at(self._key, descriptor):
-                    _sign(descriptor)
+                    sign(descriptor)
                     self._descriptor, descriptor = descriptor, -1
-                    return name or _ANOTHER
+                    return
             finally:
                 if descriptor >= 0:
                     close_lock(descriptor)
-            if name or not is_mine:  # the holder has released, or this thread waits no longer
-                return name or _ANOTHER
 
-    def wait(self, what: str) -> bool:
+    def wait(self) -> bool:
         """Wait until this lead is over; if that takes too long return False, and nobody else waits for this thread."""
-        leads, words = _state().leads, "another thread of this process"
-        has_gone, _name = wait(what, lambda: leads.get(self._key) is not self, lambda: (words, LONGEST_SECONDS))
+        leads = _state().leads
+        has_gone = wait(lambda: leads.get(self._key) is not self, lambda: LONGEST_SECONDS)
         if not has_gone:
             self._leave()
         return has_gone
@@ -226,10 +223,10 @@ class KeyLead:
 
 def is_stopped(process: str) -> bool:
     """Return True if the system says that a process of this host is stopped."""
-    return _state_of(process) in ("T", "t")
+    return state_of(process) in ("T", "t")
 
 
-def _state_of(process: str) -> str:
+def state_of(process: str) -> str:
     """Return the letter of a process's state; empty for a process that the system does not know."""
     try:
         with open(f"/proc/{int(process)}/stat", "rb") as stream:
@@ -244,31 +241,24 @@ def _first(key: str) -> KeyLead | None:
     return mine if _state().leads.setdefault(key, mine) is mine else None
 
 
-def wait(what: str, has_gone: Callable[[], bool], holder: Callable[[], tuple[str, float]]) -> tuple[bool, str]:
-    """Wait until the holder has gone, or is not worth waiting longer: (whether it has gone, its name after a wait).
-
-    `holder` returns the name, and the seconds that the holder is worth. A wait is shown after two seconds.
-    """
-    began, pause, name, is_shown = time.monotonic(), _FIRST_PAUSE, "", False
+def wait(has_gone: Callable[[], bool], worth: Callable[[], float]) -> bool:
+    """Wait until the holder has gone; return False if it is not `worth` waiting longer, in seconds from the begin."""
+    began, pause = time.monotonic(), _FIRST_PAUSE
     while not has_gone():
-        name, limit = holder()
-        waited = time.monotonic() - began
-        if waited > limit:
-            return False, name
-        if waited > SHOWN_SECONDS and not is_shown:
-            is_shown = True
-            events.logger().warning("waiting %.0f s for %s: %s", waited, name, what)
+        if time.monotonic() - began > worth():
+            return False
         time.sleep(pause)
         pause = min(pause * 1.3, _LONGEST_PAUSE)
-    return True, name
+    return True
 
 
-def _holder_of(descriptor: int) -> tuple[str, float]:
-    """Return the name of the process that holds a lock file, and the seconds that it is worth waiting for."""
-    process, name = _signature(descriptor)
+def _worth(descriptor: int) -> float:
+    """Return the seconds that it is worth waiting for the process that holds a lock file."""
+    found, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
+    process = found if host == os.uname().nodename else ""
     if is_stopped(process):
-        return name, 0.0
-    return name, LONGEST_SECONDS if _state_of(process) else UNKNOWN_SECONDS
+        return 0.0
+    return LONGEST_SECONDS if state_of(process) else UNKNOWN_SECONDS
 
 
 def is_locked(descriptor: int, shared: bool = False) -> bool:
@@ -290,16 +280,10 @@ def is_at(path: str, descriptor: int) -> bool:
         return False
 
 
-def _sign(descriptor: int) -> None:
+def sign(descriptor: int) -> None:
+    """Write this process and its host into a lock file."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}".encode(), 0)
-
-
-def _signature(descriptor: int) -> tuple[str, str]:
-    """Return the id of the process that signed a file, empty for one of another host, and its name for display."""
-    found, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
-    known = found if found.isdigit() and host == os.uname().nodename else ""
-    return known, f"process {found}" if found else _ANOTHER
 
 
 def open_lock(path: str) -> int:

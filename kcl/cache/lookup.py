@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kcl.base import events, spans
 from kcl.base.events import Event
+from kcl.cache.layer import is_full
 from kcl.errors import CacheMiss, SettingError, UnknownInput, UnusableDirectory, WrongEntry
 from kcl.launch import MissingArguments
 
@@ -159,11 +160,11 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
         look = _first(stage, job, lead, started)
         if look.outcome != "miss":
             return _settled(stage, job, look, lead, started)
-    by = lead.take(stage.layer, stage.together(job, look))  # this thread holds nothing that another one may want
+    lead.take(stage.layer, stage.together(job, look))  # this thread holds nothing that another one may want
     with stage.guard(job):
         look = _first(stage, job, lead, started)
-        if look.outcome == "hit" and by:
-            look = look._replace(reason=look.reason or f"{by} {stage.verb} it meanwhile")
+        if look.outcome == "hit":
+            look = look._replace(reason=look.reason or f"another thread or process {stage.verb} it meanwhile")
         return _settled(stage, job, look, lead, started)
 
 
@@ -255,7 +256,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
             faults: list[Exception] = []
             size = sum(stage.layer.publish(address, entry, faults) for address, entry in made.entries)
             look = look._replace(value=made.value, size=size)
-            unstored = _unstored(stage, faults)
+            unstored = _unstored(faults)
             if look.outcome == "miss" and unstored:
                 look = look._replace(outcome="error", reason=f"{look.reason}; {unstored}")
     except MissingArguments:
@@ -271,9 +272,9 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     return look.value
 
 
-def _unstored(stage: Stage[Job], faults: list[Exception]) -> str:
+def _unstored(faults: list[Exception]) -> str:
     """Return why later runs miss again: no space, or no usable directory; empty for other faults."""
-    if any(map(stage.layer.is_full, faults)):
+    if any(map(is_full, faults)):
         return "there was no space to store it"
     return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
 
@@ -313,14 +314,9 @@ def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Eve
 def _emit(
     stage: Stage[Job], job: Job, look: Look, lead: Lead, seconds: float, texts: Mapping[str, bytes] = {}
 ) -> Event:
-    """Emit the event of a look-up, and a hit for every other slot that had its entry; return the first."""
-    hit, event = look.outcome == "hit", _event(stage, job, look, seconds)
+    """Emit the event of a look-up, and return it."""
+    event = _event(stage, job, look, seconds)
     if look.outcome == "bypass" and not look.reason.startswith("off: "):  # that text takes the place of the files
         stage.layer.note(f"bypassed: {look.reason}")
-    used = [look.key.digest] if hit and look.key is not None else []
-    events.emit(event, look.key, used, texts, lead)
-    reason = "" if hit else "another device of the context missed: built from source with it"
-    others = {slot.key.digest: slot.key for slot in look.slots if slot.key.digest in look.there.difference(used)}
-    for digest, key in others.items():
-        events.emit(Event(event.layer, event.kernel, digest, "hit", reason, 0.0, 0), key, [digest], asking=lead)
+    events.emit(event, look.key, look.there if look.outcome == "hit" else (), texts, lead)
     return event

@@ -7,7 +7,6 @@ enough, the sentence shows it.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -114,48 +113,16 @@ def _own(_name: str, difference: Difference, _about: About) -> str:
 
 
 def _argument(name: str, difference: Difference, _about: About) -> str:
-    if name == "checks":
-        return f"loopy {'leaves argument checks out' if difference.before is None else 'checks arguments again'}"
     sides = ["not given" if text is None else dtype(text) for text in difference[1:]]
     return f"argument {name}: {arrow(*sides)}"
 
 
 def _options(_rest: str, difference: Difference, _about: About) -> str:
-    """List the options that came, went, or have another value."""
-    before, after = map(_flags, difference[1:])
-    gone, come = [flag for flag in before if flag not in after], [flag for flag in after if flag not in before]
-    said = []
-    for flag in come:
-        name, is_set, new = flag.partition("=")
-        old = next((one for one in gone if is_set and one.startswith(f"{name}=")), None)
-        if old is None:
-            said.append(f"build option {flag} added")
-        else:
-            gone.remove(old)
-            said.append(f"build option {name}: {old.partition('=')[2]} -> {new}")
-    said += [f"build option {flag} removed" for flag in gone]
-    return ", ".join(said) or "build options: another order"
-
-
-def _flags(text: str | None) -> list[str]:
-    try:
-        return shlex.split(text or "")
-    except ValueError:
-        return (text or "").split()
-
-
-def _header(name: str, difference: Difference, _about: About) -> str:
-    if difference.before is None or difference.after is None:
-        return f"header {name} is {'included now' if difference.before is None else 'not included any more'}"
-    return f"header {name} changed"
-
-
-def _features(_rest: str, difference: Difference, _about: About) -> str:
+    """List the options that came and went."""
     before, after = ((text or "").split() for text in difference[1:])
-    what = "CPU features" if difference.name.startswith("cpu") else difference.name
-    changes = [f"{word} added" for word in after if word not in before]
-    changes += [f"{word} removed" for word in before if word not in after]
-    return f"device: {what}: {cut(', '.join(changes), WIDTH) or 'another order'}"
+    said = [f"build option {flag} added" for flag in after if flag not in before]
+    said += [f"build option {flag} removed" for flag in before if flag not in after]
+    return ", ".join(said) or "build options: another order"
 
 
 def _source(_rest: str, _difference: Difference, about: About) -> str:
@@ -180,16 +147,12 @@ _WHOLE: dict[str, str | Writer] = {
     "format": "kcl's format of binaries",
     "source": _source,
     "options": _options,
-    "platform vendor": "platform: vendor",
-    "platform version": "platform: version",
-    "device vendor": "device: vendor",
-    "device version": "device: version",
     "driver": "device: driver",
     "OpenCL C": "device: language",
-    "extensions": _features,
+    "extensions": "device: extensions",
     "address bits": "device: address width",
     "driver library": "device: build of the driver's library",
-    "cpu features": _features,
+    "cpu features": "device: CPU features",
     "(order)": "order of the parts",
 }
 
@@ -201,6 +164,8 @@ _FIRST: dict[str, str | Writer] = {
     "closure": "closure variable {0} of `{1}`",
     "depends": "declared dependency {0}",
     "distribution": _distribution,
+    "platform": "platform: {0}",
+    "device": "device: {0}",
     "argument": _argument,
-    "header": _header,
+    "header": "header {0}",
 }

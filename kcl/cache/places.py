@@ -23,7 +23,7 @@ DATABASE = ".sqlite"  # the end of the name of a PersistentDict, after the versi
 
 FLIGHT = "flight"  # lock files of the keys whose entries are being made, each with a process id
 PENDING = "pending"  # jobs for the helpers that complete entries, in a folder for each setting
-QUARANTINE = "quarantine"  # the last damaged entries, each with the reason in a text file
+QUARANTINE = "quarantine"  # the last damaged entries
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 PACKS = "packs"  # notes on the packs of the remote
 ARRIVALS = "arrivals"  # a file: the entries that came with a pack, and who signed it
@@ -31,15 +31,13 @@ PINS = "pins"  # the kernels exempt from the bounds on the stores
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
 TUNING = "tuning"  # the tables of recipes with a space, and the outcomes of the candidates
-_OTHERS = ("headers", "listing", "notes", "orders", "readings", "restless", "space")  # of other versions of kcl
-SORTS = (ARRIVALS, FLIGHT, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, TUNING, *_OTHERS)
+SORTS = (ARRIVALS, FLIGHT, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, TUNING)
 
 HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
 
 TEMPORARY = ".kcl-tmp-"  # the beginning of the name of a file that is being written; no address has a full stop there
 ASIDE = ".damaged-1"  # the end of the name of a database that was found damaged
 DAMAGED = ".damaged"  # the end of the name of an entry in quarantine
-REASON = ".reason.txt"  # the end of the name of the text with the reason
 
 # A folder that kcl shares with its owner, and a pattern of the names there that are kcl's, of any version.
 ROWS = "pytools", r"pdict-v\d+-kcl-generated-.*|kcl-generated-v\d+"

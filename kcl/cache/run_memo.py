@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kcl.base import events, process
+from kcl.base import process
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
@@ -25,11 +25,10 @@ _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
 class State:
-    """The places of the memos that this process used, by their folder, and the stores by their path."""
+    """The places of the memos that this process used, by their folder."""
 
     def __init__(self) -> None:
         self.used: dict[str, dict[str, None]] = {}
-        self.stores: dict[str, Directory] = {}
 
 
 _state = process.own(State)
@@ -57,8 +56,7 @@ class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
     def __init__(self, folder: str, key: Key, label: str = "", kept: int = 0) -> None:
-        path, stores = places.own(folder), _state().stores
-        self._store = stores.get(path) or stores.setdefault(path, Directory(path, notes_use=True))
+        self._store = Directory(places.own(folder), notes_use=True)
         self._key = key
         self._kept = kept or KEPT
         self._place = address(key.digest, label=label or folder)
@@ -66,22 +64,17 @@ class RunMemo:
 
     def read(self) -> dict[str, Any]:
         """Return the memo of the last run; empty for a missing or unreadable memo. Raises nothing."""
-        try:
+        with suppress(*_FAULTS):
             blob = self._store.get(self._place)
-            if blob is None:
-                return {}
-            return entry_at(self._place, blob, self._key).metadata
-        except _FAULTS as error:
-            events.logger().info("what the last run left cannot be read: %r", error)
-            return {}
+            if blob is not None:
+                return entry_at(self._place, blob, self._key).metadata
+        return {}
 
     def write(self, left: Mapping[str, Any]) -> None:
         """Leave a memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
-        try:
+        with suppress(*_FAULTS):
             self._store.put(self._place, Entry(self._key, left, {}).pack())
             self._forget_oldest()
-        except _FAULTS as error:
-            events.logger().info("what this run would leave for the next one is lost: %r", error)
 
     def _forget_oldest(self) -> None:
         found = [(item.stat(follow_symlinks=False).st_mtime, place) for place, item in self._store.items()]

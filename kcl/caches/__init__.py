@@ -239,7 +239,7 @@ def with_usable_cache(load: Callable[[], object]) -> None:
     import sqlite3
 
     try:
-        if not settings.names_cache_home():
+        if not any(map(os.path.isabs, (os.environ.get("XDG_CACHE_HOME", "").strip(), os.path.expanduser("~")))):
             raise FileNotFoundError("this user has no home directory")
         trust.check_writer(settings.user_cache_dir("pytools"))
         load()
@@ -265,10 +265,8 @@ def provide_pocl() -> str:
     if not why:
         return ""
     effect = f"PoCL cannot use its cache {there.path} ({why})"
-    if settings.variable("POCL_CACHE_DIR") is not None:
-        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written, or unset it"
-    found = usable.private("pocl")
+    found = usable.private("pocl") if settings.variable("POCL_CACHE_DIR") is None else ""
     if not found:
-        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written"
+        return f"{effect}, and shows no device then: set POCL_CACHE_DIR to a directory that can be written, or unset it"
     settings.export({"POCL_CACHE_DIR": found})
     return f"{effect}, and takes {found} in this run: set POCL_CACHE_DIR to a directory of your own"

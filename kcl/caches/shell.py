@@ -27,11 +27,10 @@ SHELLS = {
 
 
 class ShellChange(NamedTuple):
-    """The variables to set and to unset, in order, and remarks for the user."""
+    """The variables to set and to unset, in order."""
 
     set: dict[str, str]
     unset: list[str]
-    remarks: list[str]
 
 
 def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
@@ -44,24 +43,19 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
     for name in (*off, *on):
         if name not in known:
             raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
-    remarks = ALL not in off  # with `all` no remark is needed that a variable counts for several
     off, on = _named(off), _named(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
-    wish = ShellChange({}, [], [])
+    wish = ShellChange({}, [])
     _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
     for name in off:
         if name in ROWS:
-            _switch_off(wish, name, remarks)
+            _switch_off(wish, name)
     for name in on:
         if name in ROWS:
             wish.unset.extend(variable for variable, _value in _switches(name))
     if directory is not None:
         _move(wish, directory)
-    for variable, value in wish.set.items():
-        before = settings.variable(variable)
-        if before not in (None, value):
-            wish.remarks.append(f"{variable} is set to {before!r} now")
     return wish
 
 
@@ -103,20 +97,16 @@ def _switches(name: str) -> list[tuple[str, str]]:
     return [(variable, value) for variable, value in values if variable not in moving]
 
 
-def _switch_off(wish: ShellChange, name: str, remarks: bool) -> None:
+def _switch_off(wish: ShellChange, name: str) -> None:
     found = _switches(name)
     if not found:
         raise ValueError(f"{ROWS[name].title}: no variable switches it off")
-    variable, value = found[0]
-    wish.set[variable] = value
-    if remarks and ROWS[name].flag is not None:
-        wish.remarks.append(f"{variable} counts for kcl's layers too, see kcl env")
+    wish.set.update(found[:1])
 
 
 def _move(wish: ShellChange, directory: str) -> None:
     """Move kcl's files and the caches below it: by XDG_CACHE_HOME, or by a variable of their own."""
     wish.set.update({"KCL_CACHE_DIR": directory, _XDG: directory})
-    wish.remarks.append(f"{_XDG} moves the caches of all programs that this shell starts")
     for name, row in ROWS.items():
         own = [variable for variable in map(placed_by, row.places) if variable not in ("", "HOME", _XDG)]
         if row.neighbour or not own:

@@ -60,7 +60,7 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
     """Show every variable that decides about a kernel cache, or print the lines that change them.
 
     Alone: each variable, its value, who reads it and what it does now. With --off, --on or --dir: lines for the
-    shell, as in `eval "$(kcl env --off binary)"`; remarks go to stderr. LAYER is `generator`, `binary`, the name of
+    shell, as in `eval "$(kcl env --off binary)"`. LAYER is `generator`, `binary`, the name of
     another cache, see `kcl status`, or `all`: kcl's layers and the caches below them, without neighbours.
 
     Exits with 2 for a wish that no variable can fulfil.
@@ -74,8 +74,6 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
         wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    for remark in wish.remarks:
-        output.complain(remark)
     value = {"set": dict(wish.set), "unset": list(wish.unset)}
     return Reply(lambda: value, lambda: click.echo("\n".join(lines(wish, shell))))
 

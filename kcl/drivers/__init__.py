@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from kcl.base import process
 from kcl.build.driver import Driver, OpenJobs, Progress
 from kcl.cache import layers
 
@@ -19,38 +19,21 @@ TABLE = {
 }
 
 
-class State:
-    """The drivers of the platforms that were asked for."""
-
-    def __init__(self) -> None:
-        self.named: dict[str, Driver] = {}
-
-    def on_change(self) -> None:
-        """Look again: a file that could not be read may be readable now."""
-        self.named.clear()
-
-
-_state = process.own(State)
-
-
 def of(context: cl.Context) -> Driver:
     """Return the driver of a context."""
     return named(context.devices[0].platform.name)
 
 
+@functools.cache
 def named(platform: str) -> Driver:
-    """Return the driver of a platform; a plain one where its file cannot be read now."""
-    known = _state().named
-    driver = known.get(platform)
-    if driver is None:
-        module, name = TABLE.get(platform, ("", ""))
-        try:
-            found: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
-        except (ImportError, OSError) as error:
-            layers.binary().fault(f"read {module}", error)
-            found = Driver()
-        driver = known.setdefault(platform, found)
-    return driver
+    """Return the driver of a platform; a plain one where its file cannot be read."""
+    module, name = TABLE.get(platform, ("", ""))
+    try:
+        found: Driver = getattr(importlib.import_module(module), name)() if module else Driver()
+        return found
+    except (ImportError, OSError) as error:
+        layers.binary().fault(f"read {module}", error)
+        return Driver()
 
 
 def every() -> list[Driver]:

@@ -43,7 +43,7 @@ class ProcessEnd:
             _print(lambda summary: summary.of_process("kernels" in self.report))
 
     def before_change(self) -> None:
-        if events.noted():
+        if events.collected().noted:
             self._explain()
         _write_journal()
         events.tool("history.records").begin()
@@ -79,7 +79,7 @@ def keep_journal() -> None:
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
     ending.finalized = True
     if _is_worker():
-        events.on_each(_write_soon)
+        events.add_hook(_write_soon)
 
 
 def _end_of_worker() -> None:
@@ -93,7 +93,7 @@ def _is_worker() -> bool:
     return os.getpid() != _PROCESS or from_multiprocessing() is not None
 
 
-def _write_soon() -> None:
+def _write_soon(_event: object) -> None:
     """Write the collected statistics, unless they were written a moment ago."""
     ending, now = _ending(), time.monotonic()
     if now - ending.written > _MOMENT:

@@ -62,10 +62,19 @@ class TestFrontEnd:
             layers.reset()
 
 
+@pytest.fixture
+def counting(device, monkeypatch):
+    """A driver of one file, for the platform of the device."""
+    monkeypatch.setitem(drivers.TABLE, device.platform.name, driver.ROW)
+    drivers.named.cache_clear()
+    yield
+    drivers.named.cache_clear()
+
+
+@pytest.mark.usefixtures("counting")
 class TestDriver:
-    def test_a_file_and_a_row(self, device, monkeypatch):
+    def test_a_file_and_a_row(self, device):
         """A driver of one file is asked for identity and binaries of its platform, and for nobody else's."""
-        monkeypatch.setitem(drivers.TABLE, device.platform.name, driver.ROW)
         for outcome in ("miss", "hit"):
             context = cl.Context([device])
             queue = cl.CommandQueue(context)
@@ -84,7 +93,7 @@ class TestStore(StoreContract):
         """A layer whose row names the store keeps its entries there, and finds them."""
         row = layers.TABLE["generator"]
         stores = [store.Dbm(tmp_path / "near"), store.Dbm(tmp_path / "far")]
-        monkeypatch.setitem(layers.TABLE, "generator", row._replace(stores=lambda: (list(stores), [])))
+        monkeypatch.setitem(layers.TABLE, "generator", row._replace(stores=lambda: list(stores)))
         assert launched(queue, doubled(3))[1]["generator"] == "miss"
         for address in list(stores[0].scan()):  # the second store is only read
             assert stores[1].get(address) is None

@@ -32,8 +32,7 @@ def forget() -> None:
     from kcl.cache import layers
 
     for layer in (layers.generator(), layers.binary()):
-        for address in layer.memory.scan():
-            layer.memory.delete(address)
+        layer.memory.clear()
 
 
 def resident() -> int:

@@ -30,7 +30,6 @@ MODULES = [
     "kcl.cache.stores",
     "kcl.cache.stores.base",
     "kcl.cache.stores.directory",
-    "kcl.cache.stores.memory",
     "kcl.cache.stores.sqlite",
     "kcl.caches",
     "kcl.caches.table",
@@ -69,7 +68,6 @@ MODULES = [
 # What PoCL needs beside.
 POCL = [
     "kcl.drivers.pocl",
-    "kcl.drivers.pocl.completion",
     "kcl.drivers.pocl.driver",
     "kcl.drivers.pocl.poclbin",
     "kcl.drivers.pocl.repair",

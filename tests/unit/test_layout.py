@@ -98,7 +98,7 @@ ASKING = {
     "cache.lookup": "the look-up",
     "build.stage": "an entry that was found wrong after the look-up is built again",
     "drivers.pocl.complete": "the helper publishes what it has completed",
-    "drivers.pocl.completion": "sees whether the helper has completed an entry",
+    "drivers.pocl.driver": "sees whether the helper has completed an entry",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
     "handle": "tells kcl.prepare whether a program is there",
     "record.proofs": "proofs belong to a file, and are read before the first kernel",
@@ -141,7 +141,6 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
         "subprocess",
         "tempfile",
         "textwrap",
-        "threading",
     ),
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
@@ -166,7 +165,6 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a layer of rows, or of files": {
         *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
-        ("drivers.pocl.repair", "cache.stores.directory"),
     },
     "reads of a pure recipe": {},
     "a header": {("build.program_key", "build.headers")},
@@ -368,7 +366,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
     "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
-    "stores": {"cache.stores.base.Stat", "cache.stores.memory.SizedEntry"},
+    "stores": {"cache.stores.base.Stat", "cache.layer.SizedEntry"},
     "the user's declarations of a recipe": {"record.declarations.Declarations", "record.declarations.RecipeCall"},
     "the user's declarations of a kcl.Source": {
         f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")

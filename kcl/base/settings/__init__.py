@@ -310,11 +310,6 @@ def home() -> str:
     return found if os.path.isabs(found) else private_folder(temporary())
 
 
-def names_cache_home() -> bool:
-    """Return True if the environment or the list of users names a place for caches, as `platformdirs` requires."""
-    return os.path.isabs(os.environ.get("XDG_CACHE_HOME", "").strip()) or os.path.isabs(os.path.expanduser("~"))
-
-
 def private_folder(root: str) -> str:
     """Return this user's directory below `root`, a directory for temporary files.
 

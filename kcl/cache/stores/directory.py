@@ -45,7 +45,6 @@ class Directory:
         self._mode = 0o755 if everyone else 0o700
         self._others = others
         self._trusted = False  # for reading
-        self._prepared = False  # for writing
         self._swept = False
 
     def get(self, address: str) -> bytes | None:
@@ -61,14 +60,8 @@ class Directory:
     def put(self, address: str, blob: bytes) -> None:
         """Write a temporary file beside the target and rename it; the last of two writers wins, and both are right."""
         digest_of(address)
-        path = f"{self.location}/{address}"
-        try:
-            self._prepare(address)
-            publish(path, blob, self._mode & 0o666)
-        except FileNotFoundError:  # the cache directory was removed, which is allowed at any time
-            self._prepared = False
-            self._prepare(address)
-            publish(path, blob, self._mode & 0o666)
+        self._prepare(address)
+        publish(f"{self.location}/{address}", blob, self._mode & 0o666)
         if not self._swept:
             self._swept = True
             self._sweep()
@@ -122,9 +115,8 @@ class Directory:
         return path
 
     def _prepare(self, address: str) -> None:
-        if not self._prepared:
-            trust.make_trusted(self.location, self._mode)
-            self._prepared = self._trusted = True
+        trust.make_trusted(self.location, self._mode)  # it may have been removed, which is allowed at any time
+        self._trusted = True
         if "/" in address:
             folder = os.path.dirname(f"{self.location}/{address}")
             with suppress(FileExistsError):
@@ -142,9 +134,7 @@ class Directory:
     def _sweep(self) -> None:
         """Remove the temporary files of killed writers, by prefix and age only."""
         with suppress(OSError):
-            for item, _ in self._files():
-                if not item.name.startswith(places.TEMPORARY):
-                    continue
+            for item in [item for item, _ in self._files() if item.name.startswith(places.TEMPORARY)]:
                 with suppress(OSError):
                     if time.time() - item.stat(follow_symlinks=False).st_mtime > TEMPORARY_AGE:
                         os.unlink(item.path)

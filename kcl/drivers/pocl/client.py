@@ -80,19 +80,15 @@ def dismiss(folder: str) -> None:
 
 
 def quiet(folder: str, seconds: float) -> bool:
-    """Drop all jobs and end the helper; return False if it still runs after that time: entries may reappear."""
-    queue, end = JobQueue(folder), time.monotonic() + seconds
-    while time.monotonic() < end:
-        with suppress(OSError, CacheFault):
-            for job in queue.jobs():
-                queue.drop(job.address)
-        with suppress(OSError):  # the lock of another user is no lock of this user's helper
-            if not queue.end_helper(end - time.monotonic()):
-                return False
-        if not queue.jobs():
-            return True
-        time.sleep(0.02)
-    return False
+    """End the helper and drop all jobs; return False if it still runs after that time: entries may reappear."""
+    queue = JobQueue(folder)
+    with suppress(OSError):  # the lock of another user is no lock of this user's helper
+        if not queue.end_helper(seconds):
+            return False
+    with suppress(OSError, CacheFault):
+        for job in queue.jobs():
+            queue.drop(job.address)
+    return True
 
 
 def idle(
@@ -171,11 +167,8 @@ def _spawn(command: list[str], descriptor: int) -> None:
     import subprocess
 
     null = subprocess.DEVNULL
-    # The shell leaves the helper to init, so the user's process never has a child it does not know. If this process is
-    # init, as in a container, no other process would reap the helper.
-    is_init = os.getpid() == 1
-    started = subprocess.Popen(
-        command if is_init else ["/bin/sh", "-c", '"$0" "$@" &', *command],
+    subprocess.run(
+        ["/bin/sh", "-c", '"$0" "$@" &', *command],  # leaves it to init: the user's process has no unknown child
         stdin=null,
         stdout=null,
         stderr=null,
@@ -183,13 +176,8 @@ def _spawn(command: list[str], descriptor: int) -> None:
         start_new_session=True,
         cwd="/",
         env=settings.environment_alone(),
+        check=False,
     )
-    if is_init:
-        import threading
-
-        threading.Thread(target=started.wait, name="kcl-reaper", daemon=True).start()
-    else:
-        started.wait()
 
 
 def pyopencl_folder() -> str:

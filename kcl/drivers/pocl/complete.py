@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing, suppress
-from typing import NamedTuple
 
 from kcl.base import settings
 from kcl.build import options
@@ -19,9 +18,10 @@ from kcl.build.program_key import header_parts, headers_in
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
+from kcl.cache.lead import state_of
 from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.files import BITCODE, WorkCache, sizes_by_kernel, specialised_files, specialised_paths
-from kcl.drivers.pocl.jobs import host, lives
+from kcl.drivers.pocl.jobs import host
 from kcl.drivers.pocl.opencl import Device, RefusedCall
 from kcl.errors import DamagedEntry
 
@@ -32,48 +32,7 @@ _FOR_THE_HELPER = frozenset(
 _LAUNCH_SECONDS = 2.0  # after that the code of a launched kernel should be there
 _COMPILE_SECONDS = 20.0  # while the process lives and no code is there yet
 _SEED_SECONDS = 60.0
-
-
-class CompletionTask(NamedTuple):
-    """A job as read from the queue, with the place of its program in PoCL's caches once that is known."""
-
-    entry: Entry
-    written: float
-    place: str | None = None
-
-    @property
-    def user_cache(self) -> str | None:
-        cache = self.entry.metadata.get("pocl_cache")
-        return None if cache is None else str(cache)
-
-    @property
-    def launched(self) -> list[str]:
-        """The kernels whose code should appear: those that were launched, or all where that is not known."""
-        launched = self.entry.metadata.get("launched")
-        return list(self.entry.metadata["kernels"] if launched is None else launched)
-
-    @property
-    def options(self) -> str:
-        return str(self.entry.metadata["build_options"])
-
-    def code(self) -> list[str]:
-        """Return the paths of the code that the user's PoCL has made so far."""
-        known = self.user_cache is not None and self.place is not None
-        return specialised_paths(str(self.user_cache), str(self.place)) if known else []
-
-    def is_ready(self) -> bool:
-        """Return True if the code of every launched kernel is there, or its wait is over."""
-        if self.user_cache is None or self.place is None:
-            return True
-        there = sizes_by_kernel(self.code())
-        age = time.time() - self.written
-        process = self.entry.metadata.get("process")
-        is_alive = self.entry.metadata.get("host") == host() and lives(process)
-        if all(kernel in there for kernel in self.launched) or age < 0 or (process and not is_alive):
-            return True  # a process that has ended compiles no more code
-        # Where even the bitcode is missing, the directory is not the one that the process's PoCL uses.
-        built = os.path.exists(f"{self.user_cache}/{self.place}/{BITCODE}")
-        return age > (_COMPILE_SECONDS if is_alive and built and not there else _LAUNCH_SECONDS)
+_PAUSE = 0.02
 
 
 class Workshop:
@@ -83,59 +42,54 @@ class Workshop:
         self._device = device
         self._cache = cache
 
-    def make(self, task: CompletionTask) -> CompletionTask | None:
-        """Publish the entry and return ``None``; or return the task with its place to be tried again later.
-
-        Any error that it raises makes the job hopeless.
-        """
-        layer = layers.at(settings.BINARY, str(task.entry.metadata["binaries"]))
-        before = _published(layer, task.entry)
-        if before is not None:
-            place = before.metadata.get("place")
-            task = task._replace(place=task.place or place)  # its bitcode need not be looked for, nor made again
-            if before.metadata.get("complete") and set(task.code()) <= _code_in(before, place).keys():
-                return None
+    def make(self, job: Entry, written: float) -> None:
+        """Publish the entry of a job that was written then; any error that this raises makes the job hopeless."""
+        layer = layers.at(settings.BINARY, str(job.metadata["binaries"]))
+        before = _published(layer, job)
+        if before is not None and before.metadata.get("complete"):
+            place = str(before.metadata.get("place"))
+            if set(_users_code(job, place)) <= _code_in(before, place).keys():
+                return
         try:
             with suppress(OSError):  # for relative include directories
-                os.chdir(str(task.entry.metadata.get("directory", "/")))
+                os.chdir(str(job.metadata.get("directory", "/")))
             try:
-                made = self._make(task, before, True)
+                made = self._make(job, written, before, True)
             except (ValueError, RefusedCall):
                 self._cache.wipe()
-                made = self._make(task, before, False)
-            if isinstance(made, CompletionTask):
-                return made
-            _check_headers(task)
+                made = self._make(job, written, before, False)
+            _check_headers(job)
         finally:
             os.chdir("/")
-        _publish(layer, task.entry, before, *made)
-        return None
+        _publish(layer, job, before, *made)
 
     def _make(
-        self, task: CompletionTask, before: Entry | None, short_cut: bool
-    ) -> CompletionTask | tuple[bytes, str, dict[str, bytes]]:
-        """Return the proven binary, its place and its specialised code, or the task if it is too early."""
-        options = task.options.encode("utf-8", "surrogatepass")
+        self, job: Entry, written: float, before: Entry | None, short_cut: bool
+    ) -> tuple[bytes, str, dict[str, bytes]]:
+        """Return the proven binary, its place and its specialised code."""
+        text, user = str(job.metadata["build_options"]), job.metadata.get("pocl_cache")
+        options, directories = text.encode("utf-8", "surrogatepass"), [self._cache.path, *filter(None, [user])]
         try:
-            if short_cut and task.user_cache is not None:  # the user's bitcode helps
-                if task.place is not None:
-                    self._cache.seed_one(task.user_cache, task.place)
+            if short_cut and user is not None:  # the user's bitcode helps
+                if before is not None:
+                    self._cache.seed_one(user, str(before.metadata.get("place")))
                 else:
-                    self._cache.seed(task.user_cache, task.written - _SEED_SECONDS)
-            with closing(self._device.from_source(task.entry.parts["source.cl"], options)) as program:
+                    self._cache.seed(user, written - _SEED_SECONDS)
+            with closing(self._device.from_source(job.parts["source.cl"], options)) as program:
                 place = self._cache.used()
-                task = task._replace(place=place)
-                if not task.is_ready():
-                    return task
-                files = self._files(task, place, before)
+                while not is_ready(job, written, place):
+                    time.sleep(_PAUSE)
+                files = {} if before is None else _code_in(before, place)
+                files |= {} if user is None else specialised_files(user, place)
+                files = {path: traces.overwritten(content, directories) for path, content in files.items()}
                 kernels = program.kernel_names()
                 self._cache.plant(place, files)
                 stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
                 blob = program.binary()
             if short_cut:
                 blob = _without_stubs(blob, place, stubs)
-            blob = traces.overwritten(blob, self._directories(task))
-            has_debug_information = any(option.startswith("-g") for option in task.options.split())
+            blob = traces.overwritten(blob, directories)
+            has_debug_information = any(option.startswith("-g") for option in text.split())
             if short_cut and not has_debug_information and traces.are_left(blob):
                 raise ValueError("the user's bitcode names an unknown directory")
             self._cache.forget(place)
@@ -148,16 +102,31 @@ class Workshop:
             raise ValueError("the binary does not bring back the files that went into it")
         return blob, place, files
 
-    def _files(self, task: CompletionTask, place: str, before: Entry | None) -> dict[str, bytes]:
-        """Return the specialised code: the files of the user's PoCL, and those in an earlier entry."""
-        files = {} if before is None else _code_in(before, place)
-        if task.user_cache is not None:
-            files.update(specialised_files(task.user_cache, place))
-        return {path: traces.overwritten(content, self._directories(task)) for path, content in files.items()}
 
-    def _directories(self, task: CompletionTask) -> list[str]:
-        """Return the directories in which the code of a program may have been compiled."""
-        return [self._cache.path] if task.user_cache is None else [self._cache.path, task.user_cache]
+def is_ready(job: Entry, written: float, place: str) -> bool:
+    """Return True if the user's cache has the code of every launched kernel, or the wait for it is over.
+
+    `written` is the time of the job in seconds since the epoch, `place` that of its program in PoCL's caches.
+    """
+    about = job.metadata
+    if about.get("pocl_cache") is None:
+        return True
+    there = sizes_by_kernel(_users_code(job, place))
+    age = time.time() - written
+    process, launched = about.get("process"), about.get("launched")
+    is_alive = about.get("host") == host() and bool(state_of(str(process)))
+    wanted = about["kernels"] if launched is None else launched
+    if all(kernel in there for kernel in wanted) or age < 0 or (process and not is_alive):
+        return True  # a process that has ended compiles no more code
+    # Where even the bitcode is missing, the directory is not the one that the process's PoCL uses.
+    built = os.path.exists(f"{about['pocl_cache']}/{place}/{BITCODE}")
+    return age > (_COMPILE_SECONDS if is_alive and built and not there else _LAUNCH_SECONDS)
+
+
+def _users_code(job: Entry, place: str) -> list[str]:
+    """Return the paths of the code of a program that the user's PoCL has made so far."""
+    cache = job.metadata.get("pocl_cache")
+    return [] if cache is None else specialised_paths(cache, place)
 
 
 def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
@@ -167,12 +136,12 @@ def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
     return container.without(stubs).pack()
 
 
-def _check_headers(task: CompletionTask) -> None:
+def _check_headers(job: Entry) -> None:
     """Raise ValueError if a header has changed since the key was made, and UnknownInput as `header_parts` does."""
-    source = task.entry.parts["source.cl"].decode("utf-8", "surrogatepass")
-    beside = str(task.entry.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-    now = header_parts(source, options.parsed(task.options, beside))
-    if set(now) != set(headers_in(task.entry.key)):
+    source = job.parts["source.cl"].decode("utf-8", "surrogatepass")
+    beside = str(job.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
+    now = header_parts(source, options.parsed(str(job.metadata["build_options"]), beside))
+    if set(now) != set(headers_in(job.key)):
         raise ValueError("a header has changed since the program was built")
 
 

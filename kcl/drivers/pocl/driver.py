@@ -1,33 +1,37 @@
-"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries."""
+"""Pocl: PoCL's driver. It is slow to give out a binary, so a helper completes entries.
+
+A process writes the job of a program at its first launch. `KCL_PROMOTE` says when a helper is started: `background`
+with the first job, `exit` as the process ends, `off` never by itself. `flush` starts one now, whatever the variable
+says. Entries that were found are checked too: if PoCL compiled for a launch size that the entry lacks, the hit was
+partial, and the entry is completed in the same way.
+"""
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import caches
 from kcl.base import process
 from kcl.base.settings import option
-from kcl.build.driver import Driver
-from kcl.cache import layers, places
-from kcl.drivers.pocl import completion, poclbin, repair
+from kcl.build.driver import Driver, Promise
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.drivers.pocl import poclbin, repair
 from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import pyopencl as cl
 
-    from kcl.build.driver import DamagedFile, OpenJobs
+    from kcl.build.driver import DamagedFile, OpenJobs, Progress
     from kcl.build.program_key import ProgramSlot
-    from kcl.cache.entry import Entry
-    from kcl.cache.key import Part
+    from kcl.cache.key import Key, Part
 
-_EXTRA = "POCL_EXTRA_BUILD_FLAGS"
 # How long a process waits in all for entries that a helper still completes, beyond the helper's progress, before it
 # builds the programs itself. If only a hit will do, it can only wait.
 _PATIENCE = 2.0
@@ -40,24 +44,41 @@ def _cpu(device: cl.Device) -> str:
     return found[1] if found else ""
 
 
+class UsedProgram(NamedTuple):
+    """A program whose code may lack in its entry: it was made of the entry, or its job was written.
+
+    `about` are the metadata of the entry, None if there was no entry. The device is None for an entry of this machine:
+    an entry that was made elsewhere may name an equal device.
+    """
+
+    address: str
+    key: Key
+    options: str
+    about: Mapping[str, Any] | None = None
+    device: cl.Device | None = None
+
+
 class State:
-    """The seconds that this process may still wait for a helper, and the jobs that it found."""
+    """The seconds that this process may still wait for a helper, and its programs by address.
 
-    left = _PATIENCE
+    Any number of contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose
+    launches kcl does not see: their code is there as the process ends.
+    """
 
-    @functools.cached_property
-    def jobs(self) -> frozenset[str]:
-        """The key digests of the jobs that waited as the process began to look up.
+    def __init__(self) -> None:
+        self.left = _PATIENCE
+        self.used: dict[str, UsedProgram] = {}
+        self.unseen: set[str] = set()
+        self.has_asked = False  # this process has written a job
 
-        An earlier run then launched code that the entry lacks. Most runs find no job, and ask no queue.
-        """
-        with suppress(OSError):  # a folder that cannot be read holds no job
-            return frozenset([job.name for job in Path(option.folder("kcl"), places.PENDING).glob("*/*")])
-        return frozenset()
+    def at_exit(self) -> None:
+        """Have a helper do what is left."""
+        if layers.binary().chosen.promote != "off":
+            _hand_over(self)
+            if self.has_asked:
+                _start()
 
-    def on_change(self) -> None:
-        """Forget the jobs: their place has changed."""
-        self.__dict__.pop("jobs", None)
+    before_change = at_exit
 
 
 _state = process.own(State)
@@ -66,11 +87,7 @@ _state = process.own(State)
 class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
-    launched = staticmethod(completion.launched)
-    unseen = staticmethod(completion.unseen)
-    flush = staticmethod(completion.flush)
     loading = staticmethod(repair.repair)
-    differing = staticmethod(repair.differing)
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""
@@ -84,7 +101,7 @@ class Pocl(Driver):
 
     def added_options(self) -> str:
         """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
-        return caches.read_variables().get(_EXTRA, "")
+        return caches.read_variables().get("POCL_EXTRA_BUILD_FLAGS", "")
 
     def given(self, source: str) -> str:
         """Give `__FILE__` one value: PoCL compiles a file whose name is another one for each build."""
@@ -92,30 +109,37 @@ class Pocl(Driver):
 
     def described(self, slot: ProgramSlot) -> dict[str, Any]:
         """Return the facts that the helper needs: the store, the options, the variables, and PoCL's own cache."""
-        folder = None if caches.off("pocl") else os.path.abspath(caches.directory_in_use("pocl"))
-        return {
-            "binaries": layers.binary().place,
-            "build_options": slot.options.text,
-            "environment": caches.read_variables(),
-            "pocl_cache": folder,
-        }
+        return _facts(slot.options.text)
 
     def completed(self, _program: cl.Program, _slot: ProgramSlot, _entry: Entry) -> Entry | None:
         """Return None: the helper asks for the binary."""
         return None
 
-    def memory(self, binary_bytes: int) -> int:
-        """Return the bytes of a program: PoCL keeps the binary and its results of it; a small binary has 48 kB."""
-        return (96 << 10) + 2 * (binary_bytes or 48 << 10)
+    def launched(self, promises: tuple[Promise, ...]) -> None:
+        """Write jobs: the driver will have compiled the code of the program. Start a helper if it is time."""
+        if promises:
+            _request(promises)
+            if layers.binary().chosen.promote == "background":
+                _start()
+
+    def unseen(self, promises: tuple[Promise, ...]) -> None:
+        """Write jobs for a program whose launches kcl does not see; no helper is started for them before the end."""
+        _request(promises)
+        _state().unseen.update([job.address for job in promises])
 
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
-        """Remember the entry, to check at the end whether it lacked any code."""
-        completion.loaded(slot.address, entry, slot.options.text, slot.device)
+        """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
+        if entry.metadata.get("place") and layers.binary().chosen.promote != "off":
+            found = UsedProgram(slot.address, entry.key, slot.options.text, entry.metadata, slot.device)
+            _state().used[slot.address] = found
 
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
-        """Wait for the helper that completes the entry; return False if none does, or if it takes too long."""
+        """Wait for the helper that makes a missing entry; return False if none does, or if it takes too long.
+
+        What an entry lacks that `is_there` lies in PoCL's own cache.
+        """
         state, layer, digest = _state(), layers.binary(), slot.key.digest
-        if (is_there and digest not in state.jobs) or completion.is_unseen(slot.address):
+        if is_there or slot.address in state.unseen:
             return False
         try:
             from kcl.drivers.pocl import client, jobs
@@ -123,12 +147,33 @@ class Pocl(Driver):
             folder = option.folder("kcl")
             queue = jobs.JobQueue(folder)
             if queue.find(digest) is None:
-                return digest in state.jobs  # the helper was faster
+                return False
             bound = _STRICT_PATIENCE if "hit" in layer.chosen.strict else state.left
             state.left -= client.wait(folder, digest, bound, layer.chosen.promote != "off")
             return queue.find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
+            return False
+
+    def flush(self, seconds: float, progress: Progress | None, starts: bool) -> bool:
+        """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
+        state, folder = _state(), option.folder("kcl")
+        try:
+            from kcl.cache.progress import ProgressLine
+            from kcl.drivers.pocl import client
+
+            if not starts:
+                return client.idle(folder, seconds, progress)
+            with ProgressLine() as line:
+                told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
+                if state.has_asked:  # a job in work may lack the size of a later launch
+                    client.idle(folder, seconds, told, starts=True)
+                _hand_over(state)
+                done = client.idle(folder, seconds, told, starts=True)
+            client.dismiss(folder)
+            return done
+        except (OSError, ImportError, CacheFault) as error:
+            layers.binary().fault("wait for the helper", error)
             return False
 
     def pending(self) -> OpenJobs | None:
@@ -152,3 +197,81 @@ class Pocl(Driver):
     def files(self, binary: bytes) -> dict[str, bytes]:
         """Return the bitcode and the native code in a container of PoCL's."""
         return poclbin.read(binary).files() if binary.startswith(poclbin.MAGIC) else {}
+
+
+def _facts(options: str) -> dict[str, Any]:
+    return {
+        "binaries": layers.binary().place,
+        "build_options": options,
+        "environment": caches.read_variables(),
+        "pocl_cache": None if caches.off("pocl") else os.path.abspath(caches.directory_in_use("pocl")),
+    }
+
+
+def _start() -> None:
+    """Make sure that a helper works on the jobs, if there are any; raises nothing."""
+    try:
+        from kcl.drivers.pocl import client
+
+        client.start(option.folder("kcl"))
+    except (OSError, ImportError, CacheFault) as error:
+        layers.binary().fault("start the helper", error)
+
+
+def _hand_over(state: State) -> None:
+    """Write jobs for the code that PoCL compiled and no entry has."""
+    state.unseen.clear()
+    try:
+        _request(_partial(list(state.used.values())))
+    except (OSError, ImportError, CacheFault, ValueError) as error:
+        layers.binary().fault("complete entries", error)
+
+
+def _request(jobs: Iterable[Promise]) -> None:
+    """Write jobs, and remember their programs: later launches may need further code."""
+    state = _state()
+    for address, entry in jobs:
+        state.has_asked = True
+        state.used.setdefault(address, UsedProgram(address, entry.key, entry.metadata["build_options"]))
+        try:
+            from kcl.drivers.pocl import client
+
+            client.request(option.folder("kcl"), address, entry)
+        except Exception as error:
+            layers.binary().fault("ask a helper for the binary", error)
+
+
+def _partial(used: list[UsedProgram]) -> list[Promise]:
+    """Return the jobs of programs for which the driver compiled code that their entry lacks."""
+    if not used or caches.off("pocl"):
+        return []
+    cache = os.path.abspath(caches.directory_in_use("pocl"))
+    jobs, kernels = [], set[str]()
+    for program in used:
+        if program.about is not None and not _lacking(cache, program.about):
+            continue
+        entry = layers.binary().look_up(program.address, program.key).entry  # a helper may have completed it since
+        lacking = _lacking(cache, entry.metadata) if entry is not None and entry.metadata.get("place") else []
+        if entry is not None and lacking:
+            jobs.append(Promise(program.address, _job_of(entry, program)))
+            kernels.update(lacking if program.about is not None else ())
+    if kernels:
+        note = f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack"
+        layers.binary().note(f"{note}; a helper adds it: `python -m kcl wait` waits for that")
+    return jobs
+
+
+def _lacking(cache: str, about: Mapping[str, Any]) -> list[str]:
+    """Name the kernels for which PoCL has code that the entry lacks, also kernels that the entry does not name."""
+    from kcl.drivers.pocl import files
+
+    there, known = files.sizes_by_kernel(files.specialised_paths(cache, about["place"])), about["specialisations"]
+    return [kernel for kernel, found in there.items() if {*found} - {files.GENERIC, *known.get(kernel, ())}]
+
+
+def _job_of(entry: Entry, program: UsedProgram) -> Entry:
+    about = _facts(program.options)
+    if program.device is not None:
+        about["device"] = {"name": program.device.name, "driver": program.device.driver_version}
+    parts = {name: part for name, part in entry.parts.items() if name != "binary"}
+    return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)

@@ -18,20 +18,27 @@ import os
 import shutil
 import struct
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.build.driver import DamagedFile
-from kcl.drivers.pocl import stub
 
 BITCODE = "program.bc"
 GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
 ACCESSED = "last_accessed"
-_SCAN_SHARE = 10  # a scan may take one part in ten of the time
 _ENTER_BLOCK = 1
 _NEEDED = {8, 23}  # the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
+
+# a shared library
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551
+_HASH, _STRTAB, _SYMTAB, _STRSZ, _SYMENT = 4, 5, 6, 10, 11
+_READ_WRITE = 6
+_SEGMENTS = 3
+_ALIGNMENT = 0x10000  # the largest page that Linux uses
 
 
 class WorkCache:
@@ -40,19 +47,13 @@ class WorkCache:
     def __init__(self, path: str) -> None:
         self.path = path
         self._seeded: set[str] = set()
-        self._next_scan = 0.0
 
     def seed(self, user: str, since: float) -> None:
         """Copy the bitcode that the user's PoCL compiled since then: a build from source is 20 times faster with it."""
-        started = time.monotonic()
-        if started < self._next_scan:
-            return
         for place in _programs(user):
             if place not in self._seeded and _touched(f"{user}/{place}") >= since:
                 self._seeded.add(place)
                 self.seed_one(user, place)
-        ended = time.monotonic()
-        self._next_scan = ended + _SCAN_SHARE * (ended - started)
 
     def seed_one(self, user: str, place: str) -> None:
         """Copy the bitcode of one program, if it is there and fit to be read."""
@@ -82,7 +83,7 @@ class WorkCache:
             path = f"/{kernel}/{GENERIC}/{kernel}.so"
             target = f"{self.path}/{place}{path}"
             if not os.path.exists(target):
-                _write(target, stub.library(stub.symbol_of(kernel)))
+                _write(target, stub(f"_pocl_kernel_{kernel}_workgroup"))
                 stubs.append(path)
         return stubs
 
@@ -214,11 +215,10 @@ def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
 
 
 def _touched(path: str) -> float:
-    latest = 0.0
-    for name in (path, f"{path}/{ACCESSED}"):
-        with suppress(OSError):
-            latest = max(latest, os.lstat(name).st_mtime)
-    return latest
+    """Return the time of the last build of a program; 0 if that is unknown."""
+    with suppress(OSError):
+        return os.lstat(f"{path}/{ACCESSED}").st_mtime
+    return 0.0
 
 
 def _own(path: str) -> bytes:
@@ -232,3 +232,42 @@ def _write(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with open(path, "wb") as stream:
         stream.write(content)
+
+
+def stub(symbol: str) -> bytes:
+    """Return the smallest shared library for this machine that has `symbol`, and no code behind it.
+
+    PoCL opens the library and looks the symbol up when it is asked for a binary, but runs nothing of it. The layout is
+    that of the System V gABI: header, program headers, symbol table, hash table, string table, dynamic section. Raises
+    `ValueError` where the running program is not a 64-bit little-endian ELF file.
+    """
+    names = b"\0" + symbol.encode("ascii") + b"\0"
+    start = _HEADER.size + _SEGMENTS * _SEGMENT.size
+    symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0) + _SYMBOL.pack(1, 0x12, 0, 1, start, 0)
+    table = struct.pack("<6I", 1, 2, 1, 0, 0, 0)  # one bucket, two symbols, the chain ends at once; padding
+    hash_at = start + len(symbols)
+    names_at = hash_at + len(table)
+    dynamic_at = names_at + len(names) + -len(names) % 8
+    facts = ((_HASH, hash_at), (_STRTAB, names_at), (_SYMTAB, start), (_STRSZ, len(names)), (_SYMENT, 24), (0, 0))
+    dynamic = b"".join(struct.pack("<qQ", *fact) for fact in facts)
+    size = dynamic_at + len(dynamic)
+    segments = (
+        _SEGMENT.pack(_LOAD, _READ_WRITE, 0, 0, 0, size, size, _ALIGNMENT),
+        _SEGMENT.pack(_DYNAMIC, _READ_WRITE, dynamic_at, dynamic_at, dynamic_at, len(dynamic), len(dynamic), 8),
+        _SEGMENT.pack(_STACK, _READ_WRITE, 0, 0, 0, 0, 0, 16),
+    )
+    return b"".join((_header(), *segments, symbols, table, names.ljust(dynamic_at - names_at, b"\0"), dynamic))
+
+
+def _header() -> bytes:
+    try:
+        with open("/proc/self/exe", "rb") as stream:
+            own = stream.read(_HEADER.size)
+    except OSError:
+        own = b""
+    if len(own) < _HEADER.size or own[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("this machine's programs are not 64-bit little-endian ELF files")
+    _ident, _kind, machine, _version, _entry, _segments, _sections, flags = _HEADER.unpack(own)[:8]
+    ident = b"\x7fELF\x02\x01\x01"
+    sizes = (_HEADER.size, _SEGMENT.size, _SEGMENTS, 0, 0, 0)
+    return _HEADER.pack(ident, 3, machine, 1, 0, _HEADER.size, 0, flags, *sizes)

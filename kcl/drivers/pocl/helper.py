@@ -21,11 +21,11 @@ from contextlib import suppress
 
 from kcl.base import settings, spans
 from kcl.base.settings import trust
-from kcl.cache.lead import close_lock
+from kcl.cache.lead import close_lock, sign, state_of
 from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
-from kcl.drivers.pocl.complete import CompletionTask, Workshop
+from kcl.drivers.pocl.complete import Workshop
 from kcl.drivers.pocl.files import WorkCache
-from kcl.drivers.pocl.jobs import Job, JobQueue, lives
+from kcl.drivers.pocl.jobs import Job, JobQueue
 from kcl.drivers.pocl.opencl import Library
 
 IDLE_SECONDS = 1.0
@@ -67,7 +67,8 @@ class Helper:
         if lock is None:
             return False
         try:
-            self._queue.sign(lock)
+            with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
+                sign(lock)
             self._queue.sweep()
             while self._is_in_time() and (due := self._due()):
                 self._do([job for job in due if job.setting == due[0].setting], lock)
@@ -82,7 +83,7 @@ class Helper:
     def _is_in_time(self) -> bool:
         """Return False if the rank that started this process ended some seconds ago."""
         now = time.monotonic()
-        if not self._rank or lives(self._rank):
+        if not self._rank or state_of(str(self._rank)):
             self._with_rank = now
         return now - self._with_rank < AFTER_RANK_SECONDS
 
@@ -155,42 +156,31 @@ class Helper:
         return Library(self._pyopencl)
 
     def _do_all(self, setting: str, workshop: Workshop) -> None:
-        tasks: dict[Job, CompletionTask] = {}
         seen = time.monotonic()
         while self._is_in_time() and time.monotonic() - seen < IDLE_SECONDS:
             due = self._due()
-            mine = [job for job in due if job.setting == setting]
-            if due and not mine:
-                return
-            done = [self._try(workshop, tasks, job) for job in mine if self._is_in_time()]
-            if not any(done):
-                time.sleep(_PAUSE)
-            if mine:
+            job = next((job for job in due if job.setting == setting), None)
+            if job is not None:
+                self._try(workshop, job)
                 seen = time.monotonic()
+            elif due:
+                return
+            else:
+                time.sleep(_PAUSE)
 
-    def _try(self, workshop: Workshop, tasks: dict[Job, CompletionTask], job: Job) -> bool:
-        """Do a job if it can be done now; return True if there was work to do."""
-        if job not in tasks:
-            entry = self._queue.read(job)
-            if entry is None:
-                return False
-            tasks[job] = CompletionTask(entry, job.written)
-        if not tasks[job].is_ready():
-            return False
+    def _try(self, workshop: Workshop, job: Job) -> None:
+        """Do a job, and drop it whatever comes of it."""
+        self._left.add(job)
+        entry = self._queue.read(job)
+        if entry is None:
+            return
         self._begin(job.address)
         signal.alarm(STUCK_SECONDS)  # which ends this process, in the driver too
-        later: CompletionTask | None = None
-        kernel = str(tasks[job].entry.metadata.get("kernel", ""))
-        with suppress(Exception), spans.span("complete", kernel, settings.BINARY):
-            later = workshop.make(tasks[job])
-        if later is not None:
-            tasks[job] = later
-            return True
-        self._left.add(job)
+        with suppress(Exception), spans.span("complete", str(entry.metadata.get("kernel", "")), settings.BINARY):
+            workshop.make(entry, job.written)
         with suppress(OSError):
             if job in self._queue.jobs():  # else it was replaced meanwhile
                 self._queue.drop(job.address)
-        return True
 
 
 def main(arguments: list[str]) -> None:

@@ -73,9 +73,7 @@ class JobQueue:
 
     def due(self) -> list[Job]:
         """Return the jobs that a helper of this host can do, oldest first: it has the device."""
-        jobs = self.jobs()
-        lacking = {setting for setting in {job.setting for job in jobs} if self.is_lacking(setting)}
-        return [job for job in jobs if job.setting not in lacking]
+        return [job for job in self.jobs() if not self.is_lacking(job.setting)]
 
     def read(self, job: Job) -> Entry | None:
         """Return the entry in a job; None if it is gone or damaged, and then it is dropped."""
@@ -136,11 +134,6 @@ class JobQueue:
             time.sleep(0.01)
         return None
 
-    def sign(self, descriptor: int) -> None:
-        """Write the id of this process into the lock."""
-        with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-
     def has_helper(self) -> bool:
         """Return True if a helper of this host holds the lock."""
         if sys.platform == "win32" or not os.path.lexists(self._lock_path):
@@ -156,9 +149,8 @@ class JobQueue:
 
         The last one's remains until the lock is taken again.
         """
-        with suppress(OSError), trust.reading(self._lock_path) as stream:
-            text = stream.read(20)
-            return int(text) if text.isdigit() else 0
+        with suppress(OSError, ValueError), trust.reading(self._lock_path) as stream:
+            return int(stream.read(20).partition(b" ")[0])
         return 0
 
     def note_progress(self) -> None:
@@ -221,14 +213,3 @@ def host() -> str:
     """Return this host's name as a file's name."""
     name = os.uname().nodename if hasattr(os, "uname") else "local"
     return safe(name, 80) or "local"
-
-
-def lives(process: object) -> bool:
-    """Return True if a process of this host has not ended, by its number; 0 is none."""
-    if not isinstance(process, int) or process <= 0:
-        return False
-    try:
-        os.kill(process, 0)
-    except OSError as error:
-        return isinstance(error, PermissionError)
-    return True

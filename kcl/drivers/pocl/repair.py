@@ -12,22 +12,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kcl import caches
-from kcl.base import events, process
 from kcl.base.settings import trust
+from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
-
-
-class State:
-    """The place of this process's PoCL cache: the driver reads the variables once."""
-
-    def __init__(self) -> None:
-        self.folder = os.path.abspath(caches.directory_in_use("pocl"))
-
-
-_state = process.own(State)
 
 
 def repair(entry: Entry) -> None:
@@ -36,23 +26,19 @@ def repair(entry: Entry) -> None:
     If a file cannot be replaced the program is removed. What stays in the way is a fault that PoCL will report.
     """
     folder, files = _compared(entry)
-    if files:
-        try:
-            for path, content in files.items():
-                _publish(path, content)
-                events.logger().info("PoCL's %s was replaced by its entry's", path)
-        except OSError as error:
-            import shutil
+    try:
+        if files:
+            trust.check_writer(folder)
+        for path, content in files.items():
+            publish(path, content)
+    except PermissionError:  # root makes no files in the home of another user, who could not read them
+        return
+    except OSError:
+        import shutil
 
-            events.logger().info("PoCL's cache cannot be repaired: %r", error)
-            shutil.rmtree(folder, ignore_errors=True)
-            with suppress(OSError):
-                os.unlink(folder)
-
-
-def differing(entry: Entry) -> list[str]:
-    """Return the files of PoCL's cache that hold other bytes than an entry; raises nothing."""
-    return list(_compared(entry)[1])
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            os.unlink(folder)
 
 
 def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
@@ -61,7 +47,7 @@ def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
         container = poclbin.read(entry.parts["binary"])
     except ValueError:  # of another PoCL
         return "", {}
-    folder = f"{_state().folder}/{container.program}"
+    folder = f"{os.path.abspath(caches.directory_in_use('pocl'))}/{container.program}"
     files = {folder + path: content for path, content in container.files().items()}
     return folder, {path: content for path, content in files.items() if not _holds(path, content)}
 
@@ -75,13 +61,3 @@ def _holds(path: str, content: bytes) -> bool:
         return True
     except OSError:
         return False
-
-
-def _publish(path: str, content: bytes) -> None:
-    from kcl.cache.stores.directory import publish
-
-    publish(path, content)
-    with suppress(OSError, AttributeError):  # root gives the file to the owner of the folder
-        owner = os.stat(os.path.dirname(path))
-        if os.geteuid() == 0 and owner.st_uid:
-            os.chown(path, owner.st_uid, owner.st_gid)

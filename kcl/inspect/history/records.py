@@ -57,7 +57,7 @@ run = process.own(ProcessName)
 
 def begin() -> None:
     """Begin another record of this process: what was collected stands in the last one, or is forgotten."""
-    events.taken()
+    events.forget()
     run().begin()
 
 

@@ -86,10 +86,10 @@ BINARY = {
     "device version": ("OpenCL 3.0 HSTR: pthread-x86_64-pc-linux-gnu-znver9", "device: version "),
     "driver": ("0.9", "device: driver 0.9 -> "),
     "OpenCL C": ("OpenCL C 0.9", "device: language OpenCL C 0.9 -> "),
-    "extensions": ("cl_none", "device: extensions: "),
+    "extensions": ("cl_none", "device: extensions "),
     "address bits": ("32", "device: address width 32 -> "),
     "driver library": ("1" * 40, "device: build of the driver's library"),
-    "cpu features": ("sse2", "device: CPU features: "),
+    "cpu features": ("sse2", "device: CPU features "),
 }
 
 

@@ -1,19 +1,21 @@
 """kcl.cache.layer: stores in their order, and what happens when one fails."""
 
-import sys
+import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pyopencl as cl
 import pytest
 from harness import mounted
+from store_contract import example
 
 import kcl
 from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.layer import CacheWarning, Layer
+from kcl.cache.layer import CacheWarning, Layer, Memory, SizedEntry, quarantine
 from kcl.cache.lead import Lead
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -88,6 +90,19 @@ class TestStores:
         assert found.look_up(KEY.digest, KEY).outcome == "miss"
 
 
+class TestMemory:
+    def test_bounded(self, monkeypatch):
+        """Above a number of entries the oldest go; deleting twice is no error."""
+        monkeypatch.setattr("kcl.cache.layer._KEPT", 3)
+        memory = Memory()
+        for number in "12345":
+            memory.put(number, SizedEntry(ENTRY, 1))
+        assert list(memory) == ["3", "4", "5"]
+        memory.delete("3")
+        memory.delete("3")
+        assert memory.get("3") is None
+
+
 class Full(Directory):
     """A directory on a device that is full and cannot be read."""
 
@@ -137,23 +152,12 @@ class TestFaults:
             assert found.look_up(other.digest, other).outcome == "error"
         assert found.look_up(other.digest, other).outcome == "miss"
 
-    @pytest.mark.faults
-    def test_no_quarantine(self, directories, monkeypatch):
-        """A damaged entry is a miss also where the module that keeps such entries cannot be read now."""
-        monkeypatch.delattr("kcl.cache.quarantine", raising=False)
-        monkeypatch.setitem(sys.modules, "kcl.cache.quarantine", None)
-        directories[0].put(KEY.digest, b"torn")
-        found = layer(directories[0])
-        with pytest.warns(CacheWarning, match="set a damaged entry"):
-            assert found.look_up(KEY.digest, KEY).outcome == "error"
-        assert found.look_up(KEY.digest, KEY).outcome == "miss"
-
 
 class TestFullFileSystem:
     @pytest.mark.faults
     @pytest.mark.parametrize("inodes", [2, 3, 4, 5, 6])
     def test_no_inodes(self, tmp_path, monkeypatch, recwarn, inodes):
-        """Where a file system has no inode left one warning says so, whichever layer and operation finds it first."""
+        """Where a file system has no inode left one warning says so."""
         disk = tmp_path / "disk"
         disk.mkdir()
         with mounted(disk, f"size=1m,nr_inodes={inodes},mode=0700"):
@@ -164,9 +168,9 @@ class TestFullFileSystem:
                     with Lead("one") as lead:
                         lead.take(found, key.digest)
                         found.publish(key.digest, Entry(key, {}, {"text": b"1"}))
-        (said,) = [str(one.message) for one in recwarn.list if isinstance(one.message, CacheWarning)]
-        assert "without writing its caches: no space or no inode is left on the file system of" in said
-        assert str(disk) in said
+        said = [str(one.message) for one in recwarn.list if isinstance(one.message, CacheWarning)]
+        (full,) = [one for one in said if "without writing its caches: no space or no inode is left" in one]
+        assert str(disk) in full
 
 
 class TestDisabled:
@@ -221,3 +225,59 @@ def launched(queue, factor):
     """Launch a new Kernel of `scaled`."""
     _event, (x,) = scaled(factor)(queue, x=np.ones(4, np.float32))
     return x.tolist()
+
+
+def blobs(root: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(root.glob("*.damaged"))]
+
+
+class TestQuarantine:
+    def test_keeps_blob(self, tmp_path: Path) -> None:
+        """The bytes lie under a name that holds label and digest."""
+        quarantine(str(tmp_path / "q"), example(1, "device", "axpy"), b"torn")
+        (damaged,) = (tmp_path / "q").iterdir()
+        assert damaged.read_bytes() == b"torn"
+        assert example(1, "", "axpy") in damaged.name
+
+    def test_bounded(self, tmp_path: Path) -> None:
+        """Above the number to keep the oldest go."""
+        for number in range(10):
+            quarantine(str(tmp_path / "q"), example(number % 2), b"%d" % number, keep=3)
+        assert blobs(tmp_path / "q") == [b"7", b"8", b"9"]
+
+    def test_foreign_files_stay(self, tmp_path: Path) -> None:
+        """Files of other names are neither counted nor removed."""
+        (tmp_path / "q").mkdir(0o700)
+        (tmp_path / "q" / "README").write_text("mine")
+        for _ in range(3):
+            quarantine(str(tmp_path / "q"), example(1), b"torn", keep=1)
+        assert (tmp_path / "q" / "README").exists()
+        assert len(blobs(tmp_path / "q")) == 1
+
+    def test_nothing_is_raised(self, tmp_path: Path) -> None:
+        """A file in its place, a loose or missing directory, junk inside: a put does what it can and is silent."""
+        (tmp_path / "file").write_text("precious")
+        quarantine(str(tmp_path / "file"), example(1), b"torn")
+        quarantine(str(tmp_path / "nul\0"), example(1), b"torn")
+        assert (tmp_path / "file").read_text() == "precious"
+        (tmp_path / "loose").mkdir()
+        (tmp_path / "loose").chmod(0o777)
+        quarantine(str(tmp_path / "loose"), example(1), b"torn")
+        assert list((tmp_path / "loose").iterdir()) == []
+        (tmp_path / "junk").mkdir(0o700)
+        (tmp_path / "junk" / "0.damaged").mkdir()
+        quarantine(str(tmp_path / "junk"), "../" * 50 + "x", b"torn", keep=1)
+        assert len(blobs_of_files(tmp_path / "junk")) == 1
+
+    def test_link_is_not_followed_when_collecting(self, tmp_path: Path) -> None:
+        """A planted link to other files never makes them go."""
+        (tmp_path / "other").mkdir()
+        for number in range(3):
+            (tmp_path / "other" / f"{number}.damaged").write_text("precious")
+        os.symlink(tmp_path / "other", tmp_path / "q")
+        quarantine(str(tmp_path / "q"), example(1), b"torn", keep=1)
+        assert len(list((tmp_path / "other").glob("[012].damaged"))) == 3
+
+
+def blobs_of_files(root: Path) -> list[Path]:
+    return [path for path in root.glob("*.damaged") if path.is_file()]

@@ -13,7 +13,7 @@ from kcl.cache import places
 BEFORE = {"base.settings": {".kcl_cache", "kcl"}}
 PLAIN = {*places.SORTS, *places.FOLDERS}  # words that also mean something else: names where they are joined to a path
 DISTINCT = {places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl", places.TEMPORARY}
-DISTINCT |= {places.DAMAGED, places.REASON, ".kcl_cache"}
+DISTINCT |= {places.DAMAGED, ".kcl_cache"}
 CALLS = {"join", "own", "Directory", "Remembered", "Path"}
 
 
@@ -46,8 +46,8 @@ class TestNames:
 
     def test_found(self):
         """The test finds a name in a joined path, in a text with a slash, and none in documentation."""
-        code = '"flight"\nos.path.join(folder, "flight")\nf"{folder}/notes/{name}"\n{"notes": 1}\nx = "kcl-binary-v1"'
-        assert sorted(spelled(ast.parse(code))) == ["flight", "kcl-binary-v1", "notes"]
+        code = '"flight"\nos.path.join(folder, "flight")\nf"{folder}/pins/{name}"\n{"pins": 1}\nx = "kcl-binary-v1"'
+        assert sorted(spelled(ast.parse(code))) == ["flight", "kcl-binary-v1", "pins"]
 
 
 class TestPlaces:

@@ -86,7 +86,7 @@ class TestWishes:
         """The lines set and unset what they say in their shell, whatever characters a path has."""
         program = shutil.which({"powershell": "pwsh"}.get(name, name))
         odd = 'it\'s $HOME `x` \\ "q"'
-        wish = shell.ShellChange({"KCL_CACHE_DIR": odd}, ["KCL_NO_CACHE"], [])
+        wish = shell.ShellChange({"KCL_CACHE_DIR": odd}, ["KCL_NO_CACHE"])
         text = "\n".join(shell.lines(wish, name))
         assert "KCL_CACHE_DIR" in text
         assert "KCL_NO_CACHE" in text

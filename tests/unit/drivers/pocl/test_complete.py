@@ -15,7 +15,7 @@ from promote_bench import HEADER, LIMIT_SECONDS, SOURCES, Bench, python, run, sn
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers.pocl import client, poclbin, traces
-from kcl.drivers.pocl.complete import CompletionTask
+from kcl.drivers.pocl.complete import is_ready
 from kcl.drivers.pocl.jobs import host
 
 # A helper that does the only job of a folder, and says which bitcode it copies.
@@ -23,7 +23,7 @@ COPIED = """
     import json, os, sys
 
     from kcl.drivers.pocl.client import pyopencl_folder
-    from kcl.drivers.pocl.complete import CompletionTask, Workshop
+    from kcl.drivers.pocl.complete import Workshop
     from kcl.drivers.pocl.jobs import JobQueue
     from kcl.drivers.pocl.files import WorkCache
     from kcl.drivers.pocl.opencl import Library
@@ -42,7 +42,7 @@ COPIED = """
     (job,) = queue.jobs()
     entry = queue.read(job)
     device = Library(pyopencl_folder()).device(entry.metadata["platform"], entry.metadata["device"])
-    assert Workshop(device, cache).make(CompletionTask(entry, job.written)) is None
+    Workshop(device, cache).make(entry, job.written)
     print(json.dumps(cache.copied))
 """
 
@@ -155,17 +155,16 @@ class TestIncompleteEntry:
         """Where a job says that nothing was launched, no specialised code is waited for."""
         metadata = {"kernels": ["f"], "pocl_cache": "/nowhere"}
         entries = (Entry(Key([("source", "1")]), {**metadata, **more}, {}) for more in ({}, {"launched": []}))
-        tasks = [CompletionTask(entry, time.time(), "place") for entry in entries]
-        assert [task.is_ready() for task in tasks] == [False, True]
+        assert [is_ready(entry, time.time(), "place") for entry in entries] == [False, True]
 
     def test_ended_process(self) -> None:
         """The code of kernels that were not launched is not waited for once the process that built them has ended."""
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
             metadata = {"kernels": ["f"], "pocl_cache": "/nowhere", "process": process.pid, "host": host()}
-            task = CompletionTask(Entry(Key([("source", "1")]), metadata, {}), time.time(), "place")
-            assert not task.is_ready()
+            job = Entry(Key([("source", "1")]), metadata, {})
+            assert not is_ready(job, time.time(), "place")
             process.communicate(b"\n")
-        assert task.is_ready()
+        assert is_ready(job, time.time(), "place")
 
     def test_pocl_cache_off(self, bench: Bench) -> None:
         """Without the user's PoCL cache the entry holds bitcode only, and runs."""
@@ -213,7 +212,7 @@ class TestIncompleteEntry:
         (bench.root / "there" / place / "program.bc").touch()
         for folder, ready in (("elsewhere", True), ("there", False)):
             job = bench.job(1, pocl_cache=str(bench.root / folder), process=os.getpid(), host=host())
-            assert CompletionTask(job, time.time() - 3, place).is_ready() is ready
+            assert is_ready(job, time.time() - 3, place) is ready
 
     def test_late_code(self, bench: Bench) -> None:
         """Code that PoCL is still making when the job is written is waited for."""

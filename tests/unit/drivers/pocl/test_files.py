@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pathlib
 import random
@@ -11,7 +12,7 @@ import struct
 import pytest
 from harness import platforms
 
-from kcl.drivers.pocl.files import ACCESSED, BITCODE, WorkCache, bitcode_fault, damaged, library_fault
+from kcl.drivers.pocl.files import ACCESSED, BITCODE, WorkCache, bitcode_fault, damaged, library_fault, stub
 
 PLACE = "AB/" + "C" * 37
 # The blocks that PoCL's bitcode has, each empty.
@@ -142,3 +143,20 @@ class TestDamaged:
         """A file that is not PoCL's code is no damage."""
         (files(cache)[0].parent / "notes.txt").write_bytes(b"")
         assert names(cache) == set()
+
+
+class TestStub:
+    def test_symbol(self, tmp_path) -> None:
+        """The dynamic linker loads the library and finds the one symbol."""
+        path = tmp_path / "k.so"
+        path.write_bytes(stub("_pocl_kernel_k_workgroup"))
+        loaded = ctypes.CDLL(str(path))
+        assert hasattr(loaded, "_pocl_kernel_k_workgroup")
+        assert not hasattr(loaded, "_pocl_kernel_j_workgroup")
+
+    @pytest.mark.parametrize("length", [1, 2, 7, 8, 9, 200])
+    def test_names(self, tmp_path, length: int) -> None:
+        """Names of any length fit."""
+        path = tmp_path / "k.so"
+        path.write_bytes(stub("k" * length))
+        assert hasattr(ctypes.CDLL(str(path)), "k" * length)

@@ -39,11 +39,11 @@ CRASH = """
 import os, signal
 from kcl.drivers.pocl.complete import Workshop
 
-def make(self, task, real=Workshop.make):
+def make(self, job, written, real=Workshop.make):
     if {when}:
         for _ in range(2):
             os.kill(os.getpid(), signal.{name})
-    return real(self, task)
+    return real(self, job, written)
 
 Workshop.make = make
 """
@@ -187,7 +187,7 @@ class TestKilled:
         """A job at which a worker crashes is dropped; the other jobs are done."""
         bench.queued(0)
         bench.queued(1)
-        bench.work(code=CRASH.format(name=name, when="task.entry.metadata['kernel'] == 'f'"))
+        bench.work(code=CRASH.format(name=name, when="job.metadata['kernel'] == 'f'"))
         assert bench.left() == []
         assert bench.entry(0) is None
         assert bench.entry(1).metadata["complete"] is True

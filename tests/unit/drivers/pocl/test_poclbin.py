@@ -1,4 +1,4 @@
-"""kcl.drivers.pocl.poclbin and stub: reading PoCL's container, cutting it, and the library that stands in."""
+"""kcl.drivers.pocl.poclbin: reading PoCL's container, and cutting it."""
 
 from __future__ import annotations
 

@@ -139,13 +139,14 @@ class TestTexts:
 
     def test_room(self, monkeypatch):
         """A process keeps it once a key and within bounds."""
-        monkeypatch.setattr(events, "TEXTS", 20)
+        monkeypatch.setattr(events, "TEXTS", 30)
         keys = [Key([Part("recipe", str(number))]) for number in range(2)]
+        texts = {"record.json": b"x" * 15, "reached.json": b"y" * 10}
         for key in (keys[0], keys[0], keys[1]):
-            events.emit(MISS, key, texts={"record.json": b"x" * 15, "reached.json": b"y" * 10})
+            events.emit(MISS, key, texts=texts)
         for _ in range(2):
             found = [dict(missed.texts) for missed in journal.last_misses()]
-            assert found == [{"record.json": b"x" * 15}, {}, {}]
+            assert found == [texts, {}, {}]
             end()
 
 
