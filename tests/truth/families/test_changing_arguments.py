@@ -1,4 +1,4 @@
-"""Arguments that change before, beside and after a call, against Python alone, in a first, a second and a third run."""
+"""Arguments that change before, beside and after a call, against Python alone, in a first and a second run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import pytest
 from beside import check, programs, ran
 
 PROGRAMS = programs("changing_arguments.py")
-told = ran(PROGRAMS, ["run"])
+told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform
+@pytest.mark.slow_cases(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_changing_arguments(program, told):
     """A program prints what it prints without kcl, whenever an argument changes and whatever keeps it.

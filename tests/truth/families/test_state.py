@@ -237,10 +237,10 @@ PROGRAMS = [
     for group, (before, programs) in GROUPS.items()
     for title, one in programs.items()
 ]
-told = ran(PROGRAMS, ["install"])
+told = ran(PROGRAMS, "install")
 
 
-@pytest.mark.slow_cases(6)
+@pytest.mark.slow_cases(10)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_numbers(program, told):
     """The numbers are those of Python alone, and an unchanged program hits in its second run or says why not."""
