@@ -10,7 +10,6 @@ told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_changing_arguments(program, told):
     """A program prints what it prints without kcl, whenever an argument changes and whatever keeps it.

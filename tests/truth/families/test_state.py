@@ -247,6 +247,7 @@ def test_numbers(program, told):
     check(program, told[program.title])
 
 
+@pytest.mark.slow
 def test_unrelated_structures(tmp_path):
     """Structures that pyopencl registers for itself, as argmax does, make no difference to other kernels."""
     register = "importlib.import_module('pyopencl.tools').get_or_register_dtype('other_pair', np.dtype([('a', 'i4')]))"

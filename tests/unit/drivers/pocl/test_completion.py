@@ -79,6 +79,7 @@ class TestWhen:
         assert len(entries(pocl)) == 2
 
     @pytest.mark.parametrize("variable", ["SLURM_JOB_ID", "PMI_SIZE"])
+    @pytest.mark.slow_cases(2)
     def test_batch(self, pocl, variable):
         """Under a batch scheduler or an MPI launcher entries are completed too: the second run hits in every layer."""
         pocl.run("pair", **{variable: "1"})
@@ -97,14 +98,6 @@ class TestWhen:
         assert killed.returncode == -signal.SIGKILL
         assert entries(pocl) == []
         again = pocl.child.run(SIZES, "16", KCL_STRICT="hit", **ON_POCL)
-        assert again.returncode == 0, again.stderr
-
-    def test_killed_unseen(self, pocl):
-        """A process that is killed leaves the jobs of programs whose launches kcl does not see, too."""
-        options = ("-m", "kcl", "run")
-        killed = pocl.child.run(UNCHANGED + KILL, "1", options=options, **ON_POCL)
-        assert killed.returncode == -signal.SIGKILL
-        again = pocl.child.run(UNCHANGED, "1", options=(*options, "--strict", "hit"), **ON_POCL)
         assert again.returncode == 0, again.stderr
 
     def test_flush(self, pocl):
