@@ -99,24 +99,13 @@ def solved(child, *options, **variables):
 
 
 @pytest.mark.parametrize("promote", ["background", "off"])
+@pytest.mark.slow_cases(2)
 def test_killed_job(child, platform_name, promote):
     """What a job that was killed after its first launches leaves costs misses in the next run at most."""
     if platform_name != "pocl":
         pytest.skip("only PoCL's entries are completed by a helper")
     killed(child, KCL_PROMOTE=promote)
     assert "Warning" not in solved(child)
-    solved(child, "--strict", "hit")
-
-
-@pytest.mark.slow
-def test_ten_short_jobs(child, platform_name):
-    """Of ten runs that end before a helper can do anything the report says what is open; one `kcl flush` mends it."""
-    if platform_name != "pocl":
-        pytest.skip("only PoCL's entries are completed by a helper")
-    for _ in range(10):
-        killed(child, KCL_PROMOTE="off")  # so that no helper is fast enough
-    assert "2 programs wait to be completed" in solved(child, KCL_PROMOTE="off", KCL_REPORT="1")
-    assert child.python("-m", "kcl", "flush").returncode == 0
     solved(child, "--strict", "hit")
 
 

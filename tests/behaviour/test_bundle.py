@@ -231,6 +231,7 @@ assert x.tolist() == [3, 3, 3, 3]
 """
 
 
+@pytest.mark.slow_platforms
 def test_unchanged_program(tmp_path, elsewhere, platform_name):
     """A program under `kcl run`, with a header and an include directory, hits elsewhere."""
     (tmp_path / "builder").mkdir(mode=0o700)

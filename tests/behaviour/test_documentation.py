@@ -235,25 +235,6 @@ class TestForms:
 
     @pytest.mark.parametrize(
         ("shown", "printed"),
-        [
-            ("saved 3.2 s", "saved -41 ms"),
-            ("2 passed in 0.51s", "2 passed in 65.10s (0:01:05)"),
-            ("on ~/.cache/pyo...binary-v1", "on ~/.cache/pyop...inary-v1"),
-            ("scaled 0f3a55c1b2d4, <1 s ago, 12.3 kB", "scaled 942100317442, 2.1 min ago, 980 B"),
-            ('"built": 1795478498.0, "took": 0.402886204999', '"built": 1795478502.699871, "took": 0.25'),
-            (
-                "pool.py, 2 processes, cache-v1-3.11.7.final.0.sqlite",
-                "pool.py, process 7, cache-v1-3.13.0.final.0.sqlite",
-            ),
-            ("scaled  pthread-cpu   factor=2", "scaled  pthread-Some C...  factor=2"),
-        ],
-    )
-    def test_same(self, shown, printed):
-        """The same output of another run, or on another machine, is as expected."""
-        assert console.differs(shown, printed) == ""
-
-    @pytest.mark.parametrize(
-        ("shown", "printed"),
         [("1.0", "2.0"), ("hits 1", "hits 2"), ("~/.cache/pytools", "~/.cache/pyopencl"), ("took 3 s", "took -")],
     )
     def test_different(self, shown, printed):

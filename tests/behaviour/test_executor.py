@@ -13,7 +13,6 @@ SCRIPT = pathlib.Path(executor_cases.__file__)
 ENTRIES = {
     "open_dtypes": 5,
     "open_sizes_given_or_not": 1,
-    "open_sizes_given_first": 2,
     "open_outputs_given_or_not": 1,
     "open_output_of_another_dtype": 3,
     "partly_open_dtypes": 3,
@@ -24,9 +23,9 @@ ENTRIES = {
 NEVER_PLAYED = {
     *("numpy_in_and_out", "scalars_of_every_type"),
     *("booleans", "open_dtypes", "open_scalars_without_dtype", "open_sizes_given_or_not"),
-    *("open_sizes_given_first", "open_output_of_another_dtype", "partly_open_dtypes", "work_groups_of_any_number"),
+    *("open_output_of_another_dtype", "partly_open_dtypes"),
     *("shapes_that_are_not_known", "functions_and_preambles", "callee_kernels", "errors_of_a_first_open_call"),
-    *("events_to_wait_for", "events_of_arrays_are_waited_for", "several_device_kernels"),
+    *("events_to_wait_for", "several_device_kernels"),
 }
 
 

@@ -139,6 +139,7 @@ class TestArguments:
         assert program(code) == [["ValueArg", "ValueArg", "ValueArg"], True]
 
 
+@pytest.mark.slow
 class TestNames:
     def test_identity_of_a_name(self, program):
         """A name that was taken before loopy was imported stands for loopy's thing: equal, with its hash, not `is`."""
@@ -215,6 +216,7 @@ class TestNames:
         assert program(code) == [True, True]
 
 
+@pytest.mark.slow
 class TestErrors:
     def test_loopy_error_imports_loopy(self, program):
         """An `except` clause that names `lp.LoopyError` imports loopy when an exception reaches it, and not before."""

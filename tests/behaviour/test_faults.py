@@ -1,7 +1,6 @@
 """Faults: whatever happens to the files below, the numbers are right, the run ends well, and the next one hits."""
 
 import contextlib
-import json
 import marshal
 import os
 import random
@@ -241,23 +240,6 @@ class TestFullDisk:
             assert run.numbers == PAIR
 
 
-@pytest.mark.one_platform
-@pytest.mark.faults
-class TestRootFirst:
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
-    @pytest.mark.slow
-    def test_home_of_another(self, project):
-        """Root whose HOME is that of a user, as sudo may keep it, makes nothing of kcl's there, and is told so once."""
-        home = project.child.home
-        (home / ".cache").mkdir()
-        for folder in (home, home / ".cache"):
-            os.chown(folder, 12345, 12345)
-        run = project.run("pair", XDG_CACHE_HOME=str(home / ".cache"), POCL_CACHE_DIR=str(project.child.cache))
-        assert run.numbers == PAIR
-        assert len([line for line in warnings_in(run) if "use sudo -H" in line]) == len(warnings_in(run)) == 1
-        assert not [path for path in home.rglob("*") if "kcl" in path.name or path.name == "pyopencl"]
-
-
 def _inputs():
     others = ("typed", "untyped", "untyped float64", "untyped once more")
     return {name: number for name, number in NUMBERS.items() if name not in others}
@@ -290,56 +272,3 @@ def _read_only(folder):
         yield
     finally:
         subprocess.run(["chattr", "-R", "-i", folder], check=True)
-
-
-SIGNALLED = """
-import json, signal, sys
-import numpy as np
-import pyopencl as cl
-import kcl
-
-@kcl.kernel
-def scaled(number):
-    text = "kernel void scaled(global float *x) {{ x[get_global_id(0)] *= {0}; }}".format(number)
-    arguments = [kcl.Array("x", np.float32, "(8,)", "inout")]
-    return kcl.Source(text, entry="scaled", arguments=arguments, global_size="(8,)")
-
-arrived, outcomes = 0, []
-def arrive(*_):
-    global arrived
-    arrived += 1
-signal.signal(signal.SIGALRM, arrive)
-signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-kcl.add_hook(lambda event: outcomes.append(f"{event.layer} {event.outcome}"))
-(platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-context = cl.Context(platform.get_devices())
-queue = cl.CommandQueue(context)
-for number in range(2, 14):
-    _event, (x,) = scaled(number)(queue, x=np.ones(8, np.float32))
-    assert (x == number).all()
-assert kcl.flush()
-signal.setitimer(signal.ITIMER_REAL, 0)
-print(json.dumps([arrived, outcomes]))
-"""
-
-
-class TestSignals:
-    @pytest.mark.slow
-    def test_all_the_time(self, child, platform_name):
-        """A signal every millisecond breaks no look-up, no entry and no wait for another process: three run at once."""
-        command = [sys.executable, "-c", SIGNALLED, PLATFORMS[platform_name]]
-        environment = child.environment(KCL_STRICT="fault")
-        crowd = [
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for _ in range(3)
-        ]
-        ended = [(*one.communicate(timeout=200), one.returncode) for one in crowd]
-        assert [code for *_said, code in ended] == [0] * 3, ended
-        assert not any("CacheWarning" in errors for _output, errors, _code in ended)
-        said = [json.loads(output) for output, _errors, _code in ended]
-        assert min(arrived for arrived, _outcomes in said) > 100
-        assert all(len(outcomes) == 24 for _arrived, outcomes in said)
-        generated = [outcome for _arrived, outcomes in said for outcome in outcomes].count("generator miss")
-        assert 12 <= generated < 24  # the others waited for who generates
-        again = child.json(SIGNALLED, PLATFORMS[platform_name], KCL_STRICT="hit,fault")
-        assert set(again[1]) == {"generator hit", "binary hit"}

@@ -109,15 +109,6 @@ class TestArrays:
                 assert np.array_equal(z.get(), 2 * np.arange(64))
         assert sum(result is not None for result in played) == 8
 
-    def test_other_dtype(self, queue):
-        """Arrays of another dtype have the code of that dtype."""
-        kernel = scaled()
-        for _ in range(4):
-            for dtype in (np.float32, np.float64):
-                _event, (z,) = kernel(queue, x=array(queue, dtype=dtype), a=dtype(0.1))
-                assert z.dtype == dtype
-                assert np.array_equal(z.get(), dtype(0.1) * np.arange(64, dtype=dtype))
-
     def test_subclass_that_replaces(self, queue, played):
         """A subclass that replaces what a launch uses is left to the invoker."""
         kernel, x = scaled(), array(queue, Shifted)

@@ -89,11 +89,13 @@ class TestBlock:
         assert [child.json(code, private) for _ in range(2)] == [True, False]
 
     def test_nested(self, tmp_path):
-        """The inner block's directory counts until it ends, also where an error ends it."""
+        """The inner block's directory counts until it ends, also where an error ends it; a call within ends with it."""
         before = kcl.option.get_cache_dir()
         with kcl.option.cache_dir(tmp_path / "outer"):
             with suppress(ValueError), kcl.option.cache_dir(tmp_path / "inner") as path:
                 assert kcl.option.get_cache_dir() == path == str(tmp_path / "inner")
+                kcl.option.cache_dir(tmp_path / "within")
+                assert kcl.option.get_cache_dir() == str(tmp_path / "within")
                 raise ValueError("ends the block")
             assert kcl.option.get_cache_dir() == str(tmp_path / "outer")
         assert kcl.option.get_cache_dir() == before

@@ -1,4 +1,4 @@
-"""What a pure recipe promises: whole processes, with a change between two of them.
+"""What a pure recipe promises: three processes, with a change before the last one.
 
 The page doc/explanation/pure-recipes.md names these tests. A stale hit is a number of before the change.
 """
@@ -8,41 +8,33 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import pathlib
 import re
 import shutil
-import textwrap
 
 import pytest
 from harness import ROOT, Child
 
-pytestmark = pytest.mark.slow_platforms
-
 DRIVER = """
-import json, sys
+import importlib, json, sys
 import numpy as np, pyopencl as cl
 import kcl
-import recipes
 
-said, numbers = [], []
-kcl.add_hook(lambda event: event.layer == "generator" and said.append([event.outcome, event.reason]))
-context = cl.create_some_context(interactive=False)
+looks, found = [], {}
+kcl.add_hook(lambda event: event.layer == "generator" and looks.append(event.outcome))
+context = cl.Context(cl.get_platforms()[-1].get_devices()[:1])
 queue = cl.CommandQueue(context)
 for name in sys.argv[1:]:
-    _event, (x,) = getattr(recipes, name)()(queue, x=np.zeros(1, np.int32))
-    numbers.append(int(x[0]))
-print(json.dumps([[number, *look] for number, look in zip(numbers, said)]))
+    module, recipe = name.split(".")
+    _event, (x,) = getattr(importlib.import_module(module), recipe)()(queue, x=np.zeros(1, np.int32))
+    found[name] = [int(x[0]), looks.pop()]
+print(json.dumps(found))
 """
 COMMON = """
-import functools
-import os
-
 import numpy as np
 
 import kcl
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-pure = kcl.kernel(pure=True, version=os.environ.get("RECIPES", "1"))
+pure = kcl.kernel(pure=True, version="1")
 
 
 def source(number):
@@ -53,185 +45,106 @@ def source(number):
         global_size="(1,)",
     )
 """
-HEAD = "import functools\nimport os\n\nfrom common import HERE, pure, source\n\n"
-MISS = "not in the cache"
+HEAD = "import os\n\nimport kcl\nfrom common import pure, source\n\n\n"
+# Modules of recipes; THIS is 1, and 2 in the last run.
+RECIPES = {
+    "version": "@kcl.kernel(pure=True, version='THIS')\ndef recipe():\n    return source(open('number').read(2))\n",
+    "helper": "def helper():\n    return THIS\n\n\n@pure\ndef recipe():\n    return source(helper())\n",
+    "global": "LEVEL = THIS\n\n\n@pure\ndef recipe():\n    return source(LEVEL)\n",
+    "class": "class Level:\n    value = THIS\n    def get(self):\n        return self.value\n\n\n"
+    "@pure\ndef recipe():\n    return source(Level().get())\n",
+    "imported": "@pure\ndef recipe():\n    from far import NUMBER\n    return source(NUMBER)\n",
+    "installed": "import tuner\n\n\n@pure\ndef recipe():\n    return source(tuner.number())\n",
+    "noise": "# THIS is a comment\ndef other():\n    return THIS\n\n\n@pure\ndef recipe():\n    return source(1)\n",
+    "file": "@pure\ndef recipe():\n    return source(open('number').read())\n",
+    "variable": "@pure\ndef recipe():\n    return source(os.environ['NUMBER'])\n",
+    "state": "import library\nlibrary.LEVEL = THIS\n\n\n@pure\ndef recipe():\n    return source(library.number())\n\n\n"
+    "@pure\ndef named():\n    return source(library.LEVEL)\n",
+    "effects": "SEEN = []\n\n\ndef seen():\n    return globals()['SE' + 'EN']\n\n\n"
+    "@pure\ndef recipe():\n    seen().append(1)\n    return source(1)\n\n\n"
+    "@pure\ndef second():\n    return source(len(seen()))\n",
+}
+COUNTED = [[1, "miss"], [1, "hit"], [2, "miss"]]
+PROMISED = [[1, "miss"], [1, "hit"], [1, "hit"]]
 
 
-class Site:
-    """A project and an installed distribution, run in processes that share a cache."""
-
-    def __init__(self, child: Child) -> None:
-        self.child = child
-        self.project = child.directory / "project"
-        self.packages = child.directory / "site-packages"
-        self.packages.mkdir()
-        self.project.mkdir()
-        self.write("driver.py", DRIVER)
-        self.write("common.py", COMMON)
-
-    def write(self, file: str, text: str) -> pathlib.Path:
-        """Write a file of the project."""
-        path = self.project / file
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(textwrap.dedent(text))
-        return path
-
-    def recipes(self, text: str) -> None:
-        """Write the module of the recipes."""
-        self.write("recipes.py", HEAD + textwrap.dedent(text))
-
-    def edit(self, before: str, after: str, file: str = "recipes.py") -> None:
-        """Replace a text that occurs once."""
-        path = self.project / file
-        assert path.read_text().count(before) == 1
-        path.write_text(path.read_text().replace(before, after))
-
-    def install(self, text: str) -> pathlib.Path:
-        """Install the distribution `tuner`, a module, with the record that an installer writes."""
-        path = self.packages / "tuner.py"
-        path.write_text(textwrap.dedent(text))
-        about = self.packages / "tuner-1.0.dist-info"
-        about.mkdir()
-        digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).decode().rstrip("=")
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tuner\nVersion: 1.0\n")
-        (about / "RECORD").write_text(f"tuner.py,sha256={digest},{path.stat().st_size}\n{about.name}/METADATA,,\n")
-        return path
-
-    def run(self, *names: str, **variables: str) -> list[list[object]]:
-        """Launch recipes in a new process; returns number, outcome and reason of each."""
-        paths = os.pathsep.join([str(self.project), str(self.packages), str(ROOT)])
-        code = "import runpy, sys; sys.argv[0] = sys.argv.pop(1); runpy.run_path(sys.argv[0], run_name='__main__')"
-        driver = str(self.project / "driver.py")
-        options = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "PYTHONPATH": paths}
-        return self.child.json(code, driver, *names, **{**options, **variables})
-
-    def outcomes(self, *names: str, **variables: str) -> list[list[object]]:
-        """Return number and outcome of each recipe."""
-        return [look[:2] for look in self.run(*names, **variables)]
+def install(packages, name, text):
+    """Install a distribution of one module, with the record that an installer writes."""
+    about = packages / f"{name}-1.0.dist-info"
+    about.mkdir(parents=True, exist_ok=True)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    (packages / f"{name}.py").write_text(text)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "RECORD").write_text(f"{name}.py,sha256={digest},{len(text)}\n{about.name}/METADATA,,\n")
 
 
-@pytest.fixture
-def site(child):
-    """A project without recipes."""
-    return Site(child)
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """Number and outcome of each recipe in a first, a second and a changed run."""
+    child = Child(tmp_path_factory.mktemp("pure"))
+    packages, found = child.directory / "site-packages", []
+    install(packages, "library", "LEVEL = 1\n\n\ndef number():\n    return LEVEL\n")
+    names = [*(f"{name}.recipe" for name in RECIPES), "state.named", "effects.second"]
+    for this, place in (("1", "project"), ("1", "project"), ("2", "moved")):
+        project = child.directory / place
+        shutil.rmtree(child.directory / "project", ignore_errors=True)
+        project.mkdir()
+        texts = {name: HEAD + text for name, text in RECIPES.items()}
+        texts |= {"driver": DRIVER, "common": COMMON, "far": "from farther import NUMBER\n"}
+        texts["farther"] = "NUMBER = THIS\n"
+        for name, text in texts.items():
+            (project / f"{name}.py").write_text(text.replace("THIS", this))
+        install(packages, "tuner", f"def number():\n    return {this}\n")
+        (child.directory / "number").write_text(this)
+        options = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)])}
+        found.append(child.script(project / "driver.py", *names, NUMBER=this, **options))
+    return {name.removesuffix(".recipe"): [run[name] for run in found] for name in names}
 
 
 class TestCounted:
     """What counts beside version and parameters: the names in the code that the recipe reaches."""
 
-    def test_version(self, site):
+    def test_version(self, told):
         """Another version is a miss, and the recipe runs."""
-        site.write("number.txt", "1")
-        site.recipes("@pure\ndef recipe():\n    return source(open(os.path.join(HERE, 'number.txt')).read())\n")
-        assert site.outcomes("recipe") == [[1, "miss"]]
-        site.write("number.txt", "2")
-        assert site.outcomes("recipe", RECIPES="2") == [[2, "miss"]]
+        assert told["version"] == COUNTED
 
-    @pytest.mark.parametrize(
-        ("text", "before", "after"),
-        [
-            (
-                "def helper():\n    return 1\n\n\n@pure\ndef recipe():\n    return source(helper())\n",
-                "return 1",
-                "return 2",
-            ),
-            ("LEVEL = 1\n\n\n@pure\ndef recipe():\n    return source(LEVEL)\n", "= 1", "= 2"),
-            (
-                "class Level:\n    value = 1\n    def get(self):\n        return self.value\n\n\n"
-                "@pure\ndef recipe():\n    return source(Level().get())\n",
-                "= 1",
-                "= 2",
-            ),
-        ],
-        ids=["helper", "global", "class"],
-    )
-    def test_code(self, site, text, before, after):
+    @pytest.mark.parametrize("what", ["helper", "global", "class"])
+    def test_code(self, told, what):
         """A helper, a global or a class that changes is a miss."""
-        site.recipes(text)
-        assert [site.outcomes("recipe"), site.outcomes("recipe")] == [[[1, "miss"]], [[1, "hit"]]]
-        site.edit(before, after)
-        assert site.outcomes("recipe") == [[2, "miss"]]
+        assert told[what] == COUNTED
 
-    def test_module_that_the_body_imports(self, site):
+    def test_module_that_the_body_imports(self, told):
         """A module of the project that the body imports counts by its code, with the modules that it imports."""
-        site.write("far.py", "from farther import NUMBER\n")
-        site.write("farther.py", "NUMBER = 1\n")
-        site.recipes("@pure\ndef recipe():\n    from far import NUMBER\n    return source(NUMBER)\n")
-        assert [site.outcomes("recipe"), site.outcomes("recipe")] == [[[1, "miss"]], [[1, "hit"]]]
-        site.write("farther.py", "NUMBER = 2\n")
-        assert site.outcomes("recipe") == [[2, "miss"]]
+        assert told["imported"] == COUNTED
 
-    def test_installed_package(self, site):
+    def test_installed_package(self, told):
         """An installed package counts by its version and the record of its files."""
-        path = site.install("def number():\n    return 1\n")
-        site.recipes("import tuner\n\n\n@pure\ndef recipe():\n    return source(tuner.number())\n")
-        assert [site.outcomes("recipe"), site.outcomes("recipe")] == [[[1, "miss"]], [[1, "hit"]]]
-        shutil.rmtree(site.packages / "tuner-1.0.dist-info")
-        path.unlink()
-        site.install("def number():\n    return 2\n")
-        assert site.outcomes("recipe") == [[2, "miss"]]
+        assert told["installed"] == COUNTED
 
-    def test_noise(self, site):
+    def test_noise(self, told):
         """Comments, other functions and the place of the project do not count."""
-        site.recipes("@pure\ndef recipe():\n    return source(1)\n")
-        assert site.outcomes("recipe") == [[1, "miss"]]
-        site.edit("@pure", "# a comment\ndef other():\n    return 2\n\n\n@pure")
-        site.project = site.project.rename(site.child.directory / "moved")
-        assert site.outcomes("recipe") == [[1, "hit"]]
+        assert told["noise"] == PROMISED
 
 
 class TestPromised:
     """What the promise covers: kcl does not look, so the version has to change with it."""
 
-    def test_file(self, site):
+    def test_file(self, told):
         """A file that the recipe reads does not count."""
-        site.write("number.txt", "1")
-        site.recipes("@pure\ndef recipe():\n    return source(open('project/number.txt').read())\n")
-        site.child.directory.joinpath("project/number.txt").write_text("1")
-        assert site.outcomes("recipe")[0][1] == "miss"
-        site.write("number.txt", "2")
-        assert site.outcomes("recipe") == [[1, "hit"]]
+        assert told["file"] == PROMISED
 
-    def test_variable(self, site):
+    def test_variable(self, told):
         """A variable of the environment does not count."""
-        site.recipes("@pure\ndef recipe():\n    return source(os.environ['NUMBER'])\n")
-        assert site.outcomes("recipe", NUMBER="1") == [[1, "miss"]]
-        assert site.outcomes("recipe", NUMBER="2") == [[1, "hit"]]
+        assert told["variable"] == PROMISED
 
-    def test_state_of_a_library(self, site):
+    def test_state_of_a_library(self, told):
         """What a program sets in a library counts only if the recipe's code names it."""
-        site.install("LEVEL = 1\n\n\ndef number():\n    return LEVEL\n")
-        body = "@pure\ndef {}():\n    return source(tuner.{})\n\n\n"
-        body = body.format("recipe", "number()") + body.format("named", "LEVEL")
-        site.recipes("import tuner\n\ntuner.LEVEL = 1\n\n\n" + body)
-        assert site.outcomes("recipe", "named") == [[1, "miss"], [1, "miss"]]
-        site.edit("tuner.LEVEL = 1", "tuner.LEVEL = 2")
-        assert site.outcomes("recipe", "named") == [[1, "hit"], [2, "miss"]]
+        assert told["state"] == PROMISED
+        assert told["state.named"] == COUNTED
 
-    def test_effects(self, site):
+    def test_effects(self, told):
         """The body does not run on a hit, so it fills no registry for another recipe."""
-        site.recipes(
-            """
-            SEEN = []
-
-
-            def seen():
-                return globals()["SE" + "EN"]
-
-
-            @pure
-            def first():
-                seen().append(1)
-                return source(1)
-
-
-            @pure
-            def second():
-                return source(len(seen()))
-            """
-        )
-        assert site.outcomes("first", "second") == [[1, "miss"], [1, "miss"]]
-        assert site.outcomes("first", "second", RECIPES="1") == [[1, "hit"], [1, "hit"]]
+        assert told["effects"] == told["effects.second"] == PROMISED
 
 
 class TestPage:

@@ -15,7 +15,6 @@ from at_once import at_once
 
 import kcl
 import kcl.loopy as lp
-from kcl.base import process
 from kcl.cache import layers
 from kcl.record import proofs, recorder, unmade
 
@@ -94,13 +93,6 @@ def generated(_info):
 class TestByReference:
     """What loopy keeps by reference counts at the call and again where code is needed."""
 
-    def test_target_changed(self, real):
-        """An attribute that is set on a target is the unit's."""
-        target = real.PyOpenCLTarget()
-        made = unit(target=target)
-        target.pyopencl_module_name = "elsewhere"
-        assert made.target.pyopencl_module_name == "elsewhere"
-
     def test_callable_changed(self, launch, monkeypatch):
         """A generator of preambles counts with what its code reaches, at the call and again at the key."""
 
@@ -165,25 +157,6 @@ class TestHandedOut:
         first, second, _carried = twice(run)
         assert first == second == [True] * 4
 
-    def test_code_of_an_unchanged_one_is_a_hit(self, launch):
-        """A question alone costs the making: the code is found under the content."""
-
-        def run():
-            @kcl.kernel
-            def recipe():
-                made = lp.split_iname(unit(), "i", 4)
-                assert len(made.default_entrypoint.inames) == 2
-                return made
-
-            return launch(recipe())
-
-        looks = []
-        run()
-        again()
-        kcl.add_hook(lambda event: looks.append(event.outcome))
-        assert run() == 240.0
-        assert set(looks) == {"hit"}
-
 
 def test_shown_parameters(launch):
     """kcl's own texts, of a miss and of a Kernel, ask units nothing."""
@@ -230,32 +203,9 @@ class TestErrors:
             )
         assert type(unit()) is real.TranslationUnit
 
-    @pytest.mark.slow
-    def test_proof_under_another_python(self, child):
-        """`python -O` proves nothing for a run without, and the reverse."""
-        code = "import kcl.loopy as lp, sys\nlp.make_kernel('{[i]: 0<=i<4}', 'y[i] = 1', lang_version=(2018, 2))\n"
-        code += "import json\nprint(json.dumps('loopy' in sys.modules))"
-        runs = [child.json(code, options=options) for options in ((), (), ("-O",), ("-O",), ())]
-        assert runs == [True, False, True, False, False]
-
 
 class TestWarnings:
     """Warnings of loopy come under the user's filters, in every run, and without loopy in a warm one."""
-
-    @pytest.mark.slow
-    def test_as_errors(self, child):
-        """A warning that is an error is raised at the call, with loopy's category, in every run."""
-        code = """
-            import sys
-            import kcl.loopy as lp
-            try:
-                lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 1")
-            except lp.LoopyWarning as error:
-                print(type(error).__module__, type(error).__name__)
-        """
-        for _run in range(2):
-            done = child.run(code, options=("-Werror",))
-            assert done.stdout == "loopy.diagnostic LoopyWarning\n", done.stderr
 
     def test_threads(self):
         """Threads that hear warnings leave the process as it was, and do not hear each other's."""
@@ -367,17 +317,6 @@ class Items(dict):
         raise RuntimeError("items")
 
 
-class Names(type):
-    def __getattribute__(cls, name):
-        if name in ("__module__", "__qualname__"):
-            raise RuntimeError(name)
-        return type.__getattribute__(cls, name)
-
-
-class Nameless(metaclass=Names):
-    pass
-
-
 def _in_itself():
     found = []
     found.append(found)
@@ -406,27 +345,6 @@ class TestFaults:
         value = make()
         assert tried(lp) == tried(real)
 
-    def test_at_once_in_a_recipe(self, launch, real):
-        """A call that cannot wait reaches the real loopy, also where the recipe's module imported that."""
-
-        class Names:
-            left = ["i"]  # noqa: RUF012
-
-            def __iter__(self):
-                return self
-
-            def __next__(self):
-                if not self.left:
-                    raise StopIteration
-                return self.left.pop()
-
-        @kcl.kernel
-        def recipe():
-            return real.prioritize_loops(unit(loopy=real), Names())
-
-        assert launch(recipe()) == 240.0
-        assert not Names.left
-
     def test_damaged_proofs(self, launch):
         """Proofs of a strange form prove nothing."""
         unit()
@@ -444,18 +362,6 @@ class TestFaults:
             assert recorder.thread.carried > before
         assert launch(unit()) == 240.0
 
-    @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
-    def test_read_only_cache(self, launch, tmp_path, monkeypatch):
-        """A cache that cannot be written proves nothing, and nothing fails."""
-        blocked = tmp_path / "file"
-        blocked.write_text("no directory")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-        process.reset()
-        again()
-        assert launch(lp.split_iname(unit(), "i", 4)) == 240.0
-        again()
-        assert launch(lp.split_iname(unit(), "i", 4)) == 240.0
-
 
 def _outcome(call):
     try:
@@ -464,44 +370,7 @@ def _outcome(call):
         return type(error).__name__, str(error).partition(" at 0x")[0]
 
 
-SWITCHED_OFF = """
-import json, os, sys
-import numpy as np
-import kcl
-
-@kcl.kernel
-def recipe():
-    import loopy as lp
-    from loopy import split_iname
-    made = lp.make_kernel("{[i]: 0<=i<16}", "y[i] = 2*x[i]", [lp.GlobalArg("x,y", np.float32, shape=(16,))],
-                          name="off", lang_version=(2018, 2))
-    made = split_iname(made, "i", 4)
-    print(type(made).__module__)
-    return made
-
-import pyopencl as cl
-context = cl.create_some_context(interactive=False)
-recipe().source(context)
-from kcl.record import recorder
-files = [os.path.join(place, name) for place, _, names in os.walk(os.environ["XDG_CACHE_HOME"]) for name in names]
-print(json.dumps([recorder.thread.carried, kcl.stats()["made"], sorted(file for file in files if "kcl" in file)]))
-"""
-
-
 class TestSwitches:
-    @pytest.mark.parametrize(
-        "variables",
-        [{"KCL_NO_CACHE": "1"}, {"KCL_NO_CACHE": "generator"}, {"LOOPY_NO_CACHE": "1"}, {"CG_NO_CACHE": "1"}],
-    )
-    @pytest.mark.slow_cases(4)
-    def test_off(self, child, variables):
-        """Recipes get loopy itself; nothing is recorded, kept or read, and no file appears."""
-        done = child.run(SWITCHED_OFF, **variables)
-        assert done.returncode == 0, done.stderr
-        *classes, said = done.stdout.splitlines()
-        assert classes == ["loopy.translation_unit"]
-        assert said == "[0, {}, []]"
-
     def test_strict_hits(self, launch, monkeypatch):
         """`KCL_STRICT=hit` does not mind a unit that had to be made while its code is a hit."""
 

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -102,13 +101,6 @@ class TestReading:
             subprocess.run([sys.executable, "-m", "kcl", "flush"], env=child.environment(), check=True)
         assert state_of(site) == before
 
-    def test_extended(self, site, bundle, child):
-        """A second load into it adds what is missing, and keeps the rest."""
-        entries(site)[0].unlink()
-        before = len(entries(site))
-        load_into(child, bundle, site)
-        assert len(entries(site)) == before + 1
-
     def test_mended(self, site, bundle, child):
         """A second load replaces an entry that is damaged there."""
         path = entries(site)[0]
@@ -191,13 +183,6 @@ class TestRefused:
             path.write_bytes(blob)
         self.misses(site, child, platform_name, "tell the owner of the site")
 
-    def test_link(self, site, child, platform_name):
-        """A link in an entry's place is not followed."""
-        for path in entries(site):
-            path.rename(site.parent / path.name)
-            path.symlink_to(site.parent / path.name)
-        self.misses(site, child, platform_name, "is left out")
-
     def test_missing(self, child, platform_name, tmp_path):
         """A directory that is not there is a miss."""
         status, said, words = drive(child, platform_name, "run", "", KCL_SITE=str(tmp_path / "gone"))
@@ -216,11 +201,3 @@ def test_another_user(site):
     done = subprocess.run([sys.executable, "-c", code, str(place)], text=True, capture_output=True)
     assert f"belongs to root and is no cache of yours: read it by KCL_SITE={site}" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == "True False"
-
-
-def test_copied_by_tar(site, child, platform_name):
-    """A site is plain files: a copy is a site, too."""
-    with tempfile.TemporaryDirectory(prefix="kcl-copy-") as name:
-        os.chmod(name, 0o755)
-        copy = shutil.copytree(site, pathlib.Path(name, "copy"))
-        assert drive(child, platform_name, "run", "", KCL_SITE=str(copy), KCL_STRICT="hit")[0] == 0

@@ -216,19 +216,3 @@ class TestLibrary:
         (library / "alib.py").write_text(LIBRARY.replace("x + 5", "x + 125"))
         (library / "alib-1.0.dist-info" / "RECORD").write_text("alib.py,sha256=y,1\n")
         assert run(child, platform_name, USER + END)[0][2] == 2016.0 + 125 * 64
-
-
-class TestTrouble:
-    @pytest.mark.one_platform
-    @pytest.mark.slow
-    def test_unusable_cache_of_loopy(self, child, platform_name):
-        """A cache directory that loopy cannot use does not stop a program that kcl serves."""
-        place = str(child.directory / "kcl-files")
-        cold = run(child, platform_name, DRIVER + END, "look", KCL_CACHE_DIR=place)
-        (child.directory / "no-folder").write_text("")
-        unusable = str(child.directory / "no-folder" / "cache")
-        found, _has, looks = run(
-            child, platform_name, DRIVER + END, "look", KCL_CACHE_DIR=place, XDG_CACHE_HOME=unusable
-        )
-        assert found == cold[0]
-        assert looks["generator"] == [2, 0]

@@ -1,16 +1,12 @@
 """tools/with_pocl.py: a command runs as it would, and on a CPU that PoCL does not know its programs build."""
 
-import importlib
 import json
 import os
-import pathlib
 import platform
 import shutil
 import subprocess
 import sys
-import types
 
-import pyopencl as cl
 import pytest
 from harness import ROOT
 
@@ -56,70 +52,6 @@ def library():
     code = f"import sys; sys.path.insert(0, {str(TOOL.parent)!r}); import with_pocl; print(with_pocl.compiled())"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     return done.stdout.strip()
-
-
-class Replaced(Exception):
-    """Stands for the end of a process that becomes another one."""
-
-
-@pytest.fixture
-def tool(monkeypatch):
-    """Return the module, whose process becomes no other."""
-
-    def become(*arguments):
-        raise Replaced(*arguments)
-
-    monkeypatch.syspath_prepend(TOOL.parent)
-    module = importlib.import_module("with_pocl")
-    monkeypatch.setattr(module.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(module.os, "execvpe", become)
-    monkeypatch.setattr(module.sys, "argv", ["with_pocl.py", "make", "tea"])
-    return module
-
-
-@pytest.mark.parametrize("before", ["", "/lib/other.so"])
-def test_unknown_cpu(tool, monkeypatch, before):
-    """On a CPU without a name the library is put before those that are preloaded already."""
-    monkeypatch.setenv("LD_PRELOAD", before)
-    monkeypatch.setattr(tool, "is_unknown", lambda: True)
-    monkeypatch.setattr(tool, "compiled", lambda: pathlib.Path("/here/ours.so"))
-    with pytest.raises(Replaced) as replaced:
-        tool.main()
-    program, command, variables = replaced.value.args
-    assert (program, command) == ("make", ["make", "tea"])
-    assert variables["LD_PRELOAD"] == "/here/ours.so" + (":" + before if before else "")
-
-
-@pytest.mark.parametrize(
-    ("version", "unknown"),
-    [
-        ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", True),
-        ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3", False),
-        ("OpenCL 3.1 (generic)", False),
-    ],
-)
-def test_who_is_unknown(tool, monkeypatch, version, unknown):
-    """PoCL says so in the version of its device; a platform that fails hides no other one."""
-
-    def fails():
-        raise cl.Error("no device")
-
-    device = types.SimpleNamespace(version=version)
-    platforms = [types.SimpleNamespace(get_devices=fails), types.SimpleNamespace(get_devices=lambda: [device])]
-    monkeypatch.setattr(cl, "get_platforms", lambda: platforms)
-    monkeypatch.setattr(tool.sys, "path", [*sys.path])
-    monkeypatch.setenv("POCL_CACHE_DIR", "/mine")
-    assert tool.is_unknown() is unknown
-
-
-@pytest.mark.parametrize("prefix", ["folder", "a folder"])
-def test_no_library(tool, monkeypatch, tmp_path, prefix):
-    """Where the library cannot be made or named, the last words say why and what to do."""
-    (tmp_path / prefix / "lib").mkdir(parents=True)
-    monkeypatch.setattr(tool.sys, "prefix", str(tmp_path / prefix))
-    monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(SystemExit, match=r"(?s)blank|no-such-compiler.*apt-get install gcc"):
-        tool.compiled()
 
 
 def test_command_runs_as_it_would():

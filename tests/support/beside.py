@@ -2,7 +2,7 @@
 
 A program is a text that has the names of beside_driver.py; its `main(queue)` is called if it has one. NAME stands for
 its name, THIS for what a change changes, IMPORT for the import of loopy as `lp`. It runs in a process without a cache,
-and in each way to use kcl: a first time, a second time, and after the change, or a third time.
+and in each way to use kcl: a first time, a second time, and after the change if there is one.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ class Group:
             stages["alone changed"] = self._said("", True)
         for way in self.ways:
             stages |= {f"{way} {word}": self._said(way) for word in ("first", "second")}
-            last = "changed" if is_changed else "third"
-            stages[f"{way} {last}"] = self._said(way, is_changed)
+            if is_changed:
+                stages[f"{way} changed"] = self._said(way, True)
         return {one.title: {stage: said[one.name] for stage, said in stages.items()} for one in self.programs}
 
     def _said(self, way: str, edited: bool = False) -> dict[str, Said]:
@@ -211,7 +211,7 @@ def check(program: Program, told: Mapping[str, Said]) -> None:
     assert not found, "\n".join(found)
 
 
-def ran(every: Sequence[Program], ways: Sequence[str] = ("run", "install")) -> Any:
+def ran(every: Sequence[Program], *ways: str) -> Any:
     """Make the fixture of a module: what the processes of the selected programs said, by title."""
     known: dict[tuple[str, str], dict[str, Said]] = {}
 

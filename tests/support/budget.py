@@ -26,7 +26,7 @@ ROOMS = {
     "inspect": 3039,
     "workers": 280,
     "integrations": 987,
-    "cli": 2191,
+    "cli": 2189,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 67

@@ -133,31 +133,10 @@ def events_to_wait_for(launch, queue):
     return [before, y.get().tolist(), len(waiting), seen(queue, again, x=x, y=y)]
 
 
-@case(scale)
-def events_of_arrays_are_waited_for(launch, queue):
-    gate = cl.UserEvent(queue.context)
-    x = dev(queue, 5)
-    x.add_event(gate)
-    waiting = []
-    event, (y,) = launch(queue, x=x, a=2, wait_for=waiting)
-    queue.flush()
-    before = event.command_execution_status == cl.command_execution_status.COMPLETE
-    gate.set_status(cl.command_execution_status.COMPLETE)
-    event.wait()
-    return [before, y.get().tolist(), len(waiting), len(x.events)]
-
-
 @case(scale, options=("skip_arg_checks",))
 def skip_arg_checks(launch, queue):
     x = dev(queue, 5)
     return [seen(queue, launch(queue, x=x, a=2), x=x), seen(queue, launch(queue, x=x, a=2, n=3), x=x)]
-
-
-@case(scale)
-def another_queue(launch, queue):
-    other = cl.CommandQueue(queue.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    x = dev(queue, 5)
-    return [seen(other, launch(other, x=x, a=2), x=x), seen(queue, launch(queue, x=x, a=2), x=x)]
 
 
 # }}}
@@ -238,13 +217,6 @@ def open_scalars_without_dtype(launch, queue):
 def open_sizes_given_or_not(launch, queue):
     x, a = host(3), np.float32(2)
     sizes = [{}, {"n": 3}, {"n": np.int32(3)}, {"n": None}]
-    return [seen(queue, launch(queue, x=x, a=a, **size)) for size in sizes]
-
-
-@case(opened, name="sizes_first")
-def open_sizes_given_first(launch, queue):
-    x, a = host(3), np.float32(2)
-    sizes = [{"n": np.int32(3)}, {}, {"n": np.int64(3)}]
     return [seen(queue, launch(queue, x=x, a=a, **size)) for size in sizes]
 
 
@@ -375,17 +347,6 @@ def zero_size(launch, queue):
         error_of(lambda: launch(queue, x=empty, b=host(1), a=2)),
         error_of(lambda: launch(queue, x=empty, y=empty, b=dev(queue, 1), a=2)),
     ]
-
-
-@kcl.kernel(pure=True, version="1")
-def grouped():
-    """y = 2 x in work groups of 4, with a bound."""
-    return lp.split_iname(vector("y[i] = 2*x[i]", "grouped"), "i", 4, outer_tag="g.0", inner_tag="l.0")
-
-
-@case(grouped)
-def work_groups_of_any_number(launch, queue):
-    return [seen(queue, launch(queue, x=host(n))) for n in (1, 4, 9)]
 
 
 @kcl.kernel(pure=True, version="1")
@@ -583,19 +544,6 @@ def errors_of_a_first_open_call(launch, queue):
     bad = [{"x": x, "a": a, "n": 4}, {"x": x.reshape(1, 3), "a": a}, {"x": x, "a": a, "y": np.zeros(4, np.float32)}]
     found = [error_of(lambda call=call: launch(queue, **call)) for call in bad]
     return [*found, seen(queue, launch(queue, x=x, a=a))]
-
-
-@case(padded)
-def errors_of_fixed_strides(launch, queue):
-    x = cl_array.to_device(queue, host(8).reshape(2, 4))
-    return errors(
-        launch,
-        queue,
-        {"x": x[:, :3]},
-        {"x": cl_array.to_device(queue, host(6).reshape(2, 3))},
-        {"x": x},
-        {"x": x[:, 1:]},
-    )
 
 
 @case(separated)

@@ -1,54 +1,29 @@
 """A driver beside a remote: `fetching.py PLATFORM FACTOR`; prints what was looked up, imported, started and connected.
 
-The process is watched from before kcl is imported. Each FACTOR makes other kernels. With a third word the hooks of
-sites and of the remote are cut out of kcl.
+The process is watched from before kcl is imported. Each FACTOR makes other kernels.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 CLIENTS = {"redis", "obstore", "cryptography"}
-TOUCHING = {"open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove"}
 watched: dict[str, list[str]] = {"subprocess.Popen": [], "socket.connect": [], "os.fork": []}
-paths: set[str] = set()
-called: set[str] = set()
 
 
 def watch(event, arguments):
-    """Note the processes that are started, the connections that are made, and the paths that are touched."""
+    """Note the processes that are started, and the connections that are made."""
     if event in watched:
         watched[event].append(" ".join(map(str, arguments[1])) if event == "subprocess.Popen" else "")
-    elif event in TOUCHING:
-        paths.add(re.sub(r"[0-9a-f]{8,}|\d+", "#", str(arguments[0])))
 
 
-def profile(frame, event, _argument):
-    """Note the functions of kcl that are called."""
-    name = frame.f_globals.get("__name__", "")
-    if event == "call" and name.partition(".")[0] == "kcl":
-        called.add(f"{name}:{frame.f_code.co_name}")
-
-
-def cut() -> None:
-    """Take the hooks of sites and of the remote out of kcl."""
-    from kcl.cache import layer, layers
-
-    layer.Layer.came = lambda _self: False
-    layers.sites = lambda _name: []
-
-
-def main(platform: str, factor: str, *hooks: str) -> None:
+def main(platform: str, factor: str) -> None:
     """Launch a kernel of each front end."""
     import numpy as np
     import pyopencl as cl
 
     import kcl
-
-    if hooks:
-        cut()
 
     @kcl.kernel
     def scaled(by=1):
@@ -81,14 +56,10 @@ def main(platform: str, factor: str, *hooks: str) -> None:
             "kcl.remote" in text or "spec_from_file_location" in text for text in watched["subprocess.Popen"]
         ),
         "connections": len(watched["socket.connect"]),
-        "modules": sorted(sys.modules),
-        "paths": sorted(paths),
-        "called": sorted(called),
     }
     print(json.dumps(said))
 
 
 if __name__ == "__main__":
     sys.addaudithook(watch)
-    sys.setprofile(profile)
     main(*sys.argv[1:])

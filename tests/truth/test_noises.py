@@ -77,6 +77,7 @@ print(json.dumps({"numbers": numbers}))
 
 
 class TestSurroundings:
+    @pytest.mark.slow_platforms
     def test_environment(self, warm, tmp_path):
         """What the environment says of other things, another home, and a package that nobody reaches do not count."""
         home, site = tmp_path / "another", tmp_path / "site-packages"
@@ -88,11 +89,13 @@ class TestSurroundings:
         more = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "config"), "PYTHONPATH": path}
         assert warm.run(warm=True, **SURROUNDINGS, **more).numbers == NUMBERS
 
+    @pytest.mark.slow_platforms
     def test_streams_and_umask(self, warm):
         """Standard streams that are closed, and another umask."""
         run = warm.run(warm=True, command=("-c", POORLY, str(warm.folder / "driver.py")))
         assert run.numbers == NUMBERS
 
+    @pytest.mark.slow_platforms
     @pytest.mark.parametrize(("size", "queue"), [("int", "1"), ("int32", "2")])
     def test_launches(self, warm, size, queue):
         """Sizes and outputs that are given, a context made in another way, and a queue of another kind."""
@@ -106,6 +109,7 @@ class TestSurroundings:
         assert warm.run(warm=True, POCL_DEVICES="basic pthread", DRIVER_DEVICE="pthread").numbers == NUMBERS
 
 
+@pytest.mark.slow_platforms
 class TestInterpreter:
     def test_optimised(self, warm):
         """`python -O` is no noise: it may miss, once, and the numbers are the same."""
@@ -128,6 +132,7 @@ class TestInterpreter:
         assert warm.run(warm=True).numbers == NUMBERS
 
 
+@pytest.mark.slow_platforms
 class TestPlace:
     def test_as_a_module(self, warm):
         """Run with -m."""

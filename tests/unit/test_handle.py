@@ -17,8 +17,7 @@ from handle_recipes import ADD, add, scaled
 from harness import PLATFORMS, SUPPORT
 
 import kcl
-from kcl import drivers, option
-from kcl.build import stage
+from kcl import option
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import client
@@ -102,27 +101,6 @@ PREPARED = """
 """
 
 
-TWO_DEVICES = """
-    import sys
-    sys.path.insert(0, sys.argv[1])
-    import json, numpy as np, pyopencl as cl
-    import forbid
-    if sys.argv[2] == "warm":
-        forbid.compilation()
-    import handle_recipes
-    from kcl import option
-    from kcl.drivers.pocl import client
-    (platform,) = [one for one in cl.get_platforms() if one.name.startswith("Portable")]
-    context, kernel, found = cl.Context(platform.get_devices()), handle_recipes.add(), []
-    assert len(context.devices) == 2
-    for device in context.devices:
-        _event, (out,) = kernel(cl.CommandQueue(context, device), x=np.zeros(8, np.float32), a=2)
-        found.append(out.tolist())
-    assert client.idle(option.folder("kcl"), 60)
-    print(json.dumps(found))
-"""
-
-
 class TestPrepare:
     def test_leaves_nothing_to_run_or_build(self, child, platform_name):
         """After it a launch runs no recipe, generates nothing and builds no program: all of that is forbidden."""
@@ -130,29 +108,13 @@ class TestPrepare:
         assert found == [[2.0] * 8, [2.0] * 4, [6.0] * 8, [6.0] * 8, [15.0] * 8]
         assert looks == []
 
-    def test_launches_nothing(self, queue):
-        """Memory is as it was."""
-        x = cl_array.zeros(queue, 8, np.float32)
-        add().prepare(queue, x=x)
-        assert x.get().tolist() == [0.0] * 8
-
     def test_takes_a_context_or_a_queue(self):
         """Anything else is a TypeError that says what it got."""
         with pytest.raises(TypeError, match=r"Context or CommandQueue.*42"):
             add().prepare(42)
 
-    def test_open_arguments_must_suffice(self, queue):
-        """Without the dtypes the front end says what it cannot infer."""
-        with pytest.raises(RuntimeError, match="kernel 'scaled': give the dtypes of 'a', 'x', which decide the code"):
-            scaled().prepare(queue)
-
 
 class TestCall:
-    def test_wants_a_queue(self, context):
-        """A context in place of the queue is a TypeError that names the kernel."""
-        with pytest.raises(TypeError, match=r"'add'.*CommandQueue"):
-            add()(context, x=np.zeros(8, np.float32), a=1)
-
     def test_second_call_looks_nothing_up(self, queue):
         """What is bound is used again, for new arrays and new scalars."""
         kernel = add()
@@ -269,24 +231,6 @@ class TestHolders:
             _event, (out,) = opened(queue, x=np.ones(3, np.float32), a=np.float32(4))
             assert out.tolist() == [8.0] * 3
 
-    def test_several_devices_of_one_context(self, device):
-        """Each device of a context launches the same program."""
-        devices = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
-        if len(devices) < 2:
-            pytest.skip("the device has one compute unit")
-        context = cl.Context(devices)
-        kernel = add()
-        for one in devices:
-            _event, (out,) = kernel(cl.CommandQueue(context, one), x=np.zeros(8, np.float32), a=2)
-            assert out.tolist() == [2.0] * 8
-
-    def test_each_device_has_its_entry(self, child, platform_name):
-        """In a context of two different devices both entries are made: the next process builds neither."""
-        if platform_name != "pocl":
-            pytest.skip("PoCL alone can be asked for two devices")
-        for mode in ("cold", "warm"):
-            assert child.json(TWO_DEVICES, HERE, mode, POCL_DEVICES="pthread basic") == [[2.0] * 8] * 2
-
     def test_dead_context_is_let_go(self, device):
         """After the user's queue and arrays are gone nobody else holds the context."""
         context = cl.Context([device])
@@ -320,22 +264,6 @@ class TestHolders:
         gc.collect()
         assert not [one for one in gc.get_objects() if type(one) is kcl.Kernel and one.name == "add"]
 
-    @pytest.mark.slow
-    def test_new_context_at_an_old_address(self, device):
-        """Addresses are used again; a new context is bound anew, and computes what it should."""
-        kernel, addresses = add(), []
-        for _ in range(12):
-            context = cl.Context([device])
-            addresses.append(context.int_ptr)
-            queue = cl.CommandQueue(context)
-            x = cl_array.zeros(queue, 8, np.float32)
-            kernel(queue, x=x, a=2)
-            assert x.get().tolist() == [2.0] * 8
-            assert stage.build_of(context, drivers.of).context == context
-            x = queue = context = None
-            gc.collect()
-        assert not list(stage._state().builds)
-
 
 class TestThreads:
     @pytest.mark.parametrize("shared", [True, False], ids=["one queue", "a queue each"])
@@ -360,15 +288,6 @@ class TestThreads:
         at_once(work)
         assert found == expected
 
-    def test_no_device_kernel_is_shared(self, queue):
-        """Each thread has a cl.Kernel object of its own."""
-        kernel, seen = add(), []
-        at_once(lambda _number: kernel(queue, x=np.zeros(8, np.float32), a=1))
-        for launcher in queue._kcl_bindings.launchers.values():
-            seen.append(launcher.kernels.add.int_ptr)
-        assert len(set(seen)) == len(seen)
-        assert len(seen) >= 1
-
     def test_contexts_at_once(self, device):
         """Threads that each begin a context of their own do not disturb one another."""
 
@@ -389,32 +308,6 @@ class TestThreads:
         at_once(lambda number: kernel(queues[number], x=np.zeros(8, np.float32), a=1))
         assert sorted(layer for layer, outcome in seen if outcome == "miss") == ["binary", "generator"]
 
-    def test_contexts_that_begin_at_once(self, device):
-        """Each context gets one Home, whoever asks first."""
-        contexts = [cl.Context([device]) for _ in range(100)]
-        found = [[] for _ in contexts]
-
-        def work(_number):
-            for context, homes in zip(contexts, found, strict=True):
-                homes.append(stage.build_of(context, drivers.of))
-
-        at_once(work)
-        assert all(len(homes) == 8 and len(set(homes)) == 1 for homes in found)
-
-    def test_dtypes_at_once(self, queue):
-        """Threads that need different dtypes of one open Kernel at once get each theirs."""
-        kernel = scaled()
-        dtypes = [np.float32, np.float64, np.int32, np.int64] * 2
-
-        def work(number):
-            dtype = dtypes[number]
-            for _ in range(10):
-                _event, (out,) = kernel(queue, x=np.ones(3, dtype), a=dtype(number))
-                assert out.dtype == dtype
-                assert out.tolist() == [2 * number] * 3
-
-        at_once(work)
-
 
 class TestMoment:
     def test_later_changes_of_a_parameter_do_not_count(self, queue):
@@ -424,29 +317,6 @@ class TestMoment:
         sizes[0] = 8
         _event, (out,) = kernel(queue, x=np.zeros(4, np.float32), a=1)
         assert out.tolist() == [1.0] * 4
-
-    def test_file_of_the_first_look_up(self, queue, tmp_path):
-        """A Kernel keeps the content that its file had at first; a new Kernel sees the new one."""
-        path = tmp_path / "add.cl"
-        path.write_text(ADD)
-        kernel, x = from_file(path=str(path)), np.zeros(8, np.float32)
-        kernel(queue, x=x, a=1)
-        path.write_text(ADD.replace("+=", "-="))
-        kernel(queue, x=x, a=1)
-        assert x.tolist() == [2.0] * 8
-        from_file(path=str(path))(queue, x=x, a=2)
-        assert x.tolist() == [0.0] * 8
-
-
-@kcl.kernel
-def from_file(path):
-    """x += a from a file."""
-    return kcl.Source.from_file(
-        path,
-        entry="add",
-        arguments=[kcl.Array("x", np.float32, "(8,)", "inout"), kcl.Scalar("a", np.float32)],
-        global_size="(8,)",
-    )
 
 
 class TestFailures:
@@ -485,17 +355,6 @@ class TestFailures:
             assert "BUILD_PROGRAM_FAILURE" in str(error.value)
         assert client.idle(option.folder("kcl"), 60)
         assert list(layers.binary().disk.scan()) == []
-
-    def test_program_that_is_mended(self, queue, tmp_path):
-        """A file that did not compile works as soon as it does."""
-        path = tmp_path / "add.cl"
-        path.write_text(ADD.replace("+= a", "+= undeclared_name"))
-        x = np.zeros(8, np.float32)
-        with pytest.raises(cl.RuntimeError):
-            from_file(path=str(path))(queue, x=x, a=1)
-        path.write_text(ADD)
-        from_file(path=str(path))(queue, x=x, a=1)
-        assert x.tolist() == [1.0] * 8
 
 
 class TestPickle:

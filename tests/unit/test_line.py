@@ -130,6 +130,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow_platforms
 @pytest.mark.parametrize("verify", ["", "results"])
 def test_variables_that_outlive_a_launch(child, platform_name, verify):
     """A Kernel has its own program-scope variables, in all its queues, as a `cl.Program` has; no comparison counts."""

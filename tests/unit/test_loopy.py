@@ -45,6 +45,7 @@ class TestReport:
         """A program that asks for no kernel is told so."""
         assert child.run("import kcl.loopy", KCL_REPORT="1").stderr == "kcl: no kernel was asked for\n"
 
+    @pytest.mark.slow_platforms
     def test_of_a_unit_from_elsewhere(self, child, platform_name):
         """A unit of a module that imported loopy above the face is launched by kcl: the next run hits."""
         (child.directory / "above.py").write_text(

@@ -73,10 +73,6 @@ class TestDecorator:
         """`@kcl.kernel()` declares nothing, and decorates as `@kcl.kernel` does."""
         assert isinstance(kcl.kernel()(lambda n=1: n)(), kcl.Kernel)
 
-    def test_lambda_and_nested(self):
-        """A function of any birth will do."""
-        assert isinstance(kcl.kernel(lambda n=1: n)(), kcl.Kernel)
-
 
 def counted(function):
     """Count the calls of a function, as decorators do."""
@@ -184,15 +180,6 @@ class TestParameters:
         """However they are given they are the same parameters, in the order of the signature."""
         assert list(parameters(kernel).items()) == [("first", 1), ("second", 2), ("third", 3)]
 
-    @pytest.mark.parametrize(
-        ("arguments", "keywords"),
-        [((), {}), ((1, 2, 3), {}), ((1,), {"first": 1}), ((1,), {"fourth": 4}), ((), {"second": 2})],
-    )
-    def test_what_the_function_does_not_take(self, arguments, keywords):
-        """It is Python's own TypeError, at the call of the recipe."""
-        with pytest.raises(TypeError):
-            plain(*arguments, **keywords)
-
     def test_refused_by_name(self):
         """What a recipe does not take is named, with its parameters."""
         with pytest.raises(TypeError, match=r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)"):
@@ -260,17 +247,6 @@ class TestParameters:
         assert filled(queue, filling(Stubborn([4, 5]))) == [4.0, 5.0]
 
 
-LAZILY = """
-import kcl
-lp = kcl.lazy("loopy")
-
-
-@kcl.kernel
-def built():
-    return lp.make_kernel("{[i]: 0<=i<8}", "y[i] = 2.0")
-"""
-
-
 class Scale:
     """An object with a recipe as its method."""
 
@@ -322,25 +298,3 @@ class TestLazy:
             _ = kcl.lazy("kcl_no_such_module").value
         with pytest.raises(AttributeError, match="no_such_name"):
             _ = kcl.lazy("json").no_such_name
-
-    def test_same_key_before_and_after_the_import(self, child):
-        """A recipe with a lazy global has one key, whether or not the module is imported by then."""
-        (child.directory / "lazily.py").write_text(LAZILY)
-        code = """
-            import sys, json
-            import importlib
-            import numpy
-            if sys.argv[1] == "first":
-                importlib.import_module("loopy")
-            import lazily
-            if sys.argv[1] == "later":
-                importlib.import_module("loopy")
-            from kcl.record.callables.recipes import reach
-            from kcl.record.declarations import Declarations, RecipeCall
-            from kcl.cache.key import Key
-            task = RecipeCall("built", lazily.built.function, {}, Declarations((), "1", pure=True))
-            print(json.dumps([Key(reach(task).parts).digest, "loopy" in sys.modules]))
-        """
-        digests = [child.json(code, when) for when in ("first", "later", "never")]
-        assert [loaded for _digest, loaded in digests] == [True, True, False]
-        assert len({digest for digest, _loaded in digests}) == 1

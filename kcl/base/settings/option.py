@@ -22,15 +22,23 @@ class CacheDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._is_entered = False
 
     def __enter__(self) -> str:
         """Return the path."""
+        self._is_entered = True
         if self not in _state().chosen:
             _move(lambda chosen: [*chosen, self])
         return self.path
 
     def __exit__(self, *_error: object) -> None:
-        _move(lambda chosen: [one for one in chosen if one is not self])
+        self._is_entered = False
+        _move(self._without)
+
+    def _without(self, chosen: list[CacheDirectory]) -> list[CacheDirectory]:
+        """Leave out this choice and those made within its block; blocks of other threads may end later."""
+        first = chosen.index(self) if self in chosen else len(chosen)
+        return chosen[:first] + [one for one in chosen[first:] if one._is_entered]
 
     def __repr__(self) -> str:
         return f"<kcl.option.cache_dir({self.path!r})>"

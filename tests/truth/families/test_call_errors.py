@@ -94,7 +94,7 @@ def program(title: str, call: str) -> Program:
 
 PROGRAMS = [program(title, call) for title, call in CALLS.items()]
 PROGRAMS += [Program(f"{one.title} of a library", "from NAME_lib import main", one.text) for one in PROGRAMS[::9]]
-told = ran(PROGRAMS)
+told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform

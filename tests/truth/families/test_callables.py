@@ -455,7 +455,7 @@ def program(title: str, reads: Reads, how: str = "") -> Program:
 
 PROGRAMS = [program(title, reads) for title, reads in [*KEYED.items(), *REFUSED.items()]]
 PROGRAMS += [program(title, reads, " of a unit") for title, reads in [*KEYED.items(), *REFUSED.items()][::11]]
-told = ran(PROGRAMS, ["install"])
+told = ran(PROGRAMS, "install")
 
 
 @pytest.mark.one_platform

@@ -1,4 +1,4 @@
-"""Arguments that change before, beside and after a call, against Python alone, in a first, a second and a third run."""
+"""Arguments that change before, beside and after a call, against Python alone, in a first and a second run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from beside import check, programs, ran
 
 PROGRAMS = programs("changing_arguments.py")
-told = ran(PROGRAMS, ["run"])
+told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform

@@ -201,7 +201,7 @@ PROGRAMS = [
     ),
 ]
 PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
-told = ran(PROGRAMS, ["face", "install", "run", "late"])
+told = ran(PROGRAMS, "face", "run", "late")
 
 
 @pytest.mark.one_platform

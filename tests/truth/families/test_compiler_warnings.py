@@ -1,8 +1,8 @@
 """The compiler's messages under the filters of a program: what is raised, recorded and shown is what pyopencl would.
 
-Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone. Beside
-Intel's runtime pyopencl has a cache of its own: it warns twice about a program that it found, and takes an error of the
-filters for a fault of its own, which ends in a KeyError. So programs that count or raise run on PoCL.
+Each program says in each run under `kcl run` what it says under Python alone. Beside Intel's runtime pyopencl has a
+cache of its own: it warns twice about a program that it found, and takes an error of the filters for a fault of its
+own, which ends in a KeyError. So programs that count or raise run on PoCL.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ PROGRAMS = [
         for title, text in POCLS.items()
     ],
 ]
-told = ran(PROGRAMS)
+told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)

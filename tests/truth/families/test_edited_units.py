@@ -248,7 +248,7 @@ PROGRAMS = [
     *IN_LIBRARIES,
     *[Program(f"{one.title} in the program", own(one.text, one.library)) for one in IN_LIBRARIES],
 ]
-told = ran(PROGRAMS)
+told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform

@@ -1,6 +1,6 @@
 """Each executor of a loopy unit is a program of its own: variables that outlive a launch count apart.
 
-Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+Each program says in each run, with `kcl.install()`, what it says under Python alone.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ print(sorted(seen), sorted(counted(run) for run in made))
 """,
 }
 PROGRAMS = [Program(title, HEAD + text) for title, text in TEXTS.items()]
-told = ran(PROGRAMS)
+told = ran(PROGRAMS, "install")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)

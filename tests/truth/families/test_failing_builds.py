@@ -1,6 +1,6 @@
 """Programs that do not build, and programs that probe: the errors are pyopencl's, and the next text is built.
 
-Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+Each program says in each run, with `kcl.install()`, what it says under Python alone.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ PROGRAMS = [
     Program(title, HEAD + text, platform="pocl" if title in POCLS else "", fails="ends the program" in title)
     for title, text in TEXTS.items()
 ]
-told = ran(PROGRAMS)
+told = ran(PROGRAMS, "install")
 
 
 @pytest.mark.slow_platforms
@@ -156,6 +156,7 @@ def run(child: Child, way: str, text: str, *arguments: str, **variables: str):
 
 
 @pytest.mark.slow_platforms
+@pytest.mark.slow_cases(2)
 @pytest.mark.parametrize("way", ["run", "install"])
 class TestStrict:
     def test_probe(self, child, platform_name, way):
@@ -176,6 +177,7 @@ class TestStrict:
 
 
 @pytest.mark.one_platform
+@pytest.mark.slow_cases(2)
 @pytest.mark.parametrize("way", ["run", "install"])
 def test_traceback(child, platform_name, way):
     """A failing build prints at most four lines more than without kcl: no step of the look-up is shown."""
@@ -208,6 +210,7 @@ except cl.CompilerWarning:
 
 
 @pytest.mark.one_platform
+@pytest.mark.slow_cases(2)
 @pytest.mark.parametrize("way", ["run", "install"])
 def test_place_of_a_warning(child, platform_name, way):
     """The warning is shown at the user's line, and again for a build at another line, cold and warm."""

@@ -1,6 +1,6 @@
 """Programs of pyopencl, and that each `cl.Program` is one of its own: variables that outlive a launch, `==`, `hash`.
 
-Each program says in each run, under `kcl run` and with `kcl.install()`, what it says under Python alone.
+Each program says in each run under `kcl run` what it says under Python alone.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ PROGRAMS = [
     *[Program(title, text) for title, text in TEXTS.items()],
     *[Program(title, text, files=FILES.get(title, {}), warm=True) for title, text in BUILT.items()],
 ]
-told = ran(PROGRAMS)
+told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.slow_platforms

@@ -149,7 +149,7 @@ FILES = {
 PROGRAMS = [
     Program(title, HEAD + textwrap.dedent(text), files=FILES.get(title, {}), warm=True) for title, text in TEXTS.items()
 ]
-told = ran(PROGRAMS, ["install"])
+told = ran(PROGRAMS, "install")
 
 
 @pytest.mark.one_platform

@@ -184,7 +184,7 @@ PROGRAMS = [
     Program("functions that are named alone", "split = lp.split_iname\nprint(split is lp.split_iname)\nshow(unit())"),
 ]
 PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
-told = ran(PROGRAMS, ["face", "install", "run", "late"])
+told = ran(PROGRAMS, "face", "run", "late")
 
 
 @pytest.mark.one_platform

@@ -82,12 +82,12 @@ PROGRAMS = [
         """,
     ),
 ]
-told = ran(PROGRAMS, ["plain"])
+told = ran(PROGRAMS, "plain")
 
 
 @pytest.mark.one_platform
 @pytest.mark.slow_cases(12)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_soft_imports(program, told):
-    """The program's own `import loopy` gives loopy itself, in three runs, whatever a library says."""
+    """The program's own `import loopy` gives loopy itself, in each run, whatever a library says."""
     check(program, told[program.title])

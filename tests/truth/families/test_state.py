@@ -237,16 +237,17 @@ PROGRAMS = [
     for group, (before, programs) in GROUPS.items()
     for title, one in programs.items()
 ]
-told = ran(PROGRAMS, ["install"])
+told = ran(PROGRAMS, "install")
 
 
-@pytest.mark.slow_cases(6)
+@pytest.mark.slow_cases(10)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_numbers(program, told):
     """The numbers are those of Python alone, and an unchanged program hits in its second run or says why not."""
     check(program, told[program.title])
 
 
+@pytest.mark.slow
 def test_unrelated_structures(tmp_path):
     """Structures that pyopencl registers for itself, as argmax does, make no difference to other kernels."""
     register = "importlib.import_module('pyopencl.tools').get_or_register_dtype('other_pair', np.dtype([('a', 'i4')]))"

@@ -125,21 +125,3 @@ class TestProgram:
         assert {"import pyopencl", "import loopy", "make make_kernel", "generate doubled", "build doubled"} <= cold
         assert {"import pyopencl", "load doubled", "first launch doubled"} <= warm
         assert not [name for name in warm if name.startswith(("import loopy", "make", "generate", "build"))]
-
-    def test_children(self, child):
-        """Forked children of multiprocessing add theirs."""
-        (child.directory / "pool.py").write_text(
-            "import multiprocessing\n"
-            "def work(number):\n"
-            "    import pyopencl as cl\n"
-            "    context = cl.create_some_context(interactive=False)\n"
-            "    cl.Program(context, f'__kernel void f(__global int *a) {{ a[0] = {number}; }}').build()\n"
-            "if __name__ == '__main__':\n"
-            "    for method in ('fork', 'spawn'):\n"
-            "        one = multiprocessing.get_context(method).Process(target=work, args=(1,))\n"
-            "        one.start(); one.join()\n"
-        )
-        path = child.directory / "trace.json"
-        done = child.python(*TRACED, "trace.json", "pool.py", KCL_PROMOTE="off")
-        assert done.returncode == 0, done.stderr
-        assert len({event["pid"] for event in whole(path) if event["name"] == "import pyopencl"}) == 2

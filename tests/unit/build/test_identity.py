@@ -41,24 +41,6 @@ class TestIdentity:
         monkeypatch.setenv(variable, "two")
         assert devices.variables() == ((f"variable {variable}", "'one', set by the program"),)
 
-    def test_equal_in_every_process(self, child, device, platform_name):
-        """Another process, hash seed, working directory and place in the list of devices see the same identity."""
-        code = """
-            import json, os, sys
-            import pyopencl as cl
-            from kcl.build.identity import identity
-            from kcl.cache.key import Key
-            os.chdir("/")
-            (platform,) = [p for p in cl.get_platforms() if p.name == sys.argv[1]]
-            print(json.dumps([Key(identity(device)).digest for device in platform.get_devices()]))
-            """
-        name = device.platform.name
-        one = child.json(code, name, PYTHONHASHSEED="1")
-        two = child.json(code, name, PYTHONHASHSEED="2", POCL_DEVICES="pthread pthread", POCL_MAX_PTHREAD_COUNT="1")
-        assert one == [Key(devices.identity(device)).digest]
-        assert set(two) == set(one)
-        assert len(two) == (2 if platform_name == "pocl" else 1)
-
 
 class TestLibrary:
     def test_path(self, device, platform_name):

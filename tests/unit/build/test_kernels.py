@@ -1,10 +1,12 @@
 """kcl.build.kernels: programs of binaries, and kernel objects for which pyopencl generates nothing."""
 
 import os
+import re
 import signal
 import textwrap
 import threading
 import time
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -123,21 +125,6 @@ class TestNewKernel:
         assert new_kernel(program, "add").num_args == 3
         assert pyopencl.invoker.generate_enqueue_and_set_args is before
 
-    def test_within_itself(self, program, monkeypatch):
-        """What runs meanwhile in the same thread, as a finaliser may, makes kernels too."""
-        functions, made = kernels._functions, []
-
-        def and_another(*arguments):
-            if not made:
-                made.append(None)
-                made[0] = new_kernel(program, "add")
-            return functions(*arguments)
-
-        before = pyopencl.invoker.generate_enqueue_and_set_args
-        monkeypatch.setattr(kernels, "_functions", and_another)
-        assert new_kernel(program, "add").num_args == made[0].num_args == 3
-        assert pyopencl.invoker.generate_enqueue_and_set_args is before
-
     def test_fork(self, program, monkeypatch):
         """A child that is forked while a thread makes a kernel can make some, and pyopencl answers for itself."""
         before = pyopencl.invoker.generate_enqueue_and_set_args
@@ -230,9 +217,8 @@ class TestInvokerModule:
         from pyopencl import invoker
         print(json.dumps([faults, invoker.generate_enqueue_and_set_args.__module__]))
         """
-        for _ in range(3):
-            done = child.json(IN_A_CHILD + textwrap.dedent(code), SOURCE)
-            assert done == [[], "pyopencl.invoker"]
+        done = child.json(IN_A_CHILD + textwrap.dedent(code), SOURCE)
+        assert done == [[], "pyopencl.invoker"]
 
 
 class TestBuiltSilently:
@@ -263,3 +249,42 @@ class TestBuiltSilently:
     def test_another_pyopencl(self, context, inner):
         """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
         assert not kernels.built_silently(SimpleNamespace(_prg=inner), Build(context, drivers.of(context)).options(()))
+
+
+class TestWarn:
+    def said(self, logs):
+        """Return the warnings about the logs of as many devices."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            kernels.warn([f"device {number}" for number, _log in enumerate(logs)], logs)
+        return said
+
+    def test_words(self, monkeypatch):
+        """One warning has the messages of all devices that have any."""
+        monkeypatch.setenv("PYOPENCL_COMPILER_OUTPUT", "1")
+        (one,) = self.said(["look here", " \n", "and there"])
+        assert re.findall("Build on (.*) succeeded|(look here|and there)", str(one.message)) == [
+            ("device 0", ""),
+            ("", "look here"),
+            ("device 2", ""),
+            ("", "and there"),
+        ]
+        assert self.said([" ", ""]) == []
+
+    def test_hint(self):
+        """Without `PYOPENCL_COMPILER_OUTPUT` the warning says that there are messages, in the words of pyopencl."""
+        with warnings.catch_warnings(record=True) as own:
+            warnings.simplefilter("always")
+            cl.compiler_output("look here")
+        (one,) = self.said(["look here"])
+        assert (str(one.message), one.category) == (str(own[0].message), own[0].category)
+
+    def test_place(self):
+        """The warning names the line of the program; the filters see pyopencl's module."""
+        (one,) = self.said(["look here"])
+        assert one.filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", module="pyopencl")
+            with pytest.raises(cl.CompilerWarning):
+                kernels.warn(["device"], ["look here"])

@@ -4,8 +4,8 @@ import pytest
 from harness import PLATFORMS
 
 
-@pytest.mark.parametrize("first", ["", "import pyopencl"])
-@pytest.mark.parametrize("off", ["", "1"])
+@pytest.mark.one_platform
+@pytest.mark.parametrize(("first", "off"), [("", ""), ("import pyopencl", ""), ("", "1")])
 def test_lines(child, platform_name, first, off):
     """It names the lines that had pyopencl build a program, however deep in a library, and `kcl.install()`."""
     lines = [

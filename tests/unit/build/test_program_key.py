@@ -42,16 +42,6 @@ class TestKeyChanges:
         monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-DADDEND=5")
         assert key(context, generated()) != before
 
-    @pytest.mark.parametrize(
-        "variable", ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"]
-    )
-    def test_variables(self, context, monkeypatch, variable):
-        """A variable that changes the code under unchanged OpenCL strings is a part."""
-        before = key(context, generated())
-        monkeypatch.setenv(variable, "other")
-        (difference,) = before.diff(key(context, generated()))
-        assert difference == (f"variable {variable}", None, "'other', set by the program")
-
     def test_every_part_of_the_device(self, context):
         """Another platform, driver, device or processor in any one part is another key."""
         build = build_on(context)
@@ -65,17 +55,6 @@ class TestKeyChanges:
 
 
 class TestKeyNoise:
-    def test_order_of_switches(self, context):
-        """The order of switches without a value, and how often one is given, make no difference."""
-        one = generated(options=("-cl-mad-enable", "-DADDEND=1", "-cl-fast-relaxed-math"))
-        two = generated(options=("-cl-fast-relaxed-math", "-cl-mad-enable", "-DADDEND=1", "-cl-mad-enable"))
-        assert key(context, one) == key(context, two)
-
-    @pytest.mark.parametrize("options", [("-D", "ADDEND=1"), ("-D ADDEND=1",), (" -DADDEND=1 ",)])
-    def test_spelling_of_definitions(self, context, options):
-        """A blank after -D makes no difference."""
-        assert key(context, generated(options=options)) == key(context, generated())
-
     def test_include_path(self, context, tmp_path):
         """Directories are no part: only the headers that are found in them."""
         for name in ("one", "two"):
@@ -96,6 +75,7 @@ class TestKeyNoise:
             monkeypatch.setenv(variable, "7")
         assert key(cl.Context(context.devices), generated()) == before
 
+    @pytest.mark.slow_platforms
     def test_in_every_process(self, child, context):
         """Another process with another hash seed, working directory and import order makes the same key."""
         code = """

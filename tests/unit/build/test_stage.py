@@ -84,11 +84,6 @@ class TestBuilt:
         assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
         assert seen == ["miss", "hit"]
 
-    def test_quotes(self, context):
-        """A definition of a character is no hit of one of a number."""
-        assert fill(context, generated()) == [2.0] * 4
-        assert fill(cl.Context(context.devices), generated(options=("-DADDEND='1'",))) == [1.0 + ord("1")] * 4
-
     def test_directory_with_a_blank(self, context, tmp_path, platform_name):
         """The layer is bypassed for a header in a directory with a blank: drivers read the quotes in different ways."""
         folder = tmp_path / "a b"
@@ -141,14 +136,6 @@ class TestBuilt:
         for text in (layers.binary().place, os.path.expanduser("~"), os.path.dirname(os.path.abspath(__file__))):
             assert text.encode() not in header
 
-    def test_living_program(self, context):
-        """A program that lives is found again without a look-up."""
-        build = build_on(context)
-        seen = outcomes()
-        first = built_by(build, generated())
-        assert built_by(build, generated()) is first
-        assert seen == ["miss"]
-
     @pytest.mark.faults
     def test_missing_kernel_name(self, context):
         """An entry without a kernel that the generated code needs is a fault: rebuilt from source and replaced."""
@@ -170,15 +157,6 @@ class TestBuilt:
         assert seen == ["error"]
         assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
         assert seen == ["error", "hit"]
-
-    def test_failed_compilation(self, context):
-        """What does not compile raises pyopencl's own error with log and source, and leaves nothing behind."""
-        made = generated("__kernel void add(__global float *x) { x[0] = undeclared_name; }\n")
-        with pytest.raises(cl.RuntimeError, match="undeclared_name") as raised:
-            built_by(build_on(context), made)
-        assert "-DADDEND=1" in str(raised.value)
-        assert not os.path.exists(layers.binary().place)
-        assert kcl.stats()["binary"]["misses"] == 1
 
     @pytest.mark.faults
     def test_refused_binary(self, context, platform_name):
@@ -308,11 +286,11 @@ class TestDevices:
         (tmp_path / "vendors").mkdir()
         (tmp_path / "vendors" / "pocl.icd").write_text(f"{other}\n")
         tests, said = str(SUPPORT), []
-        for vendors in ({}, {"OCL_ICD_VENDORS": str(tmp_path / "vendors")}) * 2:
+        for vendors in {}, {"OCL_ICD_VENDORS": str(tmp_path / "vendors")}, {}:
             found, events = child.json(DEVICES, tests, "", "", POCL_DEVICES="pthread", **vendors)
             assert found == [[2.0] * 8]
             said += events
-        assert [outcome for outcome, _key, _reason in said] == ["miss", "miss", "hit", "hit"]
+        assert [outcome for outcome, _key, _reason in said] == ["miss", "miss", "hit"]
         assert len({key for _outcome, key, _reason in said}) == 2
 
     def test_alike(self, device):

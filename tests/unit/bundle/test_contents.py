@@ -38,20 +38,6 @@ def taken(info: CacheInfo) -> dict[tuple[str, str], Entry]:
 
 
 class TestUsed:
-    def test_hits_and_new_entries(self):
-        """Entries that were published or found by a look-up are used; no others."""
-        entries = [row(number) for number in range(4)]
-        for entry in entries:
-            layers.generator().publish(entry.key.digest, entry)
-        layers.reset()
-        layer = layers.generator()
-        assert taken(CacheInfo()) == {}
-        layer.publish(entries[0].key.digest, entries[0])
-        layer.look_up(entries[1].key.digest, entries[1].key)
-        layer.read(entries[2].key.digest)
-        wanted = {("generator", entry.key.digest): entry for entry in entries[:3]}
-        assert taken(CacheInfo()) == wanted
-
     def test_gone(self):
         """An entry that was used and is gone is left out; a program whose entry never came is named."""
         layers.generator().publish(row(1).key.digest, row(1))
@@ -107,14 +93,6 @@ class TestStore:
         assert taken(CacheInfo()) == entries
         layers.reset()
         assert layers.binary().read(place(program(1))) == program(1)
-
-    def test_the_same_bytes_again(self):
-        """What was loaded is saved as the same bytes, also where it was there before."""
-        data = bundle(("generator", row(1).key.digest, row(1)), ("binary", place(program(1)), program(1)))
-        for _turn in range(2):
-            contents.store(data, CacheInfo())
-            assert contents.pack(taken(CacheInfo()), CacheInfo()) == data
-            layers.reset()
 
     def test_wrong_address(self):
         """An entry whose key does not fit its address is refused, and so is an address that is none; others come."""

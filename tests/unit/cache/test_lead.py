@@ -12,7 +12,6 @@ import threading
 import time
 
 import crowd
-import interrupted
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
@@ -423,11 +422,10 @@ class TestInterrupted:
     @pytest.mark.one_platform
     def test_handler_that_launches(self, child, platform_name):
         """A signal handler that launches the very kernels that its thread is making does not wait for that thread."""
-        done = child.python(interrupted.__file__, PLATFORMS[platform_name], KCL_PROMOTE="off")
-        assert done.returncode == 0, done.stderr
-        calls, longest = done.stdout.split()
-        assert int(calls) > 0
-        assert float(longest) < 25
+        arguments = [PLATFORMS[platform_name], "signal", "1", "20"]
+        numbers, longest = child.script(crowd.__file__, *arguments, KCL_PROMOTE="off")
+        assert numbers == [list(range(20))]
+        assert longest < 25
 
 
 def open_files(folder):

@@ -189,16 +189,6 @@ class TestObtain:
         assert [event.outcome for event in seen] == ["hit"]
         assert events.collected().uses.keys() == {Place(name).key.digest for name in ("one", "two")}
 
-    def test_published(self, stage):
-        """What making returns lies in the store under the key that missed, and no more than that."""
-        put(stage, "one", 1)
-        got(stage, "one+two")
-        place = Place("two")
-        assert stage.layer.disk.get(place.address) is not None
-        assert stage.layer.look_up(place.address, place.key).entry.metadata["value"] == 2
-        place = Place("one")
-        assert stage.layer.look_up(place.address, place.key).entry.metadata["value"] == 1
-
     @pytest.mark.faults
     @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
     def test_load_raises(self, stage, seen):

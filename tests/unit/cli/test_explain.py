@@ -5,17 +5,12 @@ import os
 import re
 
 import pytest
-from click.testing import CliRunner
 from commands import kcl
 from harness import PLATFORMS
 from project import Project
 
-from kcl.base import events
-from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cli import main, output
-from kcl.inspect.history import journal, records
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
@@ -226,6 +221,7 @@ class TestNothingStored:
         assert sentences(found["walked"]) == ["parameter factor: 2 -> 3"]
         assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {"tiled", "walked"}  # nothing was stored
 
+    @pytest.mark.slow
     def test_expression(self, child):
         """An expression of pymbolic is shown in ordinary notation, at the coefficient that changed."""
         self.run(child, EXPRESSION.replace("NUMBER", "4"))
@@ -233,32 +229,3 @@ class TestNothingStored:
         line, _code = sentences(found["tiled"])
         assert line.startswith("call 1 (driver.py:17), Assignment: expression (-2.5)*x[i + 2] + 1.3333333333")
         assert " -> (-2.5)*x[i + 2] + 1.6666666666" in line
-
-    @pytest.mark.slow
-    def test_strict_dtype(self, child):
-        """Calls that did not change are not named where loopy was not imported to name their arguments."""
-        self.run(child)
-        printed, found = self.run(child, dtype="float64", KCL_STRICT="hit")
-        assert "CacheMiss: generator layer, kernel 'tiled': miss: new choice of dtypes: x: float64 (key " in printed
-        assert sentences(found["tiled"]) == ["argument x: float32 -> float64"]
-
-    @pytest.mark.slow
-    def test_failed(self, child):
-        """A miss of which loopy refuses the kernel is explained like any other."""
-        self.run(child)
-        printed, found = self.run(child, TILED.replace("2*x[i]", "2*x[nowhere[0]]"))
-        assert "Error" in printed
-        (line, _code) = sentences(found["tiled"])
-        assert line.startswith("call 1 (driver.py:13), make_kernel: instructions 'y[i] = 2*x[i]' -> ")
-
-
-def test_ago(monkeypatch):
-    """A run is as long ago as the end of its process, which `kcl report` counts from as well."""
-    key = Key([("source", "1")])
-    events.emit(Event("binary", "axpy", key.digest, "miss", "not in the cache", 0.5, 10), key)
-    records.write()
-    (ran,) = journal.last_run()
-    monkeypatch.setattr(output, "ago", lambda moment: "now" if moment == ran.ended else f"at {moment}")
-    for command in ("explain", "report"):
-        said = CliRunner().invoke(main, [command]).stdout.splitlines()[0]
-        assert said == f"{ran.driver}, process {ran.pid}, now"

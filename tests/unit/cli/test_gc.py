@@ -17,6 +17,7 @@ def gc(*arguments):
     return CliRunner().invoke(main, ["gc", *arguments])
 
 
+@pytest.mark.one_platform
 class TestGc:
     @pytest.mark.usefixtures("cache")
     def test_within(self):

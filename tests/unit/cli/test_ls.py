@@ -87,13 +87,6 @@ class TestLs:
         assert json.loads(run("ls", "--json", "--sort", sort, "--limit", "3").output) == found[:3]
 
     @pytest.mark.usefixtures("cache")
-    def test_ties(self, monkeypatch):
-        """Entries that are equal by the member to sort by are in the order of their keys."""
-        monkeypatch.setitem(catalogue.SORTS, "kernel", lambda _one, _used: 0)
-        keys = [one["key"] for one in json.loads(run("ls", "--json", "--sort", "kernel").output)]
-        assert keys == sorted(keys)
-
-    @pytest.mark.usefixtures("cache")
     def test_limit(self):
         """A limit says how many are left out."""
         count = len(list(inventory.entries()))
@@ -132,12 +125,3 @@ class TestLs:
         assert "dtype=float32" in written
         assert "dtype=float64" in written
         assert written.count("rows=16,") == 2
-
-    @pytest.mark.usefixtures("copy")
-    def test_unused(self):
-        """After a reset of the statistics no entry was a hit."""
-        run("stats", "--reset")
-        assert {one["uses"] for one in json.loads(run("ls", "--json").output)} == {0}
-        head, *lines = run("ls").output.splitlines()
-        assert "  last hit  " in head
-        assert all("  -  " in line for line in lines)

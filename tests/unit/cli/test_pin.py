@@ -11,6 +11,7 @@ def invoke(*arguments):
     return CliRunner().invoke(main, arguments)
 
 
+@pytest.mark.one_platform
 @pytest.mark.usefixtures("cache")
 class TestPin:
     def test_by_name(self):

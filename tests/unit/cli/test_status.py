@@ -149,38 +149,12 @@ class TestFaults:
         (tmp_path / "cache" / "pyopencl").write_text("in the way")
         assert "KCL_CACHE_DIR" in status(code=1)
 
-    def test_refused(self, tmp_path):
-        """Layers in a directory that is refused are in memory only, and one line says why."""
-        (tmp_path / "open").mkdir()
-        (tmp_path / "open").chmod(0o777)
-        option.cache_dir(tmp_path / "open")
-        lines = [line for line in status(code=1).splitlines() if line.startswith(("generator ", "binary "))]
-        assert all("  memory only  " in line for line in lines)
-        assert len(lines) == 2
-
     def test_damaged(self, tmp_path):
         """A file of the generator layer that is no database is told, and the exit status is 1."""
         folder = tmp_path / "cache" / "pytools"
         folder.mkdir(parents=True, mode=0o700)
         (folder / "pdict-v5-kcl-generated-v1-3.99.sqlite").write_text("no database")
         assert "3.99.sqlite: file is not a database" in status(code=1)
-
-
-class TestImports:
-    def test_nothing_slow(self, child):
-        """The command imports neither loopy nor pyopencl, numpy, pytools or, without a terminal, rich."""
-        code = """
-            import json, sys, forbid
-            forbid.loopy()
-            from click.testing import CliRunner
-            from kcl.cli import main
-            codes = [CliRunner().invoke(main, words).exit_code for words in (["status"], ["--help"], ["status", "-h"])]
-            slow = {"pyopencl", "numpy", "loopy", "pytools", "rich", "platformdirs"}
-            print(json.dumps([codes, sorted(set(sys.modules) & slow)]))
-            """
-        path = os.path.dirname(os.path.abspath(__file__))
-        environment = child.environment()
-        assert child.json(code, PYTHONPATH=f"{environment['PYTHONPATH']}{os.pathsep}{path}") == [[0, 0, 0], []]
 
 
 def test_remote(tmp_path, monkeypatch):

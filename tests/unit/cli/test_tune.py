@@ -178,6 +178,7 @@ class TestTune:
         assert "turns=1 takes" in done.stderr
 
 
+@pytest.mark.slow
 def test_example(child):
     """The example runs untuned, tunes, and is served its table: then every look-up hits."""
     start, example = [sys.executable], str(ROOT / "examples" / "tuned.py")

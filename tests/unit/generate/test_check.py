@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import functools
-import json
 import marshal
 import pathlib
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from adding import ADD, add, doubled, launched, source
-from harness import ROOT
 
 import kcl
 from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.drivers.pocl import client
 from kcl.generate import check as verify
 
 pytestmark = pytest.mark.slow_platforms
@@ -196,21 +191,6 @@ class TestRecipe:
             outcome, _reason = generator(launched(queue, drawn())[1])
         assert outcome == "error"
 
-    def test_layer_off(self, queue, under):
-        """With the layer off there is nothing to compare."""
-        under(KCL_VERIFY="1", KCL_NO_CACHE="1")
-        assert generator(launched(queue, drawn())[1])[0] == "bypass"
-
-    def test_failing_recipe(self, queue, under, tmp_path):
-        """A recipe that fails now fails, as it would without a cache."""
-        path = tmp_path / "factor"
-        prepared(path, "1")
-        launched(queue, hidden(str(path)))
-        prepared(path, "")
-        under(KCL_VERIFY="1")
-        with pytest.raises(IndexError):
-            launched(queue, hidden(str(path)))
-
 
 class TestChosen:
     def test_fraction(self):
@@ -233,19 +213,3 @@ class TestChosen:
         fractions = [fraction for fraction in (0.25, 0.5, 0.75) if not verify.is_drawn(fraction, key)]
         under(KCL_VERIFY=str(fractions[-1] if fractions else 0))
         assert generator(launched(queue, add())[1]) == ("hit", "")
-
-
-class TestExamples:
-    @pytest.mark.slow
-    def test_under_verification(self, child, tmp_path):
-        """The driver of the examples is what it was when it ran cold: code and numbers, every look-up a hit."""
-        command = [sys.executable, str(ROOT / "examples" / "driver.py"), "--json", str(tmp_path / "said.json")]
-        said = []
-        for variables in ({}, {"KCL_VERIFY": "1,results", "KCL_STRICT": "hit,fault", "PYTHONHASHSEED": "5"}):
-            environment = child.environment(PYOPENCL_CTX="portable", **variables)
-            done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=300)
-            assert done.returncode == 0, done.stderr
-            assert client.idle(str(child.cache / "kcl"), 120)
-            said.append(json.loads((tmp_path / "said.json").read_text()))
-        assert said[0]["results"] == said[1]["results"]
-        assert said[1]["stats"]["generator"]["hits"] == said[0]["stats"]["generator"]["misses"]

@@ -86,11 +86,3 @@ class TestRecipes:
         )
         assert "import it inside recipes" not in said
         assert "loopy was imported" not in second.stderr
-
-    def test_renamed_with_an_import(self, warm):
-        """A driver under another name that imports loopy at its head is told of that import, which stays."""
-        text = (warm.folder / "driver.py").read_text()
-        (warm.folder / "renamed.py").write_text(text.replace("import factors\n", "import loopy\nimport factors\n", 1))
-        run = warm.run("loopy", command=("renamed.py",), KCL_REPORT="1")
-        assert run.set("generator") == {"hit"}
-        assert IMPORTS + "renamed.py imports it at its head" in " ".join(run.stderr.split())

@@ -107,20 +107,6 @@ class TestSummaries:
         os.rename(stores[1].location, stores[1].location.replace(".sqlite", "-other.sqlite"))
         assert [found.kernel for found in inventory.entries("generator")] == ["axpy"]
 
-    def test_imports(self, child, stores):
-        """A listing imports neither pyopencl nor numpy, loopy or pytools."""
-        fill(stores, "axpy")
-        found = child.json(
-            """
-            import json, sys
-            from kcl.inspect import inventory
-            count = len([*inventory.entries(), *inventory.entries()])
-            print(json.dumps([count, sorted({"pyopencl", "numpy", "loopy", "pytools"} & set(sys.modules))]))
-            """,
-            KCL_CACHE_DIR=option.get_cache_dir(),
-        )
-        assert found == [4, []]
-
 
 class TestEntries:
     def test_all_rows(self, stores):
@@ -179,22 +165,6 @@ class TestFaults:
         assert [found.layer for found in inventory.entries(faults=faults)] == ["binary"]
         assert [fault.place for fault in faults] == [stores[1].location]
         assert os.path.exists(stores[1].location)
-
-    def test_links(self, stores, tmp_path):
-        """A link in an entry's place is not followed."""
-        fill(stores, "axpy")
-        (found,) = inventory.entries("binary")
-        os.rename(path_of(found), tmp_path / "elsewhere")
-        os.symlink(tmp_path / "elsewhere", path_of(found))
-        assert list(inventory.entries("binary")) == []
-
-    def test_loose(self, stores):
-        """A directory that others can write is a fault."""
-        fill(stores, "axpy")
-        os.chmod(option.folder("pyopencl"), 0o777)
-        faults: list[Refusal] = []
-        assert list(inventory.entries("binary", faults=faults)) == []
-        assert "chmod" in faults[0].reason
 
     def test_read(self, stores):
         """An entry is read whole and verified; one that is gone is no fault, a damaged one is."""

@@ -12,7 +12,7 @@ import pytest
 from handle_recipes import add
 
 import kcl
-from kcl import caches, option
+from kcl import option
 from kcl.base import events, settings
 from kcl.base.events import Event
 from kcl.cache import layers, places
@@ -21,7 +21,6 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Rows
-from kcl.caches import contents
 from kcl.caches.table import ROWS
 from kcl.inspect import inventory, purge
 from kcl.inspect.history import records
@@ -106,20 +105,6 @@ class TestPurge:
         kcl.purge("binary")
         assert len(purge.removed()) == 2
 
-    @pytest.mark.parametrize(
-        ("names", "wish", "words"),
-        [
-            (("nonsense",), {}, "'nonsense' is no layer: take one of kcl, generator, binary"),
-            (("pocl",), {"kernel": "first"}, "know no kernel"),
-            ((), {"everything": True, "kernel": "first"}, "know no kernel"),
-        ],
-    )
-    def test_wrong(self, names, wish, words):
-        """A wish that cannot be meant is refused, and nothing is removed."""
-        with pytest.raises(ValueError, match=words):
-            kcl.purge(*names, **wish)
-        assert left()["binary"] == ["first", "second"]
-
 
 def put(store, kernel: str, number: int = 0, special: bool = False, **metadata) -> str:
     """Put an entry of a kernel into a store, with `special` one that a base row leads to."""
@@ -178,24 +163,6 @@ class TestItems:
         for name in ROWS:
             assert found(name) == ([], []) or name == "pocl"  # this process's own PoCL has its directory
 
-    def test_everything(self):
-        """All stands for kcl's own and the drivers' caches; a neighbour must be named."""
-        for name, folder in (("mesa", "mesa_shader_cache"), ("pyopencl-binary", "pyopencl-compiler-cache-v2-x")):
-            pathlib.Path(caches.place(name).path, folder).mkdir(parents=True)
-        assert "mesa" not in {item.cache for item in purge.planned((), True, None, None).items}
-        named = [item.cache for item in purge.planned(("mesa", "kcl"), True, None, None).items]
-        assert set(named) >= {"mesa", "pyopencl-binary"}
-        assert named.count("mesa") == 1
-
-    def test_older(self):
-        """A directory is as old as the newest file in it."""
-        put(binaries(), "first")
-        put(binaries(), "second")
-        (first, *_) = pathlib.Path(binaries().location).rglob("*first*")
-        os.utime(first, (1e9, 1e9))
-        assert found("binary", before=time.time() - DAY) == ([], [])
-        assert len(found("binary", before=time.time() + DAY)[0]) == 1
-
     def test_links(self, treasure):
         """A link in the place of a cache directory or of what is in it is refused, and left alone."""
         pathlib.Path(option.folder("kcl")).parent.mkdir(parents=True)
@@ -212,16 +179,6 @@ class TestItems:
         os.symlink(treasure, tmp_path / "link")
         monkeypatch.setenv("CUDA_CACHE_PATH", str(tmp_path / "link"))
         assert found("cuda")[1][0].place == str(tmp_path / "link")
-
-    @pytest.mark.parametrize("place", ["/", "~"])
-    def test_too_wide(self, monkeypatch, place):
-        """The root and the home directory are nobody's cache."""
-        monkeypatch.setenv("HOME", os.path.join(os.environ["XDG_CACHE_HOME"], "home"))
-        os.makedirs(os.path.expanduser("~/0/0"))
-        monkeypatch.setenv("CUDA_CACHE_PATH", os.path.expanduser(place))
-        items, refusals = found("cuda")
-        assert not items
-        assert refusals or not contents.files("cuda")
 
 
 class TestRemove:

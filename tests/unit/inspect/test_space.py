@@ -66,13 +66,6 @@ def recipe(queue):
 
 
 class TestChosen:
-    def test_within(self):
-        """Nothing goes where all fits."""
-        put("a", 1000, 3)
-        choice = space.chosen(10_000)
-        assert (choice.entries, choice.gone.bytes) == (0, 0)
-        assert 1000 < choice.before < 2000
-
     def test_nothing_stored(self):
         """An empty cache takes no bytes, and none of it is made."""
         assert space.used() == 0
@@ -167,13 +160,6 @@ class TestKeepBound:
         assert 25_000 < space.used() < 36_000
         assert [reason for _digest, reason, _time in purge.removed()][:1] == ["the bound on space (KCL_MAX_SIZE)"]
 
-    def test_no_bound(self, monkeypatch):
-        """0 is no bound."""
-        monkeypatch.setenv("KCL_MAX_SIZE", "0")
-        put("a", 10_000, 3)
-        space.keep_bound()
-        assert len(there()) == 1
-
     def test_at_exit(self, child):
         """A process in which something missed keeps the bound as it ends; one that hits looks at nothing."""
         code = """
@@ -267,31 +253,3 @@ class TestBeside:
         assert removed
         assert sum(one["hit"] for one in counts) > number
         assert sum(one["miss"] for one in counts) > 2 * 60  # some went, and were made again
-
-
-class TestSetting:
-    @pytest.mark.parametrize(
-        ("text", "size"),
-        [
-            ("1000", 1000),
-            ("2k", 2000),
-            ("1.5M", 1_500_000),
-            ("2GiB", 2 << 30),
-            ("1 TB", 10**12),
-            ("0", 0),
-            ("", 2 * 10**9),
-        ],
-    )
-    def test_understood(self, monkeypatch, text, size):
-        """A number of bytes with a unit, or without."""
-        monkeypatch.setenv("KCL_MAX_SIZE", text)
-        assert settings.read().max_size == size
-        assert settings.read().rejected == ()
-
-    @pytest.mark.parametrize("text", ["many", "-1", "2X", "nan", "inf"])
-    def test_rejected(self, monkeypatch, text):
-        """Another text is named, and the default holds."""
-        monkeypatch.setenv("KCL_MAX_SIZE", text)
-        found = settings.read()
-        assert found.max_size == 2 * 10**9
-        assert "KCL_MAX_SIZE" in found.rejected[0]

@@ -89,28 +89,6 @@ class TestInstall:
         assert not integrations.is_installed()
         assert cl.Program.build is before
 
-    @pytest.mark.slow
-    def test_threads_that_import(self, child):
-        """Threads that import both packages while others install end, and both are changed."""
-        code = """
-            import importlib, json, threading
-            import kcl
-            from kcl import integrations
-            barrier = threading.Barrier(6)
-            def do(what):
-                barrier.wait()
-                kcl.install() if what == "install" else importlib.import_module(what)
-            names = ["install", "pyopencl", "loopy", "install", "install", "pyopencl.array"]
-            threads = [threading.Thread(target=do, args=(name,), daemon=True) for name in names]
-            [one.start() for one in threads]; [one.join(60) for one in threads]
-            assert not any(one.is_alive() for one in threads)
-            import pyopencl as cl, loopy.target.pyopencl_execution as execution
-            found = cl.Program.build, execution.PyOpenCLExecutor.__call__
-            print(json.dumps([hasattr(one, "__wrapped__") for one in found]))
-        """
-        for _ in range(3):
-            assert child.json(code) == [True, True]
-
     def test_others_stay(self, monkeypatch):
         """What somebody else put in place meanwhile stays."""
         kcl.install()

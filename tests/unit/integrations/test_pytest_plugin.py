@@ -17,7 +17,7 @@ def test_where():
     [
         ((), "", "False"),
         (("--kcl",), "", "True"),
-        (("--kcl", "-n", "2"), "", "True"),
+        pytest.param(("--kcl", "-n", "2"), "", "True", marks=pytest.mark.slow),
         ((), "kcl = true", "True"),
         (("-p", "no:kcl"), "", "False"),
     ],

@@ -91,11 +91,6 @@ class TestExecutor:
         assert out.tolist() == (3 * X).tolist()
         assert generator(looks) == []
 
-    def test_errors(self, queue, unit):
-        """A missing argument raises loopy's error."""
-        with pytest.raises(lp.LoopyError, match="missing required array input arguments: a"):
-            unit.executor(queue.context)(queue)
-
 
 class TestDirectCall:
     def test_kept(self, queue, unit, looks):

@@ -93,16 +93,6 @@ class TestArguments:
         _event, (y,) = kernel(queue, x=ONES, a=TWO)
         assert y[0] == 2
 
-    @pytest.mark.parametrize("recipe", [raw, typed, untyped], ids=lambda recipe: recipe.__name__)
-    def test_no_fault_of_the_cache(self, queue, recipe, monkeypatch):
-        """Neither a strict run nor one that verifies makes a fault of it, and no entry is set aside."""
-        recipe()(queue, x=ONES, a=TWO)
-        monkeypatch.setenv("KCL_STRICT", "fault")
-        monkeypatch.setenv("KCL_VERIFY", "1")
-        layers.reset()
-        refused(queue, recipe(), {"x": [1.0]})
-        assert kcl.stats()["generator"]["errors"] == kcl.stats()["binary"]["errors"] == 0
-
     def test_buffer(self, queue):
         """A buffer is shown the way to an array."""
         buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 16)
@@ -122,19 +112,6 @@ class TestArguments:
                 with pytest.raises(TypeError, match=words):
                     kernel(queue, *given)
             kernel(queue, x=ONES, a=TWO)
-
-    def test_size_of_a_group(self, queue):
-        """A work-group that is too large for the device is an error of the kernel by its name."""
-
-        @kcl.kernel
-        def wide():
-            import loopy as lp
-
-            knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
-            return lp.split_iname(knl, "i", 100000, inner_tag="l.0")
-
-        with pytest.raises(cl.Error, match="kernel 'wide'"):
-            wide()(queue, x=ONES)
 
     def test_packed(self):
         """What is taken apart by its index may be a list."""
@@ -243,25 +220,6 @@ class TestEveryPath:
             prepare()
             with refused:
                 kernel(queue.context, x=x, a=TWO)
-
-    def test_errors_of_the_user(self, queue):
-        """What an allocator of the user raises is left as it is."""
-        error = OSError("no more")
-
-        def allocator(_size):
-            raise error
-
-        for recipe in (raw, typed):
-            with pytest.raises(OSError, match=r"^no more$") as raised:
-                recipe()(queue, x=ONES, a=TWO, allocator=allocator)
-            assert raised.value is error
-
-    def test_bound(self, queue):
-        """A bound kernel names itself too."""
-        x, y, other = cl_array.zeros(queue, 4, "f4"), cl_array.zeros(queue, 4, "f4"), cl_array.zeros(queue, 3, "f4")
-        launch = raw().bind(queue, x=x, y=y, a=2.0)
-        with pytest.raises(ValueError, match="kernel 'raw': shape mismatch on argument 'y'"):
-            launch(x=x, y=other, a=2.0)
 
 
 class TestAsked:

@@ -1,6 +1,5 @@
 """kcl.launch.replay: where a played call could do something else than its invoker. The plain cases: test_launch.py."""
 
-import ast
 import threading
 import weakref
 from fractions import Fraction
@@ -10,7 +9,6 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
-from at_once import at_once
 from executor_cases import error_of
 from hot_calls import launcher_on, on
 
@@ -218,41 +216,6 @@ class TestArguments:
             assert error_of(lambda: SCALE(queue, x=x, a=2.0, bogus=1)) is not None
         assert launcher_on(queue).learn is None
         assert SCALE(queue, x=x, a=2.0)[1][0].get(queue).tolist() == [1.0, 3.0, 5.0, 7.0]
-
-
-class TestNames:
-    def test_every_name_is_bound(self, queue, monkeypatch):
-        """The text of a hot call uses no name that it has not: an unknown one would be taken for a refusal."""
-        played = []
-        compiled = replay._compiled
-        monkeypatch.setattr(replay, "_compiled", lambda text: played.append(text) or compiled(text))
-        x = on(queue, range(4))
-        for _ in range(3):
-            SCALE(queue, x=x, a=2.0)
-        text = played[-1]
-        used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-        assert {name for name in used if name.startswith("_kcl_")} <= launcher_on(queue).hot.__globals__.keys() | {
-            *launcher_on(queue).hot.__code__.co_varnames
-        }
-
-
-class TestThreads:
-    def test_one_queue_and_one_input(self, queue):
-        """Threads that launch on one queue and read one array raise nothing, and each computes its own numbers."""
-        # Each has an output of its own: pyopencl itself is not safe where two threads use one array's list of events.
-        x, outputs, failed = on(queue, range(4)), [on(queue, range(4)) for _ in range(4)], []
-
-        def work(number):
-            try:
-                for _ in range(300):
-                    SCALE(queue, x=x, y=outputs[number], a=float(number))
-            except Exception as error:
-                failed.append(error)
-
-        at_once(work, len(outputs))
-        assert failed == []
-        for number, y in enumerate(outputs):
-            assert y.get(queue).tolist() == [number * value + 1.0 for value in range(4)]
 
 
 def outcome(call):

@@ -268,6 +268,7 @@ class TestGenerators:
         """One that is not installed is absent."""
         assert distributions.generator("a_module_that_nobody_has") == "absent"
 
+    @pytest.mark.one_platform
     def test_complete(self, child: Child, platform_name: str) -> None:
         """Each distribution of which loopy imports a module until a kernel runs is on one of both lists."""
         program = f"""

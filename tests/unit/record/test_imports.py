@@ -7,8 +7,6 @@ import sys
 import textwrap
 import zipfile
 
-import pytest
-
 import kcl.loopy  # noqa: F401
 from kcl.record import imports
 
@@ -85,22 +83,6 @@ class TestForms:
                 ["ImportError", "cannot import name 'nonexistent' from 'loopy.schedule'"],
             ],
         }
-
-    @pytest.mark.parametrize("module", ["loopy", "kcl.loopy"])
-    def test_all_names(self, child, module):
-        """`from loopy import *` gives all names that loopy lists, those of functions the face's."""
-        assert run(
-            child,
-            f"""
-            names = {{"__name__": "__main__"}}
-            exec("from {module} import *", names)
-            own = importlib.import_module("loopy")
-            print(json.dumps([
-                sorted(set(own.__all__) - names.keys()), sorted(names.keys() & {{"annotations", "imports", "Any"}}),
-                type(names["make_kernel"]) is face.Function, names["LoopyError"] is own.LoopyError,
-            ]))
-            """,
-        ) == [[], [], True, True]
 
 
 class TestModules:
@@ -189,11 +171,6 @@ def other():
             print(json.dumps([is_face(installed.recipe.function()), is_face(installed.other())]))
             """,
         ) == [True, True]
-
-    def test_a_module_called_like_loopy(self, child):
-        """Modules of the user whose names begin with loopy are theirs."""
-        (child.directory / "loopy_mine.py").write_text("x = 1\n")
-        assert run(child, "import loopy_mine\nfrom loopy_mine import x\nprint(json.dumps([x, loopy_mine.x]))") == [1, 1]
 
 
 class TestThreads:

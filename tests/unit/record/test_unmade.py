@@ -79,13 +79,6 @@ class TestWithoutAnAnswer:
             with pytest.raises(TypeError):
                 operation(unit)
 
-    def test_a_copy_is_made_by_itself(self):
-        """What becomes of a copy does not change the first."""
-        unit = waiting()
-        again = copy.copy(unit)
-        assert again.entrypoints == {"made"}
-        assert unmade.record_of(unit) is not None
-
 
 QUESTIONS = {
     "attribute": lambda unit: unit.entrypoints,
@@ -157,15 +150,6 @@ class TestQuestions:
         assert recorder.thread.carried == before
         assert type(unit) is loopy.TranslationUnit
 
-    def test_a_unit_that_was_asked_counts_by_its_content(self):
-        """A chain goes on from a unit that was asked with loopy's own units, and gives what loopy gives."""
-        for _ in range(2):
-            unit = waiting()
-            _ = unit.entrypoints
-            found = lp.split_iname(unit, "i", 4)
-        assert type(found) is loopy.TranslationUnit
-        assert found == loopy.split_iname(make(module=loopy), "i", 4)
-
 
 class TestArguments:
     def test_constructors_pass_on(self):
@@ -188,16 +172,6 @@ class TestArguments:
         assert argument.__class__ is loopy.ArrayArg
         unit = make("a[i] = 1", kernel_data=[argument])
         assert type(unit["made"].args[0]) is loopy.ArrayArg
-
-    def test_arguments_that_were_asked(self):
-        """A unit is made at once of an argument that was looked into, and is loopy's own."""
-        units = []
-        for shape in ((16,), (32,), (16,)):
-            argument = lp.GlobalArg("a", np.float32, shape=shape)
-            _ = argument.name
-            units.append(make("a[i] = 1", kernel_data=[argument]))
-        assert units[0] == units[2] != units[1]
-        assert {type(unit) for unit in units} == {loopy.TranslationUnit}
 
     def test_targets_and_instructions(self):
         """Targets and instructions are recorded like arguments."""

@@ -224,23 +224,3 @@ class TestCategories:
             with pytest.raises(loopy.diagnostic.DirectCallUncachedWarning):
                 warnings.warn("x", loopy.diagnostic.DirectCallUncachedWarning, stacklevel=1)
             warnings.warn("x", loopy.diagnostic.LoopyAdvisory, stacklevel=1)
-
-    def test_filters_in_a_program(self, child):
-        """A program that silences a category before anything is imported hears nothing of it, then and later."""
-        code = """
-            import json, sys, warnings
-            import kcl.loopy as lp
-            from kcl.loopy import LoopyWarning
-            caught = []
-            with warnings.catch_warnings(record=True) as heard:
-                warnings.simplefilter("always")
-                warnings.simplefilter("ignore", LoopyWarning)
-                before = "loopy" in sys.modules
-                lp.make_kernel("{[i]: 0<=i<16}", "a[i] = i")
-            with warnings.catch_warnings(record=True) as again:
-                warnings.simplefilter("always")
-                lp.make_kernel("{[i]: 0<=i<16}", "b[i] = i")
-            print(json.dumps([before, "loopy" in sys.modules, len(heard), [one.category.__name__ for one in again]]))
-        """
-        assert child.json(code) == [False, True, 0, ["LoopyWarning"]]
-        assert child.json(code) == [False, False, 0, ["LoopyWarning"]]

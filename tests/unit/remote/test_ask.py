@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
-import subprocess
 import sys
 import threading
 import time
@@ -123,15 +122,6 @@ class TestPull:
         assert again().said == []
         assert server.asked() == before + 5  # two names
 
-    def test_delay(self, remote):
-        """The round trips of a distant server are few."""
-        server = remotes.server("redis", None)
-        with Proxy(server.port, delay=0.05) as far:
-            remote("redis", far)
-            asked = Asked()
-            assert asked.came
-            assert asked.outcome.seconds < 0.1 * 4 + SLACK
-
     def test_threads(self, remote):
         """Threads of one process ask once, and all of them look again."""
         server = remote("http")
@@ -243,19 +233,6 @@ class TestFaults:
             assert os.waitpid(forked, 0)[1] == 0
             asking.join()
             assert came == [True]
-
-    def test_exit(self, remote):
-        """The end of the interpreter during a pull leaves the child to itself."""
-        server = remotes.server("http", None)
-        with Proxy(server.port, "slow") as slow:
-            remote("http", slow, remote_timeout="0.1s")
-            code = "from kcl.remote import ask, driver; driver.name = lambda: 'app/run.py'; ask.before_a_miss(False)"
-            done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], stderr=subprocess.PIPE)
-            assert (done.returncode, done.stderr) == (0, b"")
-            end = time.monotonic() + 20
-            while layers.generator().read(ROW.key.digest) is None:
-                assert time.monotonic() < end
-                time.sleep(0.05)
 
     def test_push_at_exit(self, remote, monkeypatch):
         """A push before the end of the process is waited for within a bound."""

@@ -119,10 +119,6 @@ class TestTravel:
         assert content(here)[0] == {"one"}
         assert len(notes.used(driver.digest(NAME))) == 1
 
-    def test_absent(self, here):
-        """A remote without the pack is no fault."""
-        assert packs.pull(NAME, here.address) == (NAME, "", 0, 0, 0.0, "")
-
     def test_other_driver(self, here):
         """The pack of one driver is not that of another."""
         here.makes("one")
@@ -160,14 +156,6 @@ class TestTravel:
 
 
 class TestPush:
-    def test_no_key(self, sites):
-        """Without a key nothing goes out."""
-        site = sites("here").use()
-        site.makes("one")
-        with pytest.raises(RemoteFault, match="kcl key new"):
-            packs.push(NAME, site.address)
-        assert not any((site.folder.parent / "remote").iterdir())
-
     def test_entries_of_others(self, here, sites):
         """What came from another signer is used here, and not pushed under the own name."""
         here.makes("one")

@@ -109,11 +109,6 @@ class TestInterpolation:
         assert len(asked) == len(set(asked))
         assert (0, 0, 0) not in asked
 
-    def test_a_small_space(self):
-        """Of a small space it asks for all choices, and ends."""
-        asked = run(of_level(1, space(a=[1, 2], b=[1, 2]))[0], lambda _choice: 1.0)
-        assert sorted(tuple(one.values()) for some in asked for one in some) == [(1, 2), (2, 1), (2, 2)]
-
     def test_a_space_without_a_valid_choice(self):
         """Where no choice is valid it asks for nothing."""
         assert run(of_level(1, space(a=[1, 2]).where(lambda a: a > 2))[0], lambda _choice: 1.0) == []

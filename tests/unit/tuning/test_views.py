@@ -152,17 +152,6 @@ class TestBundles:
         found = {one.sizes[0]: one.choice["value"] for one in ChoiceTable(table.key, table.about).rows}
         assert found == {4: 1, 8: 3, 16: 1}
 
-    def test_artifacts(self, table, tmp_path):
-        """`kcl.artifacts` adds what was measured since to the file."""
-        for size in (4, 8):
-            table.put(row(size, 3)._replace(day=f"2026-12-0{size}"))
-            with kcl.artifacts(tmp_path / "app.kclb"):
-                pass
-        process.reset()
-        kcl.purge()
-        kcl.load_artifacts(tmp_path / "app.kclb")
-        assert {one.sizes[0] for one in ChoiceTable(table.key, table.about).rows} == {4, 8}
-
     def test_save(self, table, monkeypatch, tmp_path):
         """`kcl save` takes the tables of the kernels that it saves."""
         for arguments, kept in (((), True), (("chos*",), True), (("another",), False), (("--layer", "binary"), False)):

@@ -63,42 +63,12 @@ class TestQuiet:
 
 
 class TestWait:
-    def test_nothing_pending(self, bench: Bench) -> None:
-        """Without a job nothing is pending, waiting ends at once, and no directory is made."""
-        digest = bench.key(0).digest
-        assert bench.queue.find(digest) is None
-        assert client.wait(bench.folder, digest, 1) == 0
-        assert client.idle(bench.folder, 1)
-        client.start(bench.folder)
-        assert not os.path.exists(bench.folder)
-
     def test_until_published(self, bench: Bench) -> None:
         """Whoever waits finds the entry when the job has gone."""
         bench.queued(1)
         client.wait(bench.folder, bench.key(1).digest, LIMIT_SECONDS)
         assert bench.queue.find(bench.key(1).digest) is None
         assert bench.entry(1) is not None
-
-    def test_nobody_works(self, bench: Bench) -> None:
-        """A process that starts no helper does not wait for a job without one."""
-        bench.queued(1)
-        assert client.wait(bench.folder, bench.key(1).digest, 3600, starts=False) == 0
-        assert bench.queue.find(bench.key(1).digest) is not None
-
-    def test_lacking_device(self, bench: Bench) -> None:
-        """A process does not wait for a job whose device this host lacks."""
-        bench.queued(1)
-        (job,) = bench.queue.jobs()
-        bench.queue.note_device(job.setting, False)
-        with bench.locked():
-            assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
-
-    def test_time_is_over(self, bench: Bench) -> None:
-        """Waiting ends when time is over, whatever the helper does."""
-        bench.queued(1)
-        with bench.locked():
-            assert client.wait(bench.folder, bench.key(1).digest, 0.05) >= 0.05
-            assert not client.idle(bench.folder, 0.05)
 
     def test_stopped(self, bench: Bench) -> None:
         """A process does not wait for a helper that is stopped."""

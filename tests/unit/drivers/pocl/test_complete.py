@@ -104,46 +104,8 @@ class TestCompleteEntry:
         assert bench.entry(1).metadata["complete"] is True
         assert b"0-0-0" not in bench.entry(1).parts["binary"]
 
-    def test_loopy(self, bench: Bench) -> None:
-        """A kernel of loopy, with the work-group size it requires, is published complete."""
-        code = """
-            import json
-            import loopy as lp
-            import numpy as np
-            knl = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = 2*a[i] + n", [lp.GlobalArg("a", np.float32, shape="n"),
-                lp.ValueArg("n", np.int32)], name="twice", lang_version=(2018, 2), assumptions="n mod 16 = 0",
-                target=lp.PyOpenCLTarget())
-            knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
-            print(json.dumps(lp.generate_code_v2(knl).device_code()))
-        """
-        source = python(code)
-        assert "reqd_work_group_size" in source
-        launches = [("twice", 16)]
-        said = run(bench.root / "pocl", [(source, launches)], [])
-        job = bench.job(1, pocl_cache=str(bench.root / "pocl"), kernels=["twice"], options=[], **said["facts"])
-        job.parts["source.cl"] = source.encode()
-        client.request(bench.folder, bench.address(1), job)
-        assert client.idle(bench.folder, 60, starts=True)
-        assert bench.entry(1).metadata["complete"] is True
-        loaded = bench.load(1, launches=launches)
-        assert loaded["results"] == said["results"]
-        assert loaded["generated"] == []
-
 
 class TestIncompleteEntry:
-    @pytest.mark.slow
-    def test_not_all_launched(self, bench: Bench) -> None:
-        """A kernel that was never launched leaves the entry incomplete; it can be launched all the same."""
-        run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)
-        bench.request(0, pocl_cache=str(bench.root / "pocl"))
-        assert client.idle(bench.folder, 60)
-        entry = bench.entry(0)
-        assert entry.metadata["complete"] is False
-        assert list(_sizes(entry)) == ["f"]
-        said = bench.load(0)
-        assert said["results"] == bench.user.results[:1]
-        assert {path.split("/")[2] for path in said["generated"]} == {"f", "g", "h"}
-
     def test_launched_kernels_count(self, bench: Bench) -> None:
         """Where a job says which kernels were launched, the others are not waited for."""
         run(bench.root / "pocl", [(SOURCES[0], [("f", 64)])], bench.user.options)

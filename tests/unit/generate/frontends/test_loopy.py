@@ -7,7 +7,6 @@ import pathlib
 import numpy as np
 import pytest
 from executor_cases import called, opened, scale, separated, two_steps
-from harness import PLATFORMS
 from loopys_own import loopy as lp
 
 import kcl
@@ -178,41 +177,3 @@ class TestLoopyIsLeftAsItWas:
         with pytest.raises(kcl.RecipeError):
             launched(queue, several())
         assert lp.CACHING_ENABLED is before
-
-
-PREAMBLES = """
-import kcl, numpy as np
-lp = kcl.lazy("loopy")
-
-
-def preambles(info):
-    yield ("10", "#define SHIFT AMOUNT")
-
-
-@kcl.kernel
-def shifted():
-    knl = lp.make_kernel(
-        "{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))]
-    )
-    return lp.register_preamble_generators(knl, [preambles])
-"""
-
-
-@pytest.mark.slow
-def test_changed_preamble_generator(child, platform_name):
-    """loopy's disk caches go by a function's name and would return the old code; under kcl the new code runs."""
-    code = """
-        import sys, json, numpy as np, pyopencl as cl
-        import shifting
-        (platform,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-        context = cl.Context(platform.get_devices()[:1])
-        queue = cl.CommandQueue(context)
-        if len(sys.argv) > 2:
-            shifting.shifted.function().executor(context)(queue)
-        print(json.dumps(shifting.shifted().source(queue)))
-    """
-    module = child.directory / "shifting.py"
-    for amount in ("11", "22"):
-        module.write_text(PREAMBLES.replace("AMOUNT", amount))
-        for warm in ([], ["with loopy's caches"], []):
-            assert f"#define SHIFT {amount}" in child.json(code, PLATFORMS[platform_name], *warm)

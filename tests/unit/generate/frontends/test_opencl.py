@@ -134,38 +134,6 @@ class TestDeclared:
         with pytest.raises(kcl.RecipeError, match=rf"'f' declares {count} argument.*kernel has 2; list an Array"):
             counted(count)(queue, **given)
 
-    @pytest.mark.parametrize("order", ["xyna", "yxan"])
-    def test_order(self, queue, order):
-        """Arguments in another order than the parameters are refused with both, although no size differs."""
-        with pytest.raises(kcl.RecipeError, match=rf"'f': .*order {', '.join(order)}, and .*parameters x, y, a, n;"):
-            ordered(order)(queue, x=np.ones(1, np.float32), a=2)
-
-    @pytest.mark.parametrize(
-        ("code", "order"),
-        [
-            ("kernel void f(global float *x, global float *y /* n, */, float a, int n)", "xyan"),
-            ("kernel void f(global float *in, global float *out, float factor, int n)", "xyan"),
-            ("kernel void f(global float *a, global float *x, int n, float y)", "axny"),
-            ("#define P (global float *x, global float *y, float a, int n)\nkernel void f P", "xyan"),
-        ],
-        ids=["comment", "other names", "same order", "macro"],
-    )
-    def test_let_through(self, code, order):
-        """Other names, and parameters that are no plain text, are let through."""
-        SourceResult(ordered.function(order, f"{code} {{ }}")).generate("f", {})
-
-
-@kcl.kernel
-def ordered(order, code="kernel void f(global float *x, global float *y, float a, const int n) { y[0] = a*x[0] + n; }"):
-    """A kernel whose arguments are declared in some order."""
-    declared = {
-        "x": kcl.Array("x", np.float32, "(1,)"),
-        "y": kcl.Array("y", np.float32, "(1,)", "out"),
-        "a": kcl.Scalar("a", np.float32),
-        "n": kcl.Scalar("n", np.int32),
-    }
-    return kcl.Source(code, entry="f", arguments=[declared[name] for name in order], global_size="(1,)")
-
 
 @kcl.kernel
 def counted(count):

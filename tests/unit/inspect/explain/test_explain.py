@@ -1,28 +1,15 @@
 """The nearest earlier entry, and what differs."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from harness import ROOT
-from hypothesis import given
-from hypothesis import strategies as st
 
 import kcl
-from kcl.base import events
-from kcl.base.events import Event
-from kcl.cache import layers
-from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.phrases import Origin
-from kcl.generate import rows
-from kcl.inspect import inventory
-from kcl.inspect.explain import FIRST_TIME, Candidate, Texts, changes, explain, misses, nearest, texts_in
+from kcl.inspect.explain import FIRST_TIME, Candidate, Texts, changes, explain, nearest, texts_in
 from kcl.inspect.explain.listing import of
-from kcl.inspect.history import records as journals
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -80,23 +67,6 @@ class TestNearest:
         program = known(Key([("format", "1"), ("source", "3" * 64)]))
         for missed, other in ((recipe(), result), (recipe(), program), (program.key, known(recipe()))):
             assert nearest(missed, Texts(), [other]) is None
-
-    _keys = st.lists(
-        st.tuples(st.sampled_from("abcd"), st.sampled_from("123")), max_size=5, unique_by=lambda p: p[0]
-    ).map(Key)
-
-    @given(_keys, st.lists(st.tuples(_keys, st.floats(0, 9)), max_size=6))
-    def test_any(self, missed, stored):
-        """No entry but the missed one itself is nearer than the nearest, and something is said of it."""
-        entries = [known(key, written) for key, written in stored]
-        found = nearest(missed, Texts(), entries)
-        others = [one for one in entries if one.key.parts != missed.parts[: len(one.key.parts)]]
-        assert (found is None) == (not others)
-        if found is not None:
-            least = min(len(one.key.diff(missed)) for one in others)
-            assert len(found.key.diff(missed)) == least
-            assert found.written == max(one.written for one in others if len(one.key.diff(missed)) == least)
-            assert changes(found, missed, Texts())
 
 
 class TestChanges:
@@ -175,16 +145,6 @@ def keyed(record, **parts):
 def texts(record, length=16, name="code tiled"):
     """Return what an entry with a record keeps: the record, and the text of the recipe, which begins in line 10."""
     return Texts({name: TEXT.format(length)}, {name: Origin("driver", 10)}, of(record))
-
-
-def publish(record, created, name="tiled", length=16):
-    """Store an entry with a record by hand; returns its key."""
-    key, told = keyed(record), texts(record, length)
-    metadata = {"kernel": name, "created": created, "function": "f", "base": {"reads": []}}
-    parts = {"reached.json": told.sources, "origins.json": told.origins, "record.json": record}
-    entry = Entry(key, metadata, {part: json.dumps(value).encode() for part, value in parts.items()})
-    assert layers.generator().publish(key.digest, entry)
-    return key
 
 
 class TestRecorded:
@@ -268,28 +228,6 @@ class TestRecorded:
         parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "record.json": b'{"calls": 3}'}
         assert texts_in(parts) == Texts({"code f": BODY})
 
-    def test_later_process(self):
-        """`kcl explain` reads the records of a run that has ended from the entries that its misses stored."""
-        publish(recorded(8, "l.1"), 1000)
-        publish(recorded(16, "l.0"), 900)
-        key = publish(recorded(32, "l.0"), 2000, length=32)
-        events.emit(Event("generator", "tiled", key.digest, "miss", "not in the cache", 0.1, 10), key)
-        journals.write()
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            [sys.executable, "-m", "kcl", "explain", "tiled"],
-            env=environment,
-            text=True,
-            capture_output=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[1:4] == [
-            "  tiled, generator layer: miss",
-            "    call 2 (driver.py:12), split_iname: inner_length 16 -> 32",
-            "    code of `tiled` changed",
-        ]
-
     def test_now(self, context):
         """A Kernel explains its next miss by the record that it has, before anything is stored."""
         shifted(factor=1).prepare(context)
@@ -304,34 +242,6 @@ class TestRecorded:
         heads = [miss.words[0] for miss in kcl.explain("shifted")]
         names = ("generator", "binary")
         assert heads == [f"shifted(factor={number}), {layer} layer: miss" for number in (3, 4) for layer in names]
-
-    def test_parameters_of_what_is_not_stored(self, context, monkeypatch):
-        """A miss that stores no entry is headed by the parameters of its record."""
-        monkeypatch.setenv("KCL_STRICT", "hit")
-        with pytest.raises(kcl.errors.CacheMiss):
-            shifted(factor=5).prepare(context)
-        (miss,) = kcl.explain("shifted")
-        assert miss.words[0].startswith("shifted(factor=5), generator layer: ")
-
-    def test_specialised(self, context):
-        """The base row holds the record for the rows of its dtypes."""
-        kernel = shifted(factor=7)
-        kernel.prepare(context)
-        record = of(kernel._line.generate.evidence().record)
-        key = kernel.key(context)["generator"]
-        shelf = misses.Shelf("generator")
-        row = rows.special_keys(key, rows.base_of(shelf.entry_of(key).read()), {})[0]
-        assert shelf.texts(key).listing == record
-        assert shelf.texts(row).listing == record
-
-
-class TestStored:
-    def test_open_but_not_chosen(self, context):
-        """A row of a recipe that leaves dtypes open, of which none was chosen, keeps the text of its code too."""
-        shifted().prepare(context)
-        rows = list(inventory.entries("generator", all_rows=True))
-        texts = [texts_in(row.read().parts).sources for row in rows]
-        assert any("lp.make_kernel" in text for found in texts for text in found.values())
 
 
 class TestTexts:

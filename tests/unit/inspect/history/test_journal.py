@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import signal
@@ -206,19 +205,6 @@ class TestLate:
         records.write((), [self.LATE])
         assert [note.late for note in journal.late()] == [self.LATE]
 
-    def test_of_a_layer_that_is_off(self):
-        """A process whose look-ups were all switched off leaves nothing."""
-        events.emit(events.Event("binary", "axpy", "", "bypass", "off: KCL_NO_CACHE=1", 0.0, 0))
-        records.write((), [self.LATE])
-        assert journal.late() == []
-
-    def test_unusable(self):
-        """Where nothing can be written or read nothing is raised."""
-        option.cache_dir("/proc/nowhere")
-        events.emit(HIT)
-        records.write((), [self.LATE])
-        assert journal.late() == []
-
     def test_old(self):
         """A switch of more than a week ago is forgotten."""
         self.left("/x", past=journal.AGE + 60)
@@ -266,11 +252,6 @@ class TestBounds:
         monkeypatch.setattr(records, bound, 0)
         assert records.write()
 
-    def test_unusable(self):
-        """Where nothing can be removed nothing is raised."""
-        option.cache_dir("/proc/nowhere")
-        journal.trim()
-
     def test_many_names(self):
         """A process that makes names without end keeps a bounded number of them, and counts all."""
         for number in range(events._PLACES + 10):
@@ -310,14 +291,6 @@ class TestFaults:
         (root / "kcl").chmod(0o700)
         assert journal.totals()["generator"]["hits"] == 1
         assert not recwarn.list
-
-    def test_file_in_the_way(self, root):
-        """Where there can be no directory nothing is kept, and nothing is raised."""
-        root.mkdir(mode=0o700)
-        (root / "kcl").write_bytes(b"")
-        end(HIT)
-        assert journal.totals() == {}
-        assert (journal.last_misses(), journal.rows()) == ([], {})
 
 
 WRITERS = """
@@ -421,14 +394,6 @@ class TestRuns:
         missed = journal.last_misses()
         assert {one.driver for one in missed} == {"driver.py"}
         assert all(one.key is not None for one in missed)
-
-
-def test_json(root):
-    """A record is one line of JSON."""
-    end(HIT, MISS)
-    (name,) = names(root)
-    (line,) = (root / "kcl" / "journal" / name).read_text().splitlines()
-    assert json.loads(line)["tallies"]
 
 
 def test_other_format(root):

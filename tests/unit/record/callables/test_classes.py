@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import collections
 import dataclasses
 import enum
@@ -15,7 +14,7 @@ from pytools.tag import Tag
 
 from kcl.errors import UnknownInput
 from kcl.record import texts
-from kcl.record.callables.classes import class_attributes, content, is_memo, is_plain, registered
+from kcl.record.callables.classes import class_attributes, content, is_memo, is_plain
 
 
 class Tile:
@@ -36,22 +35,11 @@ class Tile:
         return 3
 
 
-@dataclasses.dataclass
-class Point:
-    x: int = 1
-
-
 def test_class_attributes():
     """Methods and values count; docstring, module and slots do not."""
     names = {name for name, _value in class_attributes(Tile)}
     assert {"factor", "area", "__init__", "__hash__"} <= names
     assert not names & {"__doc__", "__module__", "width", "__dict__"}
-
-
-def test_fields_of_a_dataclass():
-    """A field counts by its type and its default."""
-    (fields,) = [value for name, value in class_attributes(Point) if name == "__dataclass_fields__"]
-    assert fields["x"][:2] == ("int", 1)
 
 
 def test_attributes():
@@ -81,18 +69,6 @@ def test_plain():
     assert is_plain(Tile)
     assert is_plain(type("Named", (str,), {}))
     assert not is_plain(memoryview)
-
-
-def test_registered():
-    """Classes that were registered with an abstract class are listed by name."""
-
-    class Shape(abc.ABC):  # noqa: B024
-        pass
-
-    assert registered(Shape) == []
-    Shape.register(Tile)
-    Shape.register(Point)
-    assert registered(Shape) == [Point, Tile]
 
 
 def text(value):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -54,32 +53,6 @@ class TestReach:
         keys = [key(), key("2"), key(x=1), key(x=1.0), key(depends=(1,)), key(depends=(2,))]
         assert len({*keys}) == len(keys)
         assert key() == keys[0]
-
-    def test_code(self, project: pathlib.Path) -> None:
-        """Reached code counts, with the globals that it names; comments and other functions do not."""
-        before = key()
-        module = importlib.import_module("near")
-        module.LEVEL = 2  # type: ignore[attr-defined]
-        assert key() != before
-        del sys.modules["near"]
-        (project / "near.py").write_text("# a comment\n" + NEAR + "def other():\n    return 3\n")
-        assert key() == before
-
-    def test_module_that_the_body_imports(self, project: pathlib.Path) -> None:
-        """It counts by its code, with what it imports, loaded or not, and is not imported for that."""
-        before = key()
-        assert "far" not in sys.modules
-        importlib.import_module("far")
-        assert key() == before
-        (project / "farther.py").write_text("N = 2  # another\n")
-        os.utime(project / "farther.py", (1, 1))
-        assert key() != before
-
-    def test_nothing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A name that is not on the list counts by itself: the promise covers what it reads."""
-        before = key()
-        monkeypatch.setenv("A", "2")
-        assert key() == before
 
     def test_front_end(self) -> None:
         """The names of the code tell the front end."""

@@ -116,22 +116,6 @@ def reads_environment() -> object:
     return os.environ
 
 
-def reads_decimal() -> object:
-    return decimal.getcontext()
-
-
-def reads_options() -> object:
-    return np.get_printoptions()
-
-
-def hands_on() -> object:
-    return [np]
-
-
-def opens() -> object:
-    return open
-
-
 def imports_unlisted() -> object:
     import socket
 
@@ -144,41 +128,23 @@ def imports_unloaded() -> object:
     return a_module_of_nobody
 
 
-def reads_globals() -> object:
-    return limit.__globals__
-
-
-def logs() -> object:
-    return LOG.level
-
-
-def counts() -> object:
-    return next(COUNT)
-
-
 @functools.cache
 def remembers() -> int:
     return LIMIT
-
-
-def asks() -> int:
-    return remembers()
 
 
 @pytest.mark.parametrize(
     ("function", "name"),
     [
         (reads_environment, "os._Environ"),
-        (reads_decimal, "decimal.getcontext"),
-        (reads_options, "numpy.get_printoptions"),
-        (hands_on, "numpy as a value"),
-        (opens, "open"),
+        (lambda: [np], "numpy as a value"),
+        (lambda: open, "open"),
         (imports_unlisted, "socket"),
         (imports_unloaded, "a_module_of_nobody"),
-        (reads_globals, "__globals__"),
-        (logs, "logging.Logger"),
-        (counts, "itertools.count|iterator"),
-        (asks, "functools.cache of remembers"),
+        (lambda: limit.__globals__, "__globals__"),
+        (lambda: LOG.level, "logging.Logger"),
+        (lambda: next(COUNT), "itertools.count|iterator"),
+        (lambda: [remembers()], "functools.cache of remembers"),
         (decimal.getcontext, "decimal.getcontext"),
     ],
 )
