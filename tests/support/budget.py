@@ -11,14 +11,14 @@ from house import modules
 # Lines of the files of a room; the files in the root are one room.
 ROOMS = {
     "root": 1452,
-    "base": 1972,
+    "base": 1980,
     "launch": 1350,
     "caches": 877,
     "cache": 2479,
     "record": 5133,
     "generate": 2273,
     "build": 1573,
-    "drivers": 1914,
+    "drivers": 1920,
     "bundle": 554,
     "remote": 955,
     "sized": 432,
@@ -30,7 +30,7 @@ ROOMS = {
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 67
-WARM_LINES = 11602
+WARM_LINES = 11616
 
 
 def lines():
