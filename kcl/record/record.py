@@ -15,8 +15,9 @@ from typing import Any
 
 from kcl.record import texts
 from kcl.record.beside import Moment
+from kcl.record.plain import StandIn
 from kcl.record.table import CONSTRUCTORS
-from kcl.record.texts import ArgumentParts, StandIn
+from kcl.record.texts import ArgumentParts
 
 _NOTHING = object()
 
@@ -142,8 +143,7 @@ class Record(StandIn):
 
         given = self.given or (self.arguments, self.keywords)
         passed = texts.mapped(given, texts.real)
-        made_before = [one.real() for one in self.inputs]
-        held, references = keeping.hold(given), keeping.ReferenceCount((given, passed), made_before)
+        held, references = keeping.hold(given), keeping.ReferenceCount((given, passed))
         with keeping.as_of_call(self._held_before()), references:
             made = carry_out(self, *passed)
         if references.grown and not self.keeps_arguments:

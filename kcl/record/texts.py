@@ -18,43 +18,16 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kcl.errors import UnknownInput
-from kcl.record.plain import SIMPLE
+from kcl.record.plain import SIMPLE, StandIn
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
 
+
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
-
-
-# Modules of loopy with classes of arguments, instructions and their parts: objects with attributes that may change.
-_OPEN = frozenset(
-    [
-        "loopy.kernel.array",
-        "loopy.kernel.data",
-        "loopy.kernel.instruction",
-        "loopy.target.c",
-        "loopy.target.opencl",
-        "loopy.target.pyopencl",
-        "loopy.types",
-    ]
-)
-
-
-class StandIn:
-    """An object that stands for an object of loopy: it has a text, and `real` gives loopy's object."""
-
-    __slots__ = ()
-
-    def text(self) -> str:
-        """Return the text that stands in records."""
-        raise NotImplementedError
-
-    def real(self) -> Any:
-        """Return loopy's object."""
-        raise NotImplementedError
 
 
 class StandInType(abc.ABCMeta, StandIn):
@@ -106,7 +79,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     write = WRITERS.get(kind)
     if write is not None:
         return write(value, taken)
-    row = _CONTAINERS.get(kind) or _special(value, kind)
+    row = _CONTAINERS.get(kind) or container(value)
     if row is None:
         return _other(value, kind, taken)
     try:
@@ -121,7 +94,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     kind = class_of(value)
     if kind is str or kind in SIMPLE:
         return value
-    row = _CONTAINERS.get(kind) or _special(value, kind)
+    row = _CONTAINERS.get(kind) or container(value)
     if row is None:
         return change(value)
     before = row.items(value)
@@ -201,41 +174,15 @@ _CONTAINERS: dict[type, ContainerKind] = {
 }
 
 
-def _attributes(value: Any) -> list[Any]:
-    """List names and values of an object of loopy, without what it remembers of results."""
-    from kcl.record.callables.classes import attributes
-
-    return [*chain.from_iterable(attributes(value, theirs=True))]
-
-
-def _object(like: Any, items: list[Any]) -> Any:
-    """Copy an object of loopy, with other values of its attributes; what it remembers stays."""
-    copied = object.__new__(type(like))
-    for name, item in chain(getattr(like, "__dict__", {}).items(), pairs(items)):
-        object.__setattr__(copied, name, item)
-    return copied
-
-
-_OBJECT = ContainerKind(
-    _attributes,
-    _object,
-    lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(like, texts),
-)
 _ARRAY = ContainerKind(lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like))
 
 
 def container(value: Any) -> ContainerKind | None:
     """Return the row of a value's class; None for a value of another class, and for an array of objects or texts."""
     kind = class_of(value)
-    return _CONTAINERS.get(kind) or _special(value, kind)
-
-
-def _special(value: Any, kind: type) -> ContainerKind | None:
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
         return None if value.dtype.hasobject or value.dtype.kind in "SU" else _ARRAY
-    is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
-    is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
-    return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
+    return _CONTAINERS.get(kind)
 
 
 # What `kcl.record.unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.
@@ -298,5 +245,4 @@ def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
     from kcl.record.callables import walker
 
-    found = walker.walked(value)
-    return f"{found.text} with {found.digest}" if found.parts else found.text
+    return walker.exact(value)

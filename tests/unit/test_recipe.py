@@ -335,11 +335,11 @@ class TestLazy:
             import lazily
             if sys.argv[1] == "later":
                 importlib.import_module("loopy")
-            from kcl.record.callables.recipes import reach
+            from kcl.record.callables.walker import reach
             from kcl.record.declarations import Declarations, RecipeCall
             from kcl.cache.key import Key
             task = RecipeCall("built", lazily.built.function, {}, Declarations((), "1", pure=True))
-            print(json.dumps([Key(reach(task).parts).digest, "loopy" in sys.modules]))
+            print(json.dumps([Key(reach(task)[0]).digest, "loopy" in sys.modules]))
         """
         digests = [child.json(code, when) for when in ("first", "later", "never")]
         assert [loaded for _digest, loaded in digests] == [True, True, False]

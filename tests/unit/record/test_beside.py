@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import numpy as np
 import pytest
 
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
 from kcl.record import beside
 
 loopy = importlib.import_module("loopy")
@@ -21,7 +24,6 @@ class TestParts:
         assert len(names) == len({*names})
         source = [part.name for part in beside.parts(False)]
         assert source == ["kcl", "python", "distribution numpy", "distribution pyopencl"]
-        assert beside.own() == [beside.parts(True)[0]]
 
     def test_switches(self, monkeypatch):
         """What loopy reads from the environment while it generates is a part."""
@@ -40,33 +42,14 @@ class TestNow:
             """
         assert child.json(code) == ["", ["dtype names"]]
 
-    def test_the_default_target(self):
-        """A default target counts as of now, by what it is."""
-        before = loopy._DEFAULT_TARGET
-        found = [beside.now().state]
-        try:
-            for target in (loopy.CTarget, loopy.ExecutableCTarget, loopy.CTarget()):
-                loopy.set_default_target(target)
-                found.append(beside.now().state)
-            assert len({*found}) == 4
-        finally:
-            loopy.set_default_target(before)
-        assert beside.now().state == found[0]
-
-    def test_reductions(self, monkeypatch):
-        """Reductions that a program registered count, parsers by their code."""
-        module = loopy.library.reduction
-        parsers = []
-        monkeypatch.setattr(module, "_REDUCTION_OP_PARSERS", parsers)
-        found = [beside.now().state]
-        for number in (1, 2):
-            names = {"__name__": __name__}
-            exec(f"def parse(name):\n    return {number} if name == 'mine' else None", names)
-            parsers[:] = [names["parse"]]
-            found.append(beside.now().state)
-        monkeypatch.setitem(module._REDUCTION_OPS, "mine", type("Mine", (module.ScalarReductionOperation,), {}))
-        found.append(beside.now().state)
-        assert len({*found}) == 4
+    def test_changes(self, monkeypatch):
+        """A plain value that a program set counts as of now; what has code is refused by name."""
+        before = beside.now().state
+        monkeypatch.setattr(loopy.options, "ALLOW_TERMINAL_COLORS", "maybe")
+        assert "ALLOW_TERMINAL_COLORS = 'maybe'" in beside.now().state != before
+        monkeypatch.setattr(loopy, "_DEFAULT_TARGET", loopy.CTarget)
+        with pytest.raises(UnknownInput, match="_DEFAULT_TARGET was changed in this process"):
+            beside.now()
 
     def test_structures(self, monkeypatch):
         """Structures that were registered with a name in C count by name and layout, also if their number stays."""
@@ -98,3 +81,26 @@ class TestNow:
             )
             == ""
         )
+
+
+def test_shared_parts():
+    """The parts that every program shares are compared, and no other."""
+    key = Key([*beside.parts(True), Part("record", "1" * 64), Part("argument x", "<f4")])
+    mine, here = beside.compared(key)
+    assert mine == here == Key(beside.parts(True))
+
+
+def test_parts_of_elsewhere():
+    """A part of elsewhere stands beside its value here; one that is absent here has none."""
+    parts = [Part("optimize", "7"), Part("distribution nobody-has-this", "1.0"), Part("argument checks", "skipped")]
+    mine, here = beside.compared(Key(parts))
+    assert mine == Key(parts)
+    assert dict(here.parts) == {"optimize": str(sys.flags.optimize), "distribution nobody-has-this": "absent"}
+
+
+def test_only_where_loopy_generates(monkeypatch):
+    """A switch of loopy counts only for keys of loopy."""
+    monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
+    for with_loopy in (True, False):
+        mine, here = beside.compared(Key(beside.parts(with_loopy)))
+        assert (mine != here) is with_loopy

@@ -189,19 +189,7 @@ class TestDescription:
             ],
             "result": 1,
             "beside": [],
-            "reached": {},
-            "shown": {},
         }
-
-    def test_reached(self, monkeypatch):
-        """What an object of the user leads to is described by its digest, unless it changed since the call."""
-        one = call("f", [Limiter().code])
-        (text,) = {text for _thing, text in one.kept}
-        (digest, parts), *_ = description.listing(one)["reached"].items()
-        assert text.endswith(f" with {digest}")
-        assert ["global LIMIT in Limiter.code", "0.75"] in parts
-        monkeypatch.setitem(globals(), "LIMIT", 0.5)
-        assert description.listing(one)["reached"] == {}
 
     def test_strings_stay_as_they_are(self):
         """What looks like a reference in a string of the user is not replaced."""
@@ -212,17 +200,6 @@ class TestDescription:
         assert texts[0] == f"[call 1, {words!r}]"
         assert texts[1] == repr(words[1].encode())
         assert texts[2] == f"{{{words[2]!r}: call 1}}"
-
-
-LIMIT = 0.75
-
-
-class Limiter:
-    """A callable's class."""
-
-    def code(self):
-        """Return code that depends on a global."""
-        return f"x > {LIMIT}"
 
 
 class TestChanged:

@@ -42,12 +42,11 @@ class TestWaiting:
         with recorder.carrying():
             assert not recorder.is_on()
             with recorder.recording(make):
-                assert recorder.in_recipe()
+                assert recorder.is_on()
                 with recorder.carrying():
-                    assert not recorder.in_recipe()
+                    assert not recorder.is_on()
             assert not recorder.is_on()
         assert recorder.is_on()
-        assert not recorder.in_recipe()
 
 
 class TestFaults:
