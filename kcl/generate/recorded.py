@@ -12,7 +12,7 @@ from kcl.base import settings, spans
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.generate import frontends
-from kcl.record import beside, recorder, unmade
+from kcl.record import beside, imports, recorder, unmade
 from kcl.record.declarations import Evidence, RecipeCall
 from kcl.record.record import Record
 
@@ -115,6 +115,7 @@ class RecordedOrigin:
     def _returned(self) -> Any:
         """Run the recipe, and record its calls."""
         assert self._task is not None
+        imports.watch()
         before = recorder.thread.carried
         with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
             value = self._task.run()

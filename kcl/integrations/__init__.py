@@ -84,7 +84,7 @@ def install() -> None:
             lambda package, loader: _run(rows[package.__name__], package, loader),
         )
         state.finder.install()
-        # The program's own modules get the face of loopy.
+        # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
         imports.install()
         imports.record_own(_is_loopy_known)
         # Without the lock: another thread may be importing one of them, and needs the lock as it ends.

@@ -1,8 +1,8 @@
 """loopy's units through the layers of kcl: their launches while the integrations are installed.
 
-The program's own modules get the face of loopy where they import it from now on. Libraries, and modules that imported
-loopy before, have loopy itself, and their units are made: kcl looks a made unit up by its content as it is launched by
-an executor of loopy's own, which `unit(queue, ...)` makes, too.
+The program's own modules get the face of loopy where they import it from now on. Where they have loopy itself, kcl
+records their calls at its functions. Libraries have loopy itself, and their units are made: kcl looks a made unit up by
+its content as it is launched by an executor of loopy's own, which `unit(queue, ...)` makes, too.
 
 With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
 are launched in the same way, also if the integrations are not installed: the binary layer goes on.
@@ -45,6 +45,7 @@ def replacements(_package: Any) -> list[tuple[Any, str, Any]]:
     from kcl.base import events
 
     events.listen()
+    imports.watch()
     executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
     return [(executor, "__call__", _launch(executor, executor.__call__))]
 

@@ -1,16 +1,19 @@
 """The modules that get the face of loopy: the modules of recipes, and the program's own modules.
 
 `install` puts a function in front of `builtins.__import__`, once. The function decides by the module that imports,
-never by the moment, and leaves `sys.modules` as it is. A module that imported the real loopy before keeps it: loopy
-makes its units, which count by their content.
+never by the moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the
+functions of the real loopy: `watch` puts a recording function in front of each. Calls of recipes are recorded there,
+and the module's own calls where `record_own` says so.
 """
 
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from kcl.base import process
@@ -22,7 +25,7 @@ _import: Callable[..., Any] | None = None  # the former `builtins.__import__`: e
 
 
 class State(process.LockedState):
-    """The lock of the threads that install, and the user's requests.
+    """The lock of the threads that replace functions, the loopy that has replaced functions, and the user's requests.
 
     `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
     has the installed packages that named one of them: each gets the face itself. `own` is set while kcl also records
@@ -31,6 +34,7 @@ class State(process.LockedState):
 
     def __init__(self) -> None:
         super().__init__()
+        self.watched: Any = None
         self.faces = False
         self.packages: set[str] = set()
         self.own: Callable[[], bool] | bool | None = None
@@ -189,3 +193,44 @@ def _is_editable(top: str) -> bool:
     paths = [os.path.abspath(entry or os.curdir) for entry in sys.path]
     sites = [number for number, path in enumerate(paths) if path.endswith(("site-packages", "dist-packages"))]
     return place.directory not in paths or paths.index(place.directory) > min(sites, default=len(paths))
+
+
+def watch() -> None:
+    """Record calls also where their module imported the real loopy; do nothing before loopy is imported.
+
+    A function of loopy itself passes unrecorded, and so does what the program put in the place of one.
+    """
+    from kcl.record import recorder, table
+
+    state, loopy = _state(), recorder.loaded()
+    if loopy is None or loopy is state.watched:
+        return
+    with state.lock:
+        if loopy is state.watched:
+            return
+        for name in sorted(table.MAKERS | table.TRANSFORMATIONS):
+            function = vars(loopy).get(name)
+            if isinstance(function, FunctionType) and recorder.is_own(name, function):
+                setattr(loopy, name, _watching(name, function))
+        state.watched = loopy
+
+
+def _watching(name: str, function: FunctionType) -> Any:
+    from kcl.record import face, recorder, table
+
+    state, is_versioned = _state(), name in table.VERSIONED
+
+    @functools.wraps(function)
+    def watching(*arguments: Any, **keywords: Any) -> Any:
+        names = sys._getframe(1).f_globals
+        is_recorded = recorder.in_recipe() or (
+            state.own is not None and recorder.is_on() and _is_own_recorded() and _is_faced(names)
+        )
+        if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
+            if is_versioned:  # loopy looks into its caller's globals, which are those of this module here
+                keywords = face.with_version(keywords, names)
+            return function(*arguments, **keywords)
+        return face.call(name, arguments, keywords)
+
+    watching.__module__, watching.__qualname__ = "loopy", name  # pickle looks for it there
+    return watching

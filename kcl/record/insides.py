@@ -17,13 +17,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import process
 from kcl.base.attended import Finder
 from kcl.errors import UnknownInput
-from kcl.record import below_kcl, distributions, is_of_kcl
+from kcl.record import below_kcl, distributions, is_of_kcl, texts
+from kcl.record.callables.facts import facts
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
@@ -34,7 +35,6 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
 _DISK = "pytools.persistent_dict"
-_DRIVER = "pyopencl._cl"  # what calls the driver; it decides no code
 _CODES = "code"  # the name of the holder of the functions' code
 _PARTS = ("__code__", "__defaults__")
 
@@ -174,9 +174,8 @@ finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
 
 def _loaded() -> list[ModuleType]:
     found = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] in GENERATORS]
-    known = {_DRIVER, *_state().modules}
     # A module of a class of its own may be one that runs at its first use.
-    return [module for name, module in found if type(module) is ModuleType and name not in known]
+    return [module for name, module in found if type(module) is ModuleType and name not in _state().modules]
 
 
 def _absorb() -> None:
@@ -247,12 +246,19 @@ def _is_own(function: Any) -> bool:
     if not isinstance(function, FunctionType):
         module = str((function if isinstance(function, type) else type(function)).__module__)
         return module.partition(".")[0] in GENERATORS or distributions.owner(module).kind != distributions.USER
-    module, file = str(function.__globals__.get("__name__", "")), function.__code__.co_filename
-    if not module or module.partition(".")[0] in GENERATORS:  # of a text, or of a file
-        return file[:1] == "<" or file == getattr(sys.modules.get(module), "__file__", None)
-    whose = distributions.owner(module)
-    is_known = whose.kind in (distributions.PYTHON, distributions.KCL) or whose.name in _OWNERS
-    return is_known or module.startswith("namedtuple_")
+    module = function.__globals__.get("__name__", "")
+    top = str(module).partition(".")[0]
+    if is_of_kcl(function):
+        return True
+    if not module:  # a generator made it of a text
+        return function.__code__.co_filename[:1] == "<"
+    if top in GENERATORS:
+        file, code = getattr(sys.modules.get(module), "__file__", None), function.__code__
+        return code.co_filename[:1] == "<" or code.co_filename == file
+    if top in sys.stdlib_module_names or top.startswith("namedtuple_"):
+        return True
+    whose = distributions.owner(str(module))
+    return whose.kind == distributions.DISTRIBUTION and whose.name in _OWNERS
 
 
 def now() -> Changes:
@@ -286,11 +292,27 @@ def _different() -> list[_Holder]:
 
 
 def text(changes: Changes) -> str:
-    """Return the text of changes for a key, empty for none; raise UnknownInput if one is no plain value."""
+    """Return the text of changes for a key, empty for none; raise UnknownInput if one has no exact text."""
+    found = []
     for (holder, name), value in changes.items():
-        if type(value) not in _CONSTANTS:
-            raise UnknownInput(f"{holder}.{name} was changed in this process")
-    return "; ".join(sorted([f"{holder}.{name} = {value!r}" for (holder, name), value in changes.items()]))
+        try:
+            named = name if isinstance(name, str) else texts.walked(name)
+            found.append(f"{holder}.{named} = {_value(below_kcl(value))}")
+        except (UnknownInput, RecursionError, ValueError) as error:
+            words = f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
+            raise UnknownInput(words) from None
+    return "; ".join(sorted(found))
+
+
+def _value(value: Any) -> str:
+    if value is _MISSING:
+        return "removed"
+    if isinstance(value, CodeType):
+        return facts(value).digest
+    function, code = _function(value), ""
+    if isinstance(function, FunctionType):  # code in the place of a library's own sees the library's names
+        code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
+    return texts.walked(value) + code
 
 
 @contextmanager

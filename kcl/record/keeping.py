@@ -39,12 +39,14 @@ def watched(value: Any) -> list[Any]:
 class ReferenceCount:
     """The objects in arguments to which more references lead after a block, by their ids.
 
+    What `made` holds does not count: results of kcl's own records, which no program has.
     Nothing that only waits for Python's collector goes in the block: that could hide a reference.
     """
 
-    def __init__(self, arguments: Any) -> None:
+    def __init__(self, arguments: Any, made: Any = ()) -> None:
         self.grown: set[int] = set()
-        self._things = watched(arguments)
+        others = {*map(id, watched(made))}
+        self._things = [one for one in watched(arguments) if id(one) not in others]
 
     def __enter__(self) -> None:
         self._collects = gc.isenabled()
@@ -69,8 +71,12 @@ class CallContent:
         self._saved = self._content()
 
     def _content(self) -> Any:
-        """Return a copy of a container; the text of an array."""
-        return self._own.copy() if hasattr(self._own, "clear") else texts.walked(self._own)
+        """Return a copy of a container, or of the attributes of an object; the text of an array."""
+        own, row = self._own, texts.container(self._own)
+        if type(own) is getattr(sys.modules.get("numpy"), "ndarray", None):
+            return texts.walked(own)
+        assert row is not None
+        return own.copy() if hasattr(own, "clear") else dict(texts.pairs(row.items(own)))
 
     def is_changed(self, in_place: bool = False) -> bool:
         """Return True if the object has another content now; `in_place` leaves out what counts at the look-up alone."""
@@ -85,8 +91,14 @@ class CallContent:
         """Give the object the content that was saved, and save the content that it has."""
         items, own = self._saved, self._own
         self._saved = self._content()
-        own.clear()
-        (own.extend if type(own) is list else own.update)(items)
+        if hasattr(own, "clear"):
+            own.clear()
+            (own.extend if type(own) is list else own.update)(items)
+        else:
+            for name in set(self._saved).difference(items):
+                object.__delattr__(own, name)
+            for name, item in items.items():
+                object.__setattr__(own, name, item)
 
 
 def hold(given: Any) -> list[CallContent]:

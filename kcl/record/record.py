@@ -143,7 +143,8 @@ class Record(StandIn):
 
         given = self.given or (self.arguments, self.keywords)
         passed = texts.mapped(given, texts.real)
-        held, references = keeping.hold(given), keeping.ReferenceCount((given, passed))
+        made_before = [one.real() for one in self.inputs]
+        held, references = keeping.hold(given), keeping.ReferenceCount((given, passed), made_before)
         with keeping.as_of_call(self._held_before()), references:
             made = carry_out(self, *passed)
         if references.grown and not self.keeps_arguments:

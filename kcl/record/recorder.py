@@ -60,6 +60,11 @@ def is_on() -> bool:
     return not (thread.carrying or layers.generator().off(_LOOPY))
 
 
+def in_recipe() -> bool:
+    """Tell whether this thread runs a recipe and records its calls."""
+    return thread.group is not None and is_on()
+
+
 def begin(record: Record) -> bool:
     """Let a record wait where a proof says that its call raises nothing, else carry it out; tell whether it waits."""
     group, proof = thread.group or proofs.group(record.place.file), None

@@ -24,10 +24,23 @@ _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
 _SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
 
-
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
 _SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
+
+
+# Modules of loopy with classes of arguments, instructions and their parts: objects with attributes that may change.
+_OPEN = frozenset(
+    [
+        "loopy.kernel.array",
+        "loopy.kernel.data",
+        "loopy.kernel.instruction",
+        "loopy.target.c",
+        "loopy.target.opencl",
+        "loopy.target.pyopencl",
+        "loopy.types",
+    ]
+)
 
 
 class StandInType(abc.ABCMeta, StandIn):
@@ -79,7 +92,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     write = WRITERS.get(kind)
     if write is not None:
         return write(value, taken)
-    row = _CONTAINERS.get(kind) or container(value)
+    row = _CONTAINERS.get(kind) or _special(value, kind)
     if row is None:
         return _other(value, kind, taken)
     try:
@@ -94,7 +107,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     kind = class_of(value)
     if kind is str or kind in SIMPLE:
         return value
-    row = _CONTAINERS.get(kind) or container(value)
+    row = _CONTAINERS.get(kind) or _special(value, kind)
     if row is None:
         return change(value)
     before = row.items(value)
@@ -174,15 +187,41 @@ _CONTAINERS: dict[type, ContainerKind] = {
 }
 
 
+def _attributes(value: Any) -> list[Any]:
+    """List names and values of an object of loopy, without what it remembers of results."""
+    from kcl.record.callables.classes import attributes
+
+    return [*chain.from_iterable(attributes(value, theirs=True))]
+
+
+def _object(like: Any, items: list[Any]) -> Any:
+    """Copy an object of loopy, with other values of its attributes; what it remembers stays."""
+    copied = object.__new__(type(like))
+    for name, item in chain(getattr(like, "__dict__", {}).items(), pairs(items)):
+        object.__setattr__(copied, name, item)
+    return copied
+
+
+_OBJECT = ContainerKind(
+    _attributes,
+    _object,
+    lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(like, texts),
+)
 _ARRAY = ContainerKind(lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like))
 
 
 def container(value: Any) -> ContainerKind | None:
     """Return the row of a value's class; None for a value of another class, and for an array of objects or texts."""
     kind = class_of(value)
+    return _CONTAINERS.get(kind) or _special(value, kind)
+
+
+def _special(value: Any, kind: type) -> ContainerKind | None:
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
         return None if value.dtype.hasobject or value.dtype.kind in "SU" else _ARRAY
-    return _CONTAINERS.get(kind)
+    is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
+    is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+    return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
 
 
 # What `kcl.record.unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.

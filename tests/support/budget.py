@@ -15,8 +15,8 @@ ROOMS = {
     "launch": 1350,
     "caches": 889,
     "cache": 2681,
-    "record": 4652,
-    "generate": 2269,
+    "record": 4776,
+    "generate": 2270,
     "build": 1573,
     "drivers": 2118,
     "bundle": 554,
@@ -25,7 +25,7 @@ ROOMS = {
     "tuning": 2067,
     "inspect": 3039,
     "workers": 280,
-    "integrations": 986,
+    "integrations": 987,
     "cli": 2191,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.

@@ -147,7 +147,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a kernel, a recipe or the face of loopy": {
         *(("recipe", "handle"), ("recipe", "record.face")),
         ("handle", "generate.recorded"),
-        *(("record.imports", of) for of in ("record.face", "record.recorder")),
+        *(("record.imports", of) for of in ("record.face", "record.recorder", "record.table")),
         *(
             ("record.imports", "record.distributions"),
             ("record.recorder", "caches"),

@@ -85,14 +85,13 @@ def program(text: str, early: bool = False, module: str = "", package: str = "",
 
 INSIDES = {
     "a method, between call and launch": program(
-        "unit = make()\nmapper().map_constant = times(THIS)\nnumbers = launch(unit)", refused=True
+        "unit = make()\nmapper().map_constant = times(THIS)\nnumbers = launch(unit)"
     ),
     "a method, for one launch": program(
         "unit = make()\n"
         "with mock.patch.object(mapper(), 'map_constant', times(THIS)):\n"
         "    numbers = [launch(unit)]\n"
-        "numbers.append(launch(make('y[i] = 7*x[i] + 1')))",
-        refused=True,
+        "numbers.append(launch(make('y[i] = 7*x[i] + 1')))"
     ),
     "a function of a module, for the call only": program(
         "with mock.patch.object(creation(), 'parse_instructions', read(THIS)):\n"
@@ -102,15 +101,13 @@ INSIDES = {
     "a function of a module, after a transformation": program(
         "unit = lp.assume(make(), 'n mod 4 = 0')\n"
         "creation().parse_instructions = read(THIS)\n"
-        "numbers = [launch(lp.split_iname(unit, 'i', 4)), launch(make())]",
-        refused=True,
+        "numbers = [launch(lp.split_iname(unit, 'i', 4)), launch(make())]"
     ),
     "two changes in one process": program(
         "numbers = []\n"
         "for number in (THIS, 5, THIS):\n"
         "    with mock.patch.object(mapper(), 'map_constant', times(number)):\n"
-        "        numbers.append(launch(make()))",
-        refused=True,
+        "        numbers.append(launch(make()))"
     ),
     "a global that a patch reads": program(
         "FACTOR = 5\n"
@@ -120,8 +117,7 @@ INSIDES = {
         "mapper().map_constant = map_constant\n"
         "numbers = [launch(make())]\n"
         "FACTOR = THIS\n"
-        "numbers.append(launch(make()))",
-        refused=True,
+        "numbers.append(launch(make()))"
     ),
     "something without a key, for one launch": program(
         "lock = open(os.devnull)\n"
@@ -136,34 +132,29 @@ INSIDES = {
         refused=True,
     ),
     "a module of the user, between call and launch": program(
-        "unit = make()\nimport patching\nnumbers = launch(unit)", module=PATCHING, refused=True
+        "unit = make()\nimport patching\nnumbers = launch(unit)", module=PATCHING
     ),
     "an installed package that imports loopy before kcl": program(
-        "numbers = launch(make())", early=True, package=PATCHING, refused=True
+        "numbers = launch(make())", early=True, package=PATCHING
     ),
-    "a user's module that imports loopy before kcl": program(
-        "numbers = launch(make())", early=True, module=PATCHING, refused=True
-    ),
+    "a user's module that imports loopy before kcl": program("numbers = launch(make())", early=True, module=PATCHING),
     "a function for the call only, with loopy imported before kcl": program(
         "with mock.patch.object(creation(), 'parse_instructions', read(THIS)):\n"
         "    unit = make()\n"
         "numbers = [launch(unit), launch(make())]",
         early=True,
-        refused=True,
     ),
     "a direct call after a change": program(
         "unit = make()\n"
         "numbers = [float(unit(queue, x=X)[1][0].sum())]\n"
         "mapper().map_constant = times(THIS)\n"
-        "numbers.append(float(unit(queue, x=X)[1][0].sum()))",
-        refused=True,
+        "numbers.append(float(unit(queue, x=X)[1][0].sum()))"
     ),
     "other dtypes after a change": program(
         "unit = lp.make_kernel('{[i]: 0<=i<n}', 'y[i] = 7*x[i]', lang_version=(2018, 2))\n"
         "numbers = [launch(unit)]\n"
         "mapper().map_constant = times(THIS)\n"
-        "numbers.append(launch(unit, X.astype(np.float64)))",
-        refused=True,
+        "numbers.append(launch(unit, X.astype(np.float64)))"
     ),
 }
 STRUCTURED = """

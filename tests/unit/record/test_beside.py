@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from kcl.cache.key import Key, Part
-from kcl.errors import UnknownInput
 from kcl.record import beside
 
 loopy = importlib.import_module("loopy")
@@ -42,14 +41,33 @@ class TestNow:
             """
         assert child.json(code) == ["", ["dtype names"]]
 
-    def test_changes(self, monkeypatch):
-        """A plain value that a program set counts as of now; what has code is refused by name."""
-        before = beside.now().state
-        monkeypatch.setattr(loopy.options, "ALLOW_TERMINAL_COLORS", "maybe")
-        assert "ALLOW_TERMINAL_COLORS = 'maybe'" in beside.now().state != before
-        monkeypatch.setattr(loopy, "_DEFAULT_TARGET", loopy.CTarget)
-        with pytest.raises(UnknownInput, match="_DEFAULT_TARGET was changed in this process"):
-            beside.now()
+    def test_the_default_target(self):
+        """A default target counts as of now, by what it is."""
+        before = loopy._DEFAULT_TARGET
+        found = [beside.now().state]
+        try:
+            for target in (loopy.CTarget, loopy.ExecutableCTarget, loopy.CTarget()):
+                loopy.set_default_target(target)
+                found.append(beside.now().state)
+            assert len({*found}) == 4
+        finally:
+            loopy.set_default_target(before)
+        assert beside.now().state == found[0]
+
+    def test_reductions(self, monkeypatch):
+        """Reductions that a program registered count, parsers by their code."""
+        module = loopy.library.reduction
+        parsers = []
+        monkeypatch.setattr(module, "_REDUCTION_OP_PARSERS", parsers)
+        found = [beside.now().state]
+        for number in (1, 2):
+            names = {"__name__": __name__}
+            exec(f"def parse(name):\n    return {number} if name == 'mine' else None", names)
+            parsers[:] = [names["parse"]]
+            found.append(beside.now().state)
+        monkeypatch.setitem(module._REDUCTION_OPS, "mine", type("Mine", (module.ScalarReductionOperation,), {}))
+        found.append(beside.now().state)
+        assert len({*found}) == 4
 
     def test_structures(self, monkeypatch):
         """Structures that were registered with a name in C count by name and layout, also if their number stays."""

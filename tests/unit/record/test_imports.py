@@ -254,7 +254,7 @@ class TestTheHook:
         ) == [True, True, True, False]
 
     def test_put_back_by_others(self, child):
-        """Where somebody puts Python's own function back, recipes get loopy."""
+        """Where somebody puts Python's own function back, recipes get loopy, and are recorded there."""
         assert run(
             child,
             """
@@ -311,6 +311,29 @@ class TestTheHook:
         imports.install()
         assert builtins.__import__ is before
         assert "loopy" not in sys.modules or not hasattr(sys.modules["loopy"], "__kcl_lazy_module__")
+
+
+class TestWatched:
+    def test_the_language_version_of_the_caller(self, child):
+        """Once a recipe has run, a module with loopy itself still chooses its language version by its globals."""
+        assert run(
+            child,
+            """
+            import warnings, kcl, numpy as np, pyopencl as cl, loopy as lp
+            from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2
+            @kcl.kernel
+            def recipe():
+                import loopy as lp
+                return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+            context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+            recipe()(cl.CommandQueue(context), x=np.ones(3))
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                made = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]")
+            print(json.dumps([type(made).__module__.partition(".")[0], [str(one.message) for one in heard]]))
+            """,
+            head="import json\n",
+        ) == ["loopy", []]
 
 
 def _install(site, name, text):

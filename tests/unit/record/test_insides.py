@@ -70,6 +70,7 @@ class TestNow:
         with monkeypatch.context() as patch:
             patch.delattr(c.CFamilyASTBuilder, "emit_if")
             assert changed() == {"loopy.target.c.CFamilyASTBuilder.emit_if"}
+            assert insides.text(insides.now()).endswith("emit_if = removed")
 
     def test_tables(self, monkeypatch):
         """Items of dictionaries and lists are changes."""
@@ -99,19 +100,23 @@ class TestNow:
 
 
 class TestText:
-    def test_plain_values(self, monkeypatch):
-        """Plain values count by what they are."""
+    def test_code_counts(self, monkeypatch):
+        """A function that stands in the place of loopy's counts by its code."""
         texts = set()
         for number in (1, 2):
-            monkeypatch.setattr(c, "kcl_added", number, raising=False)
+            names = {"__name__": __name__}
+            exec(f"def emit(self): return {number}", names)
+            monkeypatch.setattr(c.CASTBuilder, "emit_if", names["emit"])
             texts.add(insides.text(insides.now()))
         assert len(texts) == 2
 
-    def test_code(self, monkeypatch):
-        """A function in the place of loopy's has no text: it is named."""
-        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+    def test_without_a_text(self, monkeypatch):
+        """A change that no key can hold is named."""
+        stream = open(__file__)  # noqa: SIM115
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", stream)
         with pytest.raises(UnknownInput, match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process"):
             insides.text(insides.now())
+        stream.close()
 
 
 class TestAsImported:

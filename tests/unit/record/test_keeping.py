@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 
+import loopy as lp
 import numpy as np
 import pytest
 
@@ -15,12 +16,14 @@ CHANGES = [
     ({"a": 1, "b": 2}, lambda one: one.pop("a")),
     (OrderedDict(a=1, b=2), lambda one: one.move_to_end("a")),
     (defaultdict(list, a=1), lambda one: one["b"]),
+    (lp.ValueArg("n", np.int32), lambda one: setattr(one, "approximately", 8)),
+    (lp.ValueArg("n", np.int32), lambda one: setattr(one, "more", 8)),
 ]
 
 
 def shown(thing):
     """Return a text of a container; that of a set does not depend on its order."""
-    return repr(sorted(thing) if type(thing) is set else thing)
+    return repr(sorted(thing) if type(thing) is set else vars(thing) if type(thing) is lp.ValueArg else thing)
 
 
 class TestContent:

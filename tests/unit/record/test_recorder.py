@@ -42,11 +42,12 @@ class TestWaiting:
         with recorder.carrying():
             assert not recorder.is_on()
             with recorder.recording(make):
-                assert recorder.is_on()
+                assert recorder.in_recipe()
                 with recorder.carrying():
-                    assert not recorder.is_on()
+                    assert not recorder.in_recipe()
             assert not recorder.is_on()
         assert recorder.is_on()
+        assert not recorder.in_recipe()
 
 
 class TestFaults:

@@ -209,16 +209,30 @@ class TestObjects:
             text(kind(1))
 
     def test_what_may_change(self):
-        """Objects that Python lets change have no text, and neither has loopy's own unit or argument."""
-        mine = (
-            lp.make_kernel("{[i]: 0<=i<4}", "a[i] = 1"),
-            lp.Options(),
-            lp.ValueArg("n", np.int32),
-            lp.PyOpenCLTarget(),
-        )
-        for value in (*mine, bytearray(b"1"), deque(), [deque()]):
+        """Objects that Python lets change have no text, and neither has loopy's own unit."""
+        for value in (lp.make_kernel("{[i]: 0<=i<4}", "a[i] = 1"), lp.Options(), bytearray(b"1"), deque(), [deque()]):
             with pytest.raises(UnknownInput, match="may change"):
                 text(value)
+
+    @pytest.mark.parametrize(
+        ("value", "name", "changed"),
+        [
+            (lp.ValueArg("n", np.int32), "approximately", 3),
+            (lp.ValueArg("n", np.int32).dtype, "dtype", np.dtype("f4")),
+            (lp.Assignment("x[i]", "y[i]"), "temp_var_type", lp.Optional(None)),
+            (lp.Optional(1), "_value", 2),
+            (lp.PyOpenCLTarget(), "fortran_abi", True),
+        ],
+        ids=lambda one: type(one).__name__,
+    )
+    def test_arguments_and_instructions_of_loopy(self, value, name, changed):
+        """An object of loopy's own is copied: a later change has another text, and does not reach the copy."""
+        before, copied = texts.take([value], texts.ArgumentParts())
+        assert copied == [value]
+        hash(value)
+        assert text([value]) == before
+        object.__setattr__(value, name, changed)
+        assert text([value]) != before == text(copied)
 
     def test_what_has_no_text(self):
         """Open files are refused, alone and in containers."""
