@@ -11,7 +11,7 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.drivers import devices
-from kcl.record import surroundings
+from kcl.record import beside
 
 _MOST = 3  # differences in a reason
 
@@ -92,7 +92,7 @@ def misfit(kind: str, key: Key) -> str:
         kind, key = settings.BINARY, devices.of_table(key)
     if kind not in settings.LAYERS:
         return ""
-    mine, here = devices.compared(key) if kind == settings.BINARY else surroundings.compared(key)
+    mine, here = devices.compared(key) if kind == settings.BINARY else beside.compared(key)
     if here is None:
         return f"there is no device of the platform {dict(key.parts).get('platform')} here"
     said = [sentence(one, About(binary=kind == settings.BINARY)) or f"{one.name} differs" for one in mine.diff(here)]

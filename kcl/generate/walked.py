@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from kcl.cache.key import Key
 from kcl.generate import frontends
 from kcl.record import beside, recorder
-from kcl.record.callables import recipes
-from kcl.record.declarations import Evidence, site_of
+from kcl.record.callables import walker
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kcl.code import Code
-    from kcl.record.declarations import RecipeCall
+    from kcl.record.declarations import Evidence, RecipeCall
 
 
 class WalkedOrigin:
@@ -30,7 +29,6 @@ class WalkedOrigin:
         self.name = task.name
         self.front_ends: frozenset[str] = frozenset()  # the front ends that the recipe's code leads to
         self._task = task
-        self._reached: recipes.Reach | None = None
         self._result: frontends.Result | None = None
 
     def renew(self) -> bool:
@@ -39,13 +37,12 @@ class WalkedOrigin:
 
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput if a parameter has no exact text."""
-        self._reached = found = recipes.reach(self._task)
-        self.front_ends = found.front_ends
-        with_loopy = found.front_ends != {"opencl"}
+        parts, self.front_ends = walker.reach(self._task)
+        with_loopy = self.front_ends != {"opencl"}
         more = [*beside.parts(with_loopy)]
         if with_loopy:
             more += [*beside.switches(), *beside.state(beside.now())]
-        return Key((*more, *found.parts))
+        return Key((*more, *parts))
 
     def outcome(self) -> frontends.Result:
         """Run the recipe; loopy's disk caches are off if loopy may be what it runs."""
@@ -70,10 +67,10 @@ class WalkedOrigin:
         return miss.generate(self.name, self.outcome(), dtypes)[0]
 
     def place(self) -> Evidence:
-        """Return the place of the recipe, and the texts of its code; slow."""
-        if self._reached is None:
-            return Evidence({}, site=site_of(self._task.function))
-        return Evidence(self._reached.texts(), self._reached.origins(), site=site_of(self._task.function))
+        """Return the text and the place of the recipe; slow."""
+        from kcl.record import description
+
+        return description.of_recipe(self._task)
 
     def options(self) -> None:
         """Decide nothing: a hit does not run the recipe."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.base.dtypes import structures as registered_structures
-from kcl.cache.key import Part
+from kcl.cache.key import Key, Part
 from kcl.record import GENERATING, distributions
 
 FORMAT = "3"  # of the generator key; it stands beside the version and the files of kcl
@@ -50,11 +50,6 @@ def parts(with_loopy: bool) -> tuple[Part, ...]:
     if found is None:
         found = known[with_loopy] = tuple(_find(with_loopy))
     return found
-
-
-def own() -> list[Part]:
-    """Return the part that names kcl itself."""
-    return [parts(False)[0]]
 
 
 def switches() -> list[Part]:
@@ -109,3 +104,23 @@ def _registered() -> tuple[tuple[tuple[str, str], ...], str]:
         texts = sorted([f"{dtype.str} {len(dtype.names or ())} {named[dtype]}" for dtype in others])
         state.names = hashlib.sha256("; ".join(texts).encode()).hexdigest()
     return state.structures, state.names
+
+
+def compared(key: Key) -> tuple[Key, Key]:
+    """Return the shared parts of a key, and the same parts with their values here."""
+    here = {
+        "python": distributions.INTERPRETER,
+        "optimize": str(sys.flags.optimize),
+        "argument checks": "",
+        **{part.name: part.value for part in (*parts(True), *switches())},
+    }
+    before, now = [], []
+    for part in key.parts:
+        name = part.name
+        is_distribution = name.startswith("distribution ")
+        found = distributions.here(name.partition(" ")[2]) if is_distribution else here.get(name)
+        before += [] if found is None else [part]
+        now += [Part(name, found)] if found else []
+    if "optimize" in dict(before):  # loopy generates
+        now += [part for part in switches() if part not in now]
+    return Key(before), Key(now)

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import sys
-from binascii import b2a_base64
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
@@ -46,9 +45,6 @@ _SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
 # Lines of a record that do not count: those of files outside of the directory, of files about the installation, and of
 # files that an editable install leaves beside its metadata; lines without a digest (compiled files, the record itself).
 _volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),").match
-# the lines of kcl's Python files in the record of its wheel, without their sizes
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")  # as records write digests
-_OWN = re.compile(rb"(?m)^kcl/[^,\n]*\.py,sha256=[\w-]{43},")
 
 
 class Owner(NamedTuple):
@@ -76,9 +72,7 @@ class _Site:
             names = []
         self.records: dict[str, bytes] = {}
         self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
-        installed = os.path.basename(directory) in _PACKAGES
-        suffixes = (".dist-info", ".egg-info") if installed else (".dist-info",)
-        for name in sorted([name for name in names if name.endswith(suffixes)]):
+        for name in sorted([name for name in names if name.endswith(".dist-info")]):
             self.distributions[_name(name)] = name
 
     def record(self, name: str) -> bytes:
@@ -91,21 +85,16 @@ class _Site:
     def owner(self, top: str, path: str) -> str | None:
         """Return the folder of the distribution that installed module ``top``; ``path`` is one of its files."""
         likely = self.distributions.get(_normal(top))
-        if likely is not None and self.installed(likely, top, path):
+        if likely is not None and self.installed(likely, path):
             return likely
-        for name in self.distributions.values():
-            if name != likely and self.installed(name, top, path):
-                return name
-        return None
+        return next((name for name in self.distributions.values() if self.installed(name, path)), None)
 
-    def installed(self, name: str, top: str, path: str) -> bool:
+    def installed(self, name: str, path: str) -> bool:
         """Tell whether the distribution in folder ``name`` brought this module."""
         record = self.record(name)
-        if record:
-            inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
-            line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
-            return record.startswith(line) or b"\n" + line in record
-        return name.endswith(".egg-info") and _name(name) == _normal(top)
+        inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
+        line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
+        return record.startswith(line) or b"\n" + line in record
 
 
 class State:
@@ -128,8 +117,8 @@ def _normal(name: str) -> str:
 
 
 def _name(folder: str) -> str:
-    """Return the normalised name of the distribution of a dist-info or egg-info folder."""
-    return _normal(folder.partition("-")[0].removesuffix(".egg-info"))
+    """Return the normalised name of the distribution of a dist-info folder."""
+    return _normal(folder.partition("-")[0])
 
 
 def _site(directory: str) -> _Site:
@@ -247,12 +236,9 @@ def _in_library(path: str) -> bool:
 
 
 def _is_installed(distribution: str) -> bool:
-    """Tell whether a distribution is installed, and remember its place."""
+    """Return True if a distribution is installed, and remember its place."""
     homes = _state().homes
-    for directory in _path():
-        if distribution in homes:
-            return True
-        site = _site(directory)
+    for site in [] if distribution in homes else map(_site, reversed(_path())):
         if distribution in site.distributions:
             homes[distribution] = (site, site.distributions[distribution])
     return distribution in homes
@@ -275,18 +261,13 @@ def _digest_of_record(record: bytes) -> str:
     return hashlib.sha256(b"\n".join(lines)).hexdigest() if lines else ""
 
 
-def generator(name: str) -> str:
-    """Return the text of one of `GENERATORS`: version and record, content where it is editable, or "absent"."""
-    whose = owner(name)
+def counted(name: str) -> str:
+    """Return the text of a distribution: version and record; one of `GENERATORS` may be editable, or "absent"."""
+    whose = owner(name) if name in GENERATORS else Owner(DISTRIBUTION, name)
     if whose.kind == DISTRIBUTION:
         return _identify(whose.name)
     place = locate(name)
     return f"editable {content(place.path)}" if place is not None else ABSENT
-
-
-def counted(name: str) -> str:
-    """Return the text of a distribution: as `generator` for one of `GENERATORS`, else version and record."""
-    return generator(name) if name in GENERATORS else _identify(name)
 
 
 def here(name: str) -> str:
@@ -295,28 +276,8 @@ def here(name: str) -> str:
 
 
 def own() -> str:
-    """Return the text of kcl: its version, and a digest over path and SHA-256 of its Python files.
-
-    The record of an installed kcl lists them; those of a checkout are read. So a wheel is the same kcl as its checkout.
-    """
-    place = locate("kcl")
-    distribution = _installer("kcl", place) if place is not None and place.path == PACKAGE else None
-    listed = []
-    if distribution is not None:
-        site, folder = _state().homes[distribution]
-        listed = _OWN.findall(site.record(folder))
-    lines = sorted(listed or map(_line_of, _files(PACKAGE)))
-    return f"{kcl.__version__} {hashlib.sha256(b''.join(filter(None, lines))).hexdigest()}"
-
-
-def _line_of(found: tuple[str, str]) -> bytes:
-    """Return the line of a Python file of kcl in a record, without its size; empty for any other file."""
-    inside, file = found
-    if not inside.endswith(".py"):
-        return b""
-    data = _read(file)  # if it cannot be read now, no other process has the line: what is stored then never hits
-    digest = b2a_base64(hashlib.sha256(os.urandom(32) if data is None else data).digest()).translate(_URL_SAFE, b"=\n")
-    return b"kcl/%s,sha256=%s," % (inside.encode(), digest)
+    """Return the text of kcl: its version, and a digest over its files. So a wheel is the same kcl as its checkout."""
+    return f"{kcl.__version__} {content(PACKAGE)}"
 
 
 def content(path: str) -> str:
@@ -332,8 +293,9 @@ def _digest(path: str) -> str:
     hasher = hashlib.sha256()
     for inside, file in sorted(_files(path)):
         data = _read(file)
-        if data is not None:
-            hasher.update(f"{inside} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
+        if data is None:  # no other process has this digest: what is stored with it never hits
+            data = os.urandom(32)
+        hasher.update(f"{inside} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
     return hasher.hexdigest()
 
 
@@ -348,6 +310,6 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
         yield "", path
     for folder, _, names in os.walk(path):
         for name in names:
-            if name.endswith(_SUFFIXES):
+            if name.endswith(_SUFFIXES) and name[:1] != ".":  # an editor's link to no file
                 file = os.path.join(folder, name)
                 yield file[len(path) + 1 :].replace(os.sep, "/"), file

@@ -18,7 +18,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import events
-from kcl.record import recorder, table, texts, unmade
+from kcl.record import plain, recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
 _LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's own units; it lies above this room
@@ -132,7 +132,7 @@ class Face(ModuleType):
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
             super().__setattr__(name, value)  # of the import system
             return
-        setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, texts.StandIn) else value)
+        setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, plain.StandIn) else value)
 
     def __delattr__(self, name: str) -> None:
         delattr(_module(self.__kcl_lazy_module__), name)
@@ -183,7 +183,8 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
 def _launched_by_kcl(name: str, made: Any) -> Any:
     """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
-    if name in table.DEFERRED and recorder.is_outside() and unmade.is_unit(made):
+    is_programs = not (recorder.thread.carrying or recorder.thread.group)  # neither a recipe's nor kcl's
+    if name in table.DEFERRED and is_programs and unmade.is_unit(made):
         importlib.import_module(_LAUNCHING).take(made)
     return made
 
@@ -202,7 +203,7 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
         kind = type(value)
         if kind.__module__ in _ITERATORS and hasattr(kind, "__next__"):
             return map(own_in, value)
-        if issubclass(kind, texts.StandIn):
+        if issubclass(kind, plain.StandIn):
             return value.real()
         return unmade.asked(value, name)
 

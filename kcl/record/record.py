@@ -15,8 +15,9 @@ from typing import Any
 
 from kcl.record import texts
 from kcl.record.beside import Moment
+from kcl.record.plain import StandIn
 from kcl.record.table import CONSTRUCTORS
-from kcl.record.texts import ArgumentParts, StandIn
+from kcl.record.texts import ArgumentParts
 
 _NOTHING = object()
 

@@ -60,11 +60,6 @@ def is_on() -> bool:
     return not (thread.carrying or layers.generator().off(_LOOPY))
 
 
-def is_outside() -> bool:
-    """Return True if this thread runs neither a recipe nor loopy for kcl."""
-    return not (thread.carrying or thread.group is not None)
-
-
 def in_recipe() -> bool:
     """Tell whether this thread runs a recipe and records its calls."""
     return thread.group is not None and is_on()
@@ -172,18 +167,6 @@ def asked(record: Record, question: str) -> None:
     events.made(question if record.function == question else f"{question} of {record.function}", str(site() or "?"))
 
 
-def _imported_for(question: str) -> None:
-    """Note the line of the program that has loopy imported, unless an earlier question explains the import."""
-    off = layers.unopened(settings.GENERATOR).off(_LOOPY)  # a line that names a class needs no store
-    if off or thread.carrying or events.total()["made"]:
-        return
-    from linecache import getline
-
-    place = site()
-    line = getline(place.file, place.line) if place is not None else ""
-    events.made(line.strip().rstrip(":") or question, str(place or "?"))
-
-
 def site() -> CallSite | None:
     """Return the place of the innermost call outside of kcl; None where every call is kcl's."""
     frame: Any = sys._getframe(1)
@@ -236,8 +219,9 @@ def loopy(question: str = "") -> Any:
             caches.import_anyway("loopy")
         importlib.import_module("loopy")  # waits for another thread that is importing it
         found = loaded()
-        if question:
-            _imported_for(question)
+        off = layers.unopened(settings.GENERATOR).off(_LOOPY)  # a line that names a class needs no store
+        if question and not (off or thread.carrying or events.total()["made"]):  # an earlier question explains it
+            events.made(question, str(site() or "?"))
     if question and not thread.carrying:
         thread.asked = True
     return found

@@ -58,13 +58,7 @@ TYPES = _names("""
     TranslationUnit TypeCast UseStreamingStoreTag VarAtomicity auto
 """)
 # Members of types that stay names until a program asks them a question.
-MEMBERS = {
-    "AddressSpace": frozenset({"GLOBAL", "LOCAL", "PRIVATE"}),
-    "CountGranularity": frozenset({"ALL", "SUBGROUP", "WORKGROUP", "WORKITEM"}),
-    "KernelState": frozenset({"CALLS_RESOLVED", "INITIAL", "LINEARIZED", "PREPROCESSED"}),
-    "MemoryOrdering": frozenset({"ACQUIRE", "ACQ_REL", "RELAXED", "RELEASE", "SEQ_CST"}),
-    "MemoryScope": frozenset({"ALL_SVM_DEVICES", "DEVICE", "WORK_GROUP", "WORK_ITEM"}),
-}
+MEMBERS = {"AddressSpace": frozenset({"GLOBAL", "LOCAL", "PRIVATE"})}
 # Categories that a warning filter can name without loopy being imported.
 WARNINGS = frozenset({"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"})
 # Calls that answer a question, print, change the process, take kernels, or run code of the user during the call.

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kcl.errors import UnknownInput
-from kcl.record.plain import SIMPLE
+from kcl.record.plain import SIMPLE, StandIn
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
@@ -41,20 +41,6 @@ _OPEN = frozenset(
         "loopy.types",
     ]
 )
-
-
-class StandIn:
-    """An object that stands for an object of loopy: it has a text, and `real` gives loopy's object."""
-
-    __slots__ = ()
-
-    def text(self) -> str:
-        """Return the text that stands in records."""
-        raise NotImplementedError
-
-    def real(self) -> Any:
-        """Return loopy's object."""
-        raise NotImplementedError
 
 
 class StandInType(abc.ABCMeta, StandIn):
@@ -298,5 +284,4 @@ def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
     from kcl.record.callables import walker
 
-    found = walker.walked(value)
-    return f"{found.text} with {found.digest}" if found.parts else found.text
+    return walker.exact(value)

@@ -20,7 +20,7 @@ from typing import Any
 
 from kcl.base import process
 from kcl.errors import UnknownInput
-from kcl.record import recorder, table, texts
+from kcl.record import plain, recorder, table, texts
 from kcl.record.record import CallSite, Record
 from kcl.record.table import CONSTRUCTORS
 
@@ -75,9 +75,6 @@ class RecordedResult(_Bare):
 
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:  # for notebooks
-        return {"text/plain": shown(self)}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return asked(self, "pickle").__reduce_ex__(protocol)
@@ -157,7 +154,7 @@ class Kind(texts.StandInType):
         record = record_of(value)
         if record is not None and class_name(record) == cls.__name__:
             return True
-        if record is not None or isinstance(value, texts.StandIn):
+        if record is not None or isinstance(value, plain.StandIn):
             return isinstance(value.real() if type(value) is Member else value, asked_for(cls))
         return recorder.loaded() is not None and isinstance(value, cls.real())
 
@@ -202,7 +199,7 @@ def kind_of(name: str) -> Any:
 copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))
 
 
-class Name(texts.StandIn):
+class Name(plain.StandIn):
     """A function or a member of an enumeration of loopy, by its dotted name."""
 
     __slots__ = ("__weakref__", "dotted")

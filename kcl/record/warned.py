@@ -138,36 +138,29 @@ def _is_lasting(one: WarningFact) -> bool:
 
 
 def _described(one: warnings.WarningMessage) -> WarningFact:
+    """Describe a warning: a file of loopy, or of Python, by its path below its folder; one of kcl has no path."""
     file = os.path.abspath(one.filename)
-    inside = "" if file.startswith(_OWN) else _below_loopy(file)
+    below = [mark + file.removeprefix(folder) for mark, folder in _folders() if file.startswith(folder)]
+    inside = "" if file.startswith(_OWN) else next(iter(below), file)
     return WarningFact(one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno)
 
 
-def _below_loopy(file: str) -> str:
-    """Return the path below the directory that loopy or Python's library is in; return other paths as they are."""
-    if file.startswith(_PYTHON) and "-packages" not in file:
-        return _OF_PYTHON + file.removeprefix(_PYTHON).replace(os.sep, "/")
-    inside = file.removeprefix(_above_loopy() + os.sep)
-    return inside.replace(os.sep, "/") if inside != file else file
-
-
 def _path(inside: str) -> str:
-    """Return the path of a file that `_below_loopy` describes here; empty for the place of the call."""
-    if inside.startswith(_OF_PYTHON):
-        return _PYTHON + inside.removeprefix(_OF_PYTHON)
-    return os.path.join(_above_loopy(), inside) if inside else ""
+    """Return the path of a described file here."""
+    mark, folder = next(pair for pair in reversed(_folders()) if inside.startswith(pair[0]))
+    return folder + inside.removeprefix(mark)
 
 
-def _above_loopy() -> str:
-    """Return the directory that loopy is installed in."""
+def _folders() -> list[tuple[str, str]]:
+    """List the marks of the folders that loopy and Python's library are in, with the folders."""
     place = distributions.locate("loopy")
-    return "" if place is None else place.directory
+    return [("", f"{'' if place is None else place.directory}{os.sep}"), (_OF_PYTHON, _PYTHON)]
 
 
 def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:
     if one.file:
-        inside = one.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix("/__init__")
-        line, module = one.line, inside.replace("/", ".")
+        inside = one.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix(f"{os.sep}__init__")
+        line, module = one.line, inside.replace(os.sep, ".")
         registry = _state().registries.setdefault(module, {})
     else:
         file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))

@@ -126,7 +126,6 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
         "difflib",
         "gc",
         "importlib",
-        "inspect",
         "io",
         "json",
         "linecache",

@@ -1,4 +1,6 @@
-"""The attributes that a class gives its instances, those that an instance holds itself, and which instances last.
+"""Classes and their instances: what a class counts by, what an instance holds, and which instances last.
+
+Of a class its bases, its values and some methods count; the others wait until code names them.
 
 An object lasts if nothing in it changes after a call, and if loopy runs no code of the user with it. Members of
 enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object of the user
@@ -10,11 +12,15 @@ from __future__ import annotations
 import os
 import sys
 import types
+from contextlib import suppress
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.record.plain import SIMPLE
+from kcl.record import distributions
+from kcl.record.callables.facts import facts
+from kcl.record.plain import SIMPLE, name_of, shorten
 
 HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves like one
 
@@ -35,6 +41,7 @@ NOT_IN_CLASS = frozenset(
 # beginnings of the names under which libraries remember results computed from the others; on any object, or on theirs
 _OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
+_COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
 _HOLDERS = frozenset(
     {object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray, BaseException, Exception}
 )
@@ -42,11 +49,14 @@ _NODES = frozenset({"pymbolic", "loopy", "pytools"})
 _OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"})
 
 _LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
-_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})
+_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})  # packages whose objects hide no content
 _IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})  # packages whose objects hide an immutable content
 _BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
+
+ANY = frozenset({"getattr", "attrgetter", "methodcaller", "__dict__", "__getattribute__"})  # take any attribute
+_MAKERS = ("dataclasses", "reprlib")
 
 
 def class_attributes(kind: type) -> list[tuple[str, Any]]:
@@ -94,29 +104,35 @@ def is_plain(kind: type) -> bool:
     return all(base.__flags__ & HEAP or base in _HOLDERS for base in kind.__mro__)
 
 
+@lru_cache(maxsize=1024)
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    members = [pair for base in reversed(kind.__mro__) for pair in vars(base).items()]
+    return [pair for pair in members if type(pair[1]) is types.MemberDescriptorType]
+
+
+def _by_name(pair: tuple[Any, Any]) -> tuple[str, str]:
+    return str(pair[0]), type(pair[0]).__name__
+
+
 def content(value: Any) -> list[tuple[Any, Any]]:
     """List the attributes that an instance holds in its slots and its dictionary."""
-    held: list[tuple[Any, Any]] = []
-    kind = type(value)
-    for base in kind.__mro__:
-        for name, member in base.__dict__.items():
-            if type(member) is types.MemberDescriptorType:
-                try:
-                    held.append((name, member.__get__(value, kind)))
-                except AttributeError:
-                    continue
     own = getattr(value, "__dict__", None)
-    held += own.items() if isinstance(own, dict) else ()
-    return sorted(held, key=lambda pair: (str(pair[0]), type(pair[0]).__name__))
+    held: dict[Any, Any] = dict(own) if isinstance(own, dict) else {}
+    kind: Any = type(value)
+    for name, member in _slots(kind):
+        with suppress(AttributeError):
+            held[name] = member.__get__(value, kind)
+    return sorted(held.items(), key=_by_name)
 
 
 def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
     """List the attributes of an object without remembered results; an object of a library remembers more."""
-    kind = type(value)
+    kind: Any = type(value)
     kept = [pair for pair in content(value) if not is_memo(kind, pair[0], theirs)]
     return [pair for pair in kept if type(static(kind, pair[0])).__name__ != "cached_property"]
 
 
+@lru_cache(maxsize=4096)
 def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
     """Return True if an attribute of an object only remembers a result that pymbolic, pytools or loopy computed.
 
@@ -125,6 +141,8 @@ def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
     if type(name) is not str:
         return False
     if name.startswith(_OF_PYTOOLS):
+        return True
+    if theirs and (name in _COMPUTED or name.startswith("_kcl_")):
         return True
     if name in _HASHES:
         return theirs or any(str(base.__module__).partition(".")[0] in _NODES for base in kind.__mro__)
@@ -136,6 +154,88 @@ def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
 def static(kind: type, name: Any) -> Any:
     """Look up a class attribute without running code."""
     return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
+
+
+def read_class(walk: Any, kind: type, label: str) -> None:
+    """Count of a class: its bases, its values, and the methods that the libraries of its bases know by name.
+
+    Other methods and descriptors count as soon as reached code names them. Of a class without a base in a library every
+    method counts: whoever gets an object of it may call any.
+    """
+    walk.where = label
+    theirs = [base for base in kind.__mro__ if base is not object and not is_own(walk, base)]
+    listed = {name for base in theirs for name in vars(base)}
+    body = [f"bases {' '.join([walk.reference(base) for base in kind.__bases__])}"]
+    if type(kind) is not type:
+        body.append(f"metaclass {walk.reference(type(kind))}")
+    rest: dict[str, Any] = {}
+    for name, value in class_attributes(kind):
+        text = _made_by_dataclasses(kind, name, value)
+        is_known = not theirs or name in listed or str(name)[:1] == "_" == str(name)[-1:]
+        if text is None and (is_known or not (callable(value) or hasattr(type(value), "__get__"))):
+            text = walk.encode(value)
+        if type(value) is str:
+            walk.named.add(value)
+        if text is None:
+            rest[name] = value
+        else:
+            body.append(f"{name_of(name)}: {text}")
+    if "_abc_impl" in vars(kind):
+        body += [f"registered {walk.reference(other)}" for other in registered(kind)]
+    walk.add(f"class {label}", shorten("; ".join(body)))
+    if rest:
+        walk.partly.append((label, rest))
+
+
+def read_named(walk: Any) -> bool:
+    """Count what code names of classes by now; return True if there is more code to read."""
+    for label, rest in walk.partly:
+        for name in [name for name in rest if name in walk.named or not ANY.isdisjoint(walk.named)]:
+            walk.where = label
+            with walk.having(in_code=True):
+                walk.add(f"attribute {name_of(name)} of class {label}", walk.encode(rest.pop(name)))
+    return bool(walk.waiting)
+
+
+def read_listed(walk: Any, kind: type, dotted: str) -> None:
+    """Count what a program set on a class of a library that is on the list."""
+    held = {}
+    for name, value in class_attributes(kind):
+        if type(value) in SIMPLE or type(value) is str or (isinstance(value, FunctionType) and is_own(walk, value)):
+            held[str(name)] = walk.encode(value)
+    for other in registered(kind) if "_abc_impl" in vars(kind) else ():
+        if distributions.owner(other.__module__).kind == distributions.USER:  # packages register theirs at import
+            held[f"registered {other.__qualname__}"] = walk.encode(other)
+    if held:
+        walk.add(f"class {dotted}", shorten("; ".join([f"{name}: {held[name]}" for name in sorted(held)])))
+
+
+def is_own(walk: Any, thing: Any) -> bool:
+    """Return True if a class or function is walked."""
+    if isinstance(thing, FunctionType):
+        return bool(walk.is_walked(thing.__globals__.get("__name__")))
+    return bool(thing.__flags__ & HEAP) and (walk.is_walked(thing.__module__) or not is_found(thing))
+
+
+def is_found(kind: type) -> bool:
+    """Return True if a module holds a class under its name; one that was made at run time it does not hold."""
+    found: Any = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, "__dict__", {}).get(name)
+    return found is kind
+
+
+def _made_by_dataclasses(kind: type, name: Any, value: Any) -> str | None:
+    """Return the text of a method that `dataclasses` or pymbolic made of the fields; None for any other attribute."""
+    value = value.fget if isinstance(value, property) else value
+    if "__dataclass_params__" not in vars(kind) or not isinstance(value, FunctionType):
+        return None
+    inner = getattr(value, "__wrapped__", value)
+    file, maker = inner.__code__.co_filename, str(getattr(inner.__code__, "co_qualname", ""))
+    is_made = file[:1] == "<" and (maker.startswith("__create_fn__.") or "__file__" in value.__globals__)
+    is_made = str(name)[:2] == "__" and (is_made or value.__globals__.get("__name__") in _MAKERS)
+    is_made = is_made or file.startswith("<dataclass augmentation")
+    return f"made {facts(inner.__code__).digest}" if is_made else None
 
 
 def require_lasting(value: Any) -> None:
@@ -160,41 +260,29 @@ def _lasting_parts(value: Any) -> list[Any] | None:
         return [value.start, value.stop, value.step]
     if isinstance(value, type):
         return [] if _is_library(value) else None
-    if _is_library(kind):
-        package = kind.__module__.partition(".")[0]
-        if package in _IMMUTABLE:
-            return [part for pair in value.items() for part in pair] if hasattr(value, "items") else []
-        numpy: Any = sys.modules.get("numpy")
-        if package == "numpy" and isinstance(value, (numpy.dtype, numpy.generic)):
-            return [] if kind is not numpy.void else None
-    elif _overrides(kind):
+    package = kind.__module__.partition(".")[0] if _is_library(kind) else ""
+    if package in _IMMUTABLE:
+        return [part for pair in value.items() for part in pair] if hasattr(value, "items") else []
+    numpy: Any = sys.modules.get("numpy")
+    if package == "numpy" and isinstance(value, (numpy.dtype, numpy.generic)):
+        return [] if kind is not numpy.void else None
+    if not package and _overrides(kind):
         return None
-    if not _is_frozen(value):
-        return None
-    if isinstance(kind, enum_type()):
-        return [value._value_]
-    items = [*value] if isinstance(value, (tuple, frozenset)) else []
-    return items + [part for _name, part in attributes(value, _is_library(kind))]
+    return [value._value_] if isinstance(kind, enum_type()) else _frozen_parts(value, kind)
 
 
-def _is_frozen(value: Any) -> bool:
-    """Return True if an object has a content that Python keeps from changing: none, or that of a frozen dataclass."""
-    kind = type(value)
-    if isinstance(kind, enum_type()):
-        return True
-    names = vars(kind)
+def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
+    """List the content that Python keeps from changing: none, or that of a frozen dataclass; None if there is other."""
+    names, held = vars(kind), attributes(value, _is_library(kind))
     bases = [base for base in kind.__mro__ if base not in (object, *_BUILTIN)]
     is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
-    is_known = is_frozen or issubclass(kind, _BUILTIN) or any(map(_is_of_python, bases))
-    if not is_known or not all(base.__flags__ & HEAP for base in bases):
-        return False
+    theirs = [base.__module__.partition(".")[0] for base in bases if _is_library(base)]
+    is_known = is_frozen or issubclass(kind, _BUILTIN) or not _PYTHON_ONLY.isdisjoint(theirs)
     fields = names["__dataclass_fields__"] if is_frozen else ()
-    return all(name in fields for name, _part in attributes(value, _is_library(kind)))
-
-
-def _is_of_python(kind: type) -> bool:
-    """Return True if a class is of a package that is all Python: its instances hide no content."""
-    return _is_library(kind) and kind.__module__.partition(".")[0] in _PYTHON_ONLY
+    if not is_known or not all(base.__flags__ & HEAP for base in bases) or any(name not in fields for name, _ in held):
+        return None
+    items = [*value] if isinstance(value, (tuple, frozenset)) else []
+    return items + [part for _name, part in held]
 
 
 def _is_library(kind: type) -> bool:

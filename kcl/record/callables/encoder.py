@@ -16,9 +16,9 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kcl.record.callables.classes import HEAP, SLOTS, content, enum_type, is_memo, is_plain
+from kcl.record.callables.classes import HEAP, content, enum_type, is_memo, is_plain
 from kcl.record.callables.pure import GENERATORS
-from kcl.record.plain import LONG, SIMPLE, in_bytes, is_stand_in, name_of, refuse
+from kcl.record.plain import SIMPLE, StandIn, in_bytes, name_of, refuse, shorten
 
 _REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
@@ -53,22 +53,19 @@ class Encoder:
         self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
         self.met: dict[int, tuple[object, int]] = {}  # id of a value that can change -> itself, its number
         self.in_code = False  # the values are those that code reaches: it may change one under two names
-        self.long: dict[str, str] = {}  # digest -> the text that was too long
         self.structured = False  # a dtype among the values is a structure
         self.changes: dict[type, bool] = {}  # class -> whether code may tell its objects from equal ones
-        self.open: dict[tuple[type, bool], str] = {}  # class of the generators, in code or not -> its text
-        self.plans: dict[tuple[Any, ...], list[tuple[str, str]]] = {}  # such a class, names -> those that count
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
         kind = type(value)
-        if type(kind) is not type and is_stand_in(kind):  # the hash of such a class is loopy's
+        if type(kind) is not type and issubclass(kind, StandIn):  # the hash of such a class is loopy's
             return self.reference(value)
         simple = SIMPLE.get(kind)
         if simple is not None:
             return simple(value)
         if kind is str:
-            return self.shorten(repr(value))
+            return shorten(repr(value))
         if isinstance(value, _REFERENCES):
             return self.reference(value)
         changes = self.changes.get(kind)
@@ -78,23 +75,15 @@ class Encoder:
         if is_told:
             number = len(self.met)
             first = self.met.setdefault(id(value), (value, number))[1]
-            return f"<again {first}>" if first != number else self.shorten(self._composed(value))
+            return f"<again {first}>" if first != number else shorten(self._composed(value))
         known = self.done.get(id(value))
         if known is not None:
             return known[1]
         met = len(self.met)
-        text = self.shorten(self._composed(value))
+        text = shorten(self._composed(value))
         # If an object in it counts by its number, the second text refers to the first.
         self.done[id(value)] = value, text if met == len(self.met) else f"<again {met}: {text}>"
         return text
-
-    def shorten(self, text: str) -> str:
-        """Return a text, or its digest if it is long."""
-        if len(text) <= LONG:
-            return text
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        self.long[digest] = text
-        return f"sha256 {digest}"
 
     def each(self, values: Iterable[Any]) -> str:
         """Return the texts of several values."""
@@ -125,8 +114,6 @@ class Encoder:
         writer = _COMPOSED.get(kind)
         if writer is not None:
             return writer(self, value)
-        if (kind, self.in_code) in self.open:
-            return self._open(value, kind)
         for special in (_reference, _of_numpy, _enum, _callable):
             text = special(self, value)
             if text is not None:
@@ -145,35 +132,18 @@ class Encoder:
         held = []
         named = self.encode(kind)
         theirs = is_library and _package(kind) in GENERATORS
-        if theirs and kind.__dictoffset__ and not _has_other_content(kind):
-            self.open[kind, self.in_code] = named
-            return self._open(value, kind)
         for name, attribute in content(value):
             if not is_memo(kind, name, theirs):
-                held.append(f"{name_of(name)}={self.encode(attribute)}")
+                encode = self.unordered if theirs and name in _UNORDERED else self.encode
+                held.append(f"{name_of(name)}={encode(attribute)}")
         for base, held_as in _BUILTIN.items():
             if isinstance(value, base):
                 held.insert(0, held_as(self, value))
                 break
         return f"{named}({', '.join(held)})"
 
-    def _open(self, value: Any, kind: type) -> str:
-        """Encode an object of the generators that keeps its content in its dictionary."""
-        held = vars(value)
-        key = (kind, *held)
-        plan = self.plans.get(key)
-        if plan is None:
-            names = [name for name in sorted(held) if name not in _COMPUTED and not str(name).startswith("_kcl_")]
-            counted = [name for name in names if not is_memo(kind, name, theirs=True)]
-            plan = self.plans[key] = [(name, f"{name_of(name)}=") for name in counted]
-        encode = self.encode
-        texts = [
-            head + (self.unordered(held[name]) if name in _UNORDERED else encode(held[name])) for name, head in plan
-        ]
-        return f"{self.open[kind, self.in_code]}({', '.join(texts)})"
-
     def _of_library(self, value: Any, kind: type) -> str | None:
-        """Encode an object of a library: by its fields if the class lists them, else by its pickled state."""
+        """Encode an object of a library by its pickled state; return None for one that counts by its attributes."""
         if kind is object:
             return "builtins.object"
         if _package(kind) in GENERATORS:
@@ -182,10 +152,8 @@ class Encoder:
                 return special(self, value)
             if is_plain(kind) and _package(kind) != "islpy":
                 return None
-        if hasattr(kind, "__next__") or kind.__module__ in _STATEFUL or _package(kind) == "pyopencl":
+        if hasattr(kind, "__next__") or _package(kind) == "pyopencl":
             refuse(value)
-        if isinstance(getattr(value, "__dict__", None), dict) and not _is_pickled_its_way(kind):
-            return None
         registered = sys.modules["copyreg"].dispatch_table.get(kind)
         try:
             reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
@@ -206,12 +174,6 @@ def _can_change(kind: type) -> bool:
     return bool(is_own) and _package(kind) not in _SHARED and not issubclass(kind, tuple)
 
 
-def _has_other_content(kind: type) -> bool:
-    """Return True if objects of a class have slots, or the content of a builtin type."""
-    slots = any(type(member) is types.MemberDescriptorType for base in kind.__mro__ for member in vars(base).values())
-    return slots or issubclass(kind, tuple(_BUILTIN))
-
-
 def _package(kind: type) -> str:
     return str(kind.__module__).partition(".")[0]
 
@@ -223,13 +185,6 @@ def _ordered(item: Any) -> Any:
     if type(item) is tuple:  # attributes, slots
         return tuple(_ordered(piece) for piece in item)
     return list(item) if hasattr(item, "__next__") else item
-
-
-def _is_pickled_its_way(kind: type) -> bool:
-    """Return True if a class defines how its instances are pickled."""
-    return any(
-        name in base.__dict__ for base in kind.__mro__[:-1] for name in ("__reduce_ex__", "__reduce__", "__getstate__")
-    )
 
 
 # containers, and instances of classes that extend them; overriding methods are not called
@@ -251,8 +206,6 @@ _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
     complex: lambda encoder, value: encoder.encode(complex(complex.real.__get__(value), complex.imag.__get__(value))),
     BaseException: lambda encoder, value: encoder.encode(BaseException.args.__get__(value)),  # type: ignore[attr-defined]
 }
-# Attributes of loopy's kernels and units in which it keeps results computed from the others, beside those of `is_memo`.
-_COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
 # Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
 # the hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
 _UNORDERED = frozenset({"callables_table", "happens_after", "iname_slab_increments", "inames"})
@@ -284,13 +237,6 @@ _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
 }
 # packages with objects that do not change once they are made
 _SHARED = GENERATORS | {"numpy", "typing"}
-# modules of the standard library with objects that no text can hold: files, connections, references, contexts
-_STATEFUL = frozenset(
-    (
-        *("_io", "io", "mmap", "select", "socket", "_socket", "_asyncio", "sqlite3", "_thread", "threading"),
-        *("weakref", "contextvars", "_contextvars", "logging", "os"),
-    )
-)
 
 
 def _cell(encoder: Encoder, value: types.CellType) -> str:
@@ -303,9 +249,7 @@ def _cell(encoder: Encoder, value: types.CellType) -> str:
 _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
     **_CONTAINERS,
     slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
-    memoryview: lambda _, value: f"memoryview({value.format!r}, {value.shape!r}, {in_bytes(value.tobytes())})",
     types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
-    types.SimpleNamespace: lambda encoder, value: f"namespace({encoder.pairs(sorted(vars(value).items()))})",
     property: lambda encoder, value: f"property({encoder.each((value.fget, value.fset, value.fdel))})",
     staticmethod: lambda encoder, value: f"staticmethod({encoder.encode(value.__func__)})",
     classmethod: lambda encoder, value: f"classmethod({encoder.encode(value.__func__)})",
@@ -320,17 +264,26 @@ def _reference(encoder: Encoder, value: Any) -> str | None:
     if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
         return f"recipe {encoder.reference(value.function)}"
     is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(getattr(value, "__name__", None), str)
-    return encoder.reference(value) if is_function or is_stand_in(kind) else None
+    return encoder.reference(value) if is_function or issubclass(kind, StandIn) else None
 
 
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
-    """Encode a value of numpy."""
+    """Encode a dtype, array or scalar of numpy; code may ask for the layout of an array."""
     numpy: Any = sys.modules.get("numpy")
     if not hasattr(numpy, "ndarray") or not isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic)):
         return None
-    from kcl.record.callables import arrays
-
-    return arrays.numpy_object(encoder, numpy, value)
+    encode, dtype = encoder.encode, value if isinstance(value, numpy.dtype) else value.dtype
+    encoder.structured |= bool(dtype.fields)
+    if value is dtype:
+        return _dtype(encode, value)
+    if isinstance(value, numpy.ndarray):
+        if type(value) is not numpy.ndarray:
+            refuse(value)
+        return f"array({_dtype(encode, dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
+    if dtype.fields or dtype.hasobject:
+        return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, dtype)}"
+    text = value.tobytes().hex() if value != value else repr(value.item() if dtype.kind in "biu" else value)
+    return f"numpy.{dtype.str[1:] if dtype.kind in 'mM' else dtype.name}({text})"
 
 
 def _enum(encoder: Encoder, value: Any) -> str | None:
@@ -347,11 +300,34 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
         owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
         bound = f" of {encoder.encode(value.__self__)}" if isinstance(value, types.MethodWrapperType) else ""
         return f"{owner.__module__}.{value.__qualname__}{bound}"
-    if isinstance(value, SLOTS):
-        return "slot"
-    if kind.__module__ == "_struct" and kind.__name__ == "Struct":
-        return f"Struct({value.format!r})"
     parts = _OF_PARTS.get(kind.__name__) if kind.__module__ == "functools" else None
     if parts is None:
         return None
     return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in parts])})"
+
+
+def _laid(array: Any) -> str:
+    """Describe the layout of an array in memory if that is unusual."""
+    strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
+    return strides if array.flags.writeable else f"{strides}, read-only"
+
+
+def _dtype(encode: Callable[[Any], str], dtype: Any) -> str:
+    """Encode a dtype; one with parts or metadata by the state that numpy pickles: fields, offsets, sizes, alignment."""
+    if dtype.fields is None and dtype.subdtype is None and dtype.metadata is None:
+        return f"dtype({dtype.str!r}, {dtype.char!r})"
+    state = [tuple(one.items()) if hasattr(one, "items") else one for one in dtype.__reduce__()[2]]
+    return f"dtype({encode((dtype.str, dtype.char, *state))})"
+
+
+def _content(encode: Callable[[Any], str], numpy: Any, array: Any) -> str:
+    """Digest the elements in C order; the gaps of structures hold nothing and do not count."""
+    if array.dtype.fields:
+        return ", ".join(_content(encode, numpy, array[name]) for name in array.dtype.names)
+    if array.dtype.hasobject:
+        return encode(array.ravel().tolist())
+    if array.dtype.char in "gG":  # the bytes of a long double have gaps with undefined content
+        return encode([*map(repr, array.ravel())])
+    if array.size <= 4 and array.dtype.kind in "biu":
+        return repr(array.ravel().tolist())
+    return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()

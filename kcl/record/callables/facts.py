@@ -118,13 +118,11 @@ class _Reader:
 
     def imported(self, listed: list[Any], index: int) -> None:
         """Note an import, and the names that it takes of the module."""
-        name = listed[index].argval
-        level = listed[index - 2].argval if index > 1 else None
-        names = listed[index - 1].argval
-        if not isinstance(level, int) or not isinstance(names, (tuple, type(None))):
+        level, names = (listed[index - 2].argval if index > 1 else None), listed[index - 1].argval
+        if isinstance(level, int) and isinstance(names, (tuple, type(None))):
+            self.reads.append(Reference(IMPORT, listed[index].argval, tuple(names or ()), level))
+        else:
             self.reads.append(Reference(IMPORT, UNKNOWN, (), 0))
-            return
-        self.reads.append(Reference(IMPORT, name, tuple(names or ()), level))
 
 
 def _texts(constants: tuple[Any, ...]) -> Iterator[str]:

@@ -129,12 +129,10 @@ def is_whole(name: str) -> bool:
 @cache
 def takes(attribute: str) -> bool:
     """Return True if code may take an attribute of this name of any value."""
-    if attribute[:2] == "__" == attribute[-2:]:
-        return attribute in _SPECIAL
-    return not any(attribute.startswith(start) and attribute in _inner() for start in _FRAMES)
+    return attribute in _SPECIAL if attribute[:2] == "__" == attribute[-2:] else attribute not in _inner()
 
 
 @cache
 def _inner() -> frozenset[str]:
     kinds = (AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType, TracebackType)
-    return frozenset(name for kind in kinds for name in vars(kind))
+    return frozenset(name for kind in kinds for name in vars(kind) if name.startswith(_FRAMES))

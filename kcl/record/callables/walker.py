@@ -4,15 +4,18 @@ A function or class of the user, or of an installed package, counts by its code;
 What the library of Python, numpy and the generators define counts by name, if the name is on the list of
 `kcl.record.callables.pure`. Anything else is refused: no key holds it.
 
-A lenient walk refuses no name. There a name that is not on the list counts by itself and by its distribution, and so
-does everything in installed packages.
+A lenient walk refuses nothing. There a name that is not on the list counts by itself and by its distribution, and so
+does everything in installed packages. A module of the user that a body imports counts by its files. An object without a
+text counts by its class.
 """
 
 from __future__ import annotations
 
 import _locale
+import glob
 import hashlib
 import operator
+import os
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -23,14 +26,12 @@ from kcl.base.dtypes import structures
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.record import Modes, distributions
-from kcl.record.callables import bodies, classes, names, pure
+from kcl.record.callables import classes, names, pure
 from kcl.record.callables.encoder import Encoder
 from kcl.record.callables.facts import facts
-from kcl.record.declarations import site_of
+from kcl.record.declarations import PARAMETER, RecipeCall, site_of
 from kcl.record.distributions import ABSENT, DISTRIBUTION, USER
-from kcl.record.plain import is_stand_in, label_of, name_of
-
-_LIMIT = 4000  # functions and classes
+from kcl.record.plain import StandIn, label_of, name_of, shorten
 
 
 class WalkResult(NamedTuple):
@@ -48,13 +49,10 @@ class Walk(Encoder, Modes):
     def __init__(self, lenient: bool = False) -> None:
         super().__init__()
         self.lenient = lenient
-        self.recipe: Any = None  # its code counts wherever it is installed, its parameters in the place of its defaults
-        self.excuses = False  # an object without an exact text counts by its class
         self.parts: list[Part] = []
-        self.sources: list[tuple[str, Any]] = []  # names of parts, and the functions and classes that they are about
         self.reached: set[str] = set()  # distributions that count
-        self.modules: set[str] = set()  # modules of the user that code imports in its body, in a lenient walk
-        self.waiting: deque[tuple[Callable[..., None], Any, str, bool, bool]] = deque()
+        self.modules: set[str] = set()  # modules of the user that code names, in a lenient walk
+        self.waiting: deque[tuple[Callable[..., None], Any, str, bool]] = deque()
         self._names: dict[tuple[int, bool], tuple[object, str]] = {}  # id of a thing, mode -> itself, its text
         self.partly: list[tuple[str, dict[str, Any]]] = []  # labels of classes, and what nobody has named so far
         self.named: set[str] = set()  # attributes that reached code names
@@ -69,11 +67,9 @@ class Walk(Encoder, Modes):
     def finish(self) -> None:
         """Reference the noted code until nothing new is reached."""
         had = bool(self.waiting)
-        while self.waiting or bodies.read_named(self):
-            read, thing, label, lenient, excuses = self.waiting.popleft()
-            if len(self._names) > _LIMIT:
-                self.refuse(f"reaches more than {_LIMIT} functions and classes")
-            with self.having(lenient=lenient, excuses=excuses, in_code=True):
+        while self.waiting or classes.read_named(self):
+            read, thing, label, lenient = self.waiting.popleft()
+            with self.having(lenient=lenient, in_code=True):
                 read(self, thing, label)
         if had:
             self._add_state()
@@ -102,8 +98,6 @@ class Walk(Encoder, Modes):
         return dotted
 
     def note(self, module: str) -> None:
-        if not self.lenient and module.partition(".")[0] in (*pure.GENERATORS, "numpy"):
-            return  # they are in each key of code that loopy generates
         owner = distributions.owner(module)
         if owner.kind == DISTRIBUTION:
             self.reached.add(owner.name)
@@ -113,11 +107,11 @@ class Walk(Encoder, Modes):
             word = getattr(type(value), "__kcl_key__", None)
             if word is None:
                 return super()._composed(value)
-            with self.having(lenient=True, excuses=True):  # the user vouches for the class
+            with self.having(lenient=True):  # the user vouches for the class
                 named = self.encode(type(value))
             return f"{named} says {self.encode(word(value))}"
         except UnknownInput:
-            if not self.excuses:
+            if not self.lenient:
                 raise
             return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
@@ -125,7 +119,7 @@ class Walk(Encoder, Modes):
 
     def is_library(self, kind: type) -> bool:
         """Return True if a class counts by its name; raise UnknownInput if code may not use its instances."""
-        if bodies.is_own(self, kind):
+        if classes.is_own(self, kind):
             return False
         if self.in_code or any("__call__" in vars(base) for base in kind.__mro__):
             self.judge(f"{kind.__module__}.{kind.__qualname__}")
@@ -135,14 +129,14 @@ class Walk(Encoder, Modes):
         """Return the text of a value, with the code that it leads to, for an order."""
         known = self.ranks.get(id(value))
         if known is None:
-            found = _result(*_walked(value, self.lenient, self.excuses, self.ranks))
+            found = _result(*_walked(value, self.lenient, self.ranks))
             known = self.ranks[id(value)] = value, found.digest
         return known[1]
 
     def reference(self, value: Any) -> str:
         """Return the name of a function, class or module, after taking note of its code."""
         kind = type(value)
-        if is_stand_in(kind):
+        if issubclass(kind, StandIn):
             text = str(value.text())
             return self.judge(text) if text.startswith("loopy.") else text
         known = self._names.get((id(value), self.lenient))
@@ -173,7 +167,7 @@ class Walk(Encoder, Modes):
         return text
 
     def _wait(self, read: Callable[..., None], thing: Any, label: str) -> None:
-        self.waiting.append((read, thing, label, self.lenient, self.excuses))
+        self.waiting.append((read, thing, label, self.lenient))
 
     # Functions
 
@@ -181,7 +175,7 @@ class Walk(Encoder, Modes):
         module = function.__globals__.get("__name__")
         loaded = sys.modules.get(module) if isinstance(module, str) else None
         is_of_module = isinstance(loaded, ModuleType) and vars(loaded) is function.__globals__
-        if function is self.recipe or not is_of_module or self.is_walked(module):
+        if not is_of_module or self.is_walked(module):
             label = self._unique(function.__qualname__)
             self._wait(Walk._read_function, function, label)
             return self._remember(function, f"function {label}")
@@ -201,14 +195,13 @@ class Walk(Encoder, Modes):
     def _read_function(self, function: FunctionType, label: str) -> None:
         code = function.__code__
         found = facts(code)
-        self.sources.append((f"code {label}", function))
         self.add(f"code {label}", found.digest)
         self.where = f"{label} ({site_of(function)})"
-        for name, value in _defaults(function) if function is not self.recipe else ():
+        for name, value in _defaults(function):
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
         named = found.attributes | {read.name for read in found.reads}
-        taken = found.attributes if bodies.ANY.isdisjoint(named) else found.attributes | found.texts
+        taken = found.attributes if classes.ANY.isdisjoint(named) else found.attributes | found.texts
         unlisted = sorted(name for name in taken if not pure.takes(name))
         if unlisted and not self.lenient:
             self.refuse(f"takes the attribute {unlisted[0]}, which is not on kcl's list of what is pure; {names.CURE}")
@@ -239,48 +232,56 @@ class Walk(Encoder, Modes):
             return self.judge(f"{module or getattr(owner, '__name__', 'builtins')}.{name}")
         if isinstance(owner, type):
             return f"{self.reference(owner)}.{function.__name__}"
-        if self.lenient and self.is_library(type(owner)) and type(owner) not in (str, list, dict, tuple, set):
-            return f"method {function.__name__} of a {type(owner).__module__}.{type(owner).__qualname__}"
         return f"method {function.__name__} of {self.encode(owner)}"
 
     # Classes
 
     def _class(self, kind: type) -> str:
-        if bodies.is_own(self, kind):
+        if classes.is_own(self, kind):
             label = self._unique(kind.__qualname__)
-            self._wait(bodies.read_class, kind, label)
+            self._wait(classes.read_class, kind, label)
             return self._remember(kind, f"class {label}")
         dotted = f"{kind.__module__}.{kind.__qualname__}"
-        self.note(kind.__module__)
+        if self.lenient:
+            self.note(kind.__module__)
         if not self.in_code:  # a class that code uses is judged there
             return dotted
-        if kind.__flags__ & classes.HEAP and not bodies.is_of_generators(kind):
-            self._wait(bodies.read_listed, kind, dotted)
+        is_generators = dotted.partition(".")[0] in pure.GENERATORS and classes.is_found(kind)
+        if kind.__flags__ & classes.HEAP and not is_generators:
+            self._wait(classes.read_listed, kind, dotted)
         return self._remember(kind, self.judge(dotted))
 
     # Modules and names
 
     def _module(self, module: ModuleType) -> str:
         """Return the name of a module that is used as a value: it hands on everything in it."""
-        lazy = vars(module).get("__kcl_lazy_module__")
-        name = lazy if isinstance(lazy, str) else module.__name__
-        if self.is_walked(name):
-            if not self.lenient:
-                self.refuse(f"uses module {name} as a value; name what it takes of the module")
-            self.modules.add(name)
+        name, _ = names.real_module(module)
+        if self.lenient:
+            self.note_module(name)
         elif name.partition(".")[0] not in pure.GENERATORS and not pure.is_whole(name):
-            if not self.lenient:
-                self.refuse(f"uses module {name} as a value; name what it takes of the module")
-            self.note(name)
+            self.refuse(f"uses module {name} as a value; name what it takes of the module")
         return f"module {name}"
 
+    def note_module(self, name: str) -> None:
+        """Count a module in a lenient walk: by its files, or by its distribution."""
+        if self.is_walked(name):
+            self.modules.add(name)
+        else:
+            self.note(name)
 
-def walked(value: Any, lenient: bool = False, excuses: bool = False) -> WalkResult:
+
+def walked(value: Any, lenient: bool = False) -> WalkResult:
     """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it."""
     try:
-        return _result(*_walked(value, lenient, excuses))
+        return _result(*_walked(value, lenient))
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
+
+
+def exact(value: Any) -> str:
+    """Return the text of any value, with a digest of the code and the distributions that it leads to."""
+    found = walked(value)
+    return f"{found.text} with {found.digest}" if found.parts else found.text
 
 
 def content_key(unit: Any) -> str:
@@ -297,9 +298,8 @@ def content_key(unit: Any) -> str:
     return hashlib.sha256(found.digest.encode()).hexdigest()
 
 
-def _walked(value: Any, lenient: bool, excuses: bool, ranks: Any = None) -> tuple[Walk, str]:
+def _walked(value: Any, lenient: bool, ranks: Any = None) -> tuple[Walk, str]:
     walk = Walk(lenient)
-    walk.excuses = excuses
     walk.ranks = {} if ranks is None else ranks
     with walk.having(in_code=callable(value) and not isinstance(value, type)):
         text = walk.encode(value)
@@ -322,3 +322,42 @@ def _defaults(function: FunctionType) -> list[tuple[str, Any]]:
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     given = zip(names[len(names) - len(defaults) :], defaults, strict=True)
     return [*given, *(function.__kwdefaults__ or {}).items()]
+
+
+def reach(task: RecipeCall) -> tuple[list[Part], frozenset[str]]:
+    """Find the parts of a pure recipe's key without running it, and the front ends that its code leads to, if any.
+
+    Raises UnknownInput if a parameter has no exact text.
+    """
+    walk = Walk(lenient=True)
+    declared = task.declared
+    try:
+        given = [Part(f"{PARAMETER}{name}", exact(value)) for name, value in task.arguments.items()]
+        given += [Part(name, exact(value)) for name, value in declared.values.items()]
+        walk.encode(task.function)
+        walk.finish()
+    except (UnknownInput, RecursionError) as error:
+        reason = str(error) if isinstance(error, UnknownInput) else "a value is nested too deeply"
+        raise UnknownInput(f"a parameter of {task.name} ({site_of(task.written)}): {reason}") from None
+    version = [] if declared.version is None else [Part("declared version", declared.version)]
+    ends = {"loopy"} if "loopy" in walk.reached else set()
+    ends |= {"opencl"} if "Source" in walk.named else set()
+    # Each key of code that loopy generates has its distributions.
+    reached = walk.reached if ends == {"opencl"} else walk.reached.difference(distributions.GENERATORS)
+    parts = [*version, *given, *walk.parts, *_files(walk.modules), *map(distribution, sorted(reached))]
+    return parts, frozenset(ends)
+
+
+def _files(modules: set[str]) -> list[Part]:
+    """Return the parts of modules of the user, loaded or not: a cold run has loaded them at the second recipe.
+
+    A package counts by its files, a module of no package by those in its folder, which it may import.
+    """
+    found: dict[str, set[str]] = {}
+    for module in sorted(modules):
+        place = distributions.locate(module)
+        if place is not None:
+            beside = [] if os.path.isdir(place.path) else glob.glob(f"{glob.escape(place.directory)}/*.py")
+            found.setdefault(module.partition(".")[0], {place.path}).update([place.path, *beside])
+    texts = {name: " ".join(map(distributions.content, sorted(files))) for name, files in found.items()}
+    return [Part(f"module {name}", shorten(text)) for name, text in texts.items()]

@@ -174,29 +174,6 @@ class TestChains:
         assert not one.is_made
 
 
-class TestDescription:
-    def test_reached(self, monkeypatch):
-        """What an object of the user leads to is described by its digest, unless it changed since the call."""
-        one = call("f", [Limiter().code])
-        (text,) = {text for _thing, text in one.kept}
-        (digest, parts), *_ = description.listing(one)["reached"].items()
-        assert text.endswith(f" with {digest}")
-        assert ["global LIMIT in Limiter.code", "0.75"] in parts
-        monkeypatch.setitem(globals(), "LIMIT", 0.5)
-        assert description.listing(one)["reached"] == {}
-
-
-LIMIT = 0.75
-
-
-class Limiter:
-    """A callable's class."""
-
-    def code(self):
-        """Return code that depends on a global."""
-        return f"x > {LIMIT}"
-
-
 class TestChanged:
     def test_arrays_and_objects(self):
         """What loopy keeps by reference and was changed after the call is noticed, further up the chain, too."""

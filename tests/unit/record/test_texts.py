@@ -243,7 +243,7 @@ SAYS = """
     things = {{
         "LOCAL": lp.AddressSpace.LOCAL, "AddressSpace": lp.AddressSpace, "auto": lp.auto,
         "ArrayArg": lp.ArrayArg, "CTarget": lp.CTarget, "TranslationUnit": lp.TranslationUnit, "Options": lp.Options,
-        "state": lp.KernelState.INITIAL, "np": [np.float32, np.dtype("f4"), np.int32(3), np.dtype([("a", "i4")])],
+        "np": [np.float32, np.dtype("f4"), np.int32(3), np.dtype([("a", "i4")])],
         "set": {{"a", "b", "c", 1, None, (1, 2), frozenset("abc")}}, "array": np.arange(5),
     }}
     from pytools.tag import Tag

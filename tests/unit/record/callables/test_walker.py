@@ -1,4 +1,4 @@
-"""kcl.record.callables.walker: what a callable counts by, and which callables are refused."""
+"""kcl.record.callables.walker: what a callable and a pure recipe count by, and which callables are refused."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import itertools
 import logging
 import math
 import os
+import pathlib
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from reaching import Project
 
 import kcl
 from kcl.errors import UnknownInput
-from kcl.record.callables.walker import walked
+from kcl.record.callables.walker import reach, walked
+from kcl.record.declarations import Declarations, RecipeCall
 
 face = kcl.lazy("loopy")
 LIMIT = 1
@@ -174,3 +178,84 @@ def test_installed_packages(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> N
         assert [part.name for part in lenient.parts] == ["distribution packed"]
     finally:
         del sys.modules["packed"]
+
+
+NEAR = """
+import os
+LEVEL = 1
+def recipe(x=1):
+    import loopy as lp
+    from far import value
+    return helper() + value() + int(os.environ.get("A", "1"))
+def helper():
+    return LEVEL
+"""
+BUILD = "def build():\n    import far\n    return far\n"
+
+
+@pytest.fixture
+def project(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
+    """Return the folder of a recipe in near.py, which imports the package `far` in its body."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "near.py").write_text(NEAR)
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "__init__.py").write_text("from .farther import N\ndef value():\n    return N\n")
+    (tmp_path / "far" / "farther.py").write_text("N = 1\n")
+    yield tmp_path
+    for name in ("near", "far", "far.farther"):
+        sys.modules.pop(name, None)
+
+
+def key(version: str = "1", depends: tuple[Any, ...] = (), **arguments: Any) -> list[Any]:
+    """Return the parts of the key of the recipe in near.py."""
+    function = importlib.import_module("near").recipe
+    return reach(RecipeCall("recipe", function, arguments, Declarations(depends, version, pure=True)))[0]
+
+
+@pytest.mark.usefixtures("project")
+class TestReach:
+    """Version, parameters and the names in the code decide the key."""
+
+    def test_version_and_parameters(self) -> None:
+        """The version counts, each parameter, and each value that the recipe depends on."""
+        keys = [key(), key("2"), key(x=1), key(x=1.0), key(depends=(1,)), key(depends=(2,))]
+        assert len({*map(tuple, keys)}) == len(keys)
+        assert key() == keys[0]
+
+    def test_code(self, project: pathlib.Path) -> None:
+        """Reached code counts, with the globals that it names; comments and other functions do not."""
+        before = key()
+        module = importlib.import_module("near")
+        module.LEVEL = 2  # type: ignore[attr-defined]
+        assert key() != before
+        del sys.modules["near"]
+        (project / "near.py").write_text("# a comment\n" + NEAR + "def other():\n    return 3\n")
+        assert key() == before
+
+    def test_module_that_the_body_imports(self, project: pathlib.Path) -> None:
+        """It counts by the files of its package, loaded or not, and is not imported for that."""
+        before = key()
+        assert "far" not in sys.modules
+        importlib.import_module("far")
+        assert key() == before
+        other = Project(project / "other", {"recipes.py": BUILD, "far/__init__.py": "", "far/farther.py": "N = 1\n"})
+        first = other.parts("")
+        other.edit("far/farther.py", "N = 1", "N = 2")
+        assert other.parts("") != first
+
+    def test_nothing_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A name that is not on the list counts by itself: the promise covers what it reads."""
+        before = key()
+        monkeypatch.setenv("A", "2")
+        assert key() == before
+
+    def test_front_end(self) -> None:
+        """The names of the code tell the front end."""
+        function = importlib.import_module("near").recipe
+        task = RecipeCall("recipe", function, {}, Declarations((), "1", pure=True))
+        assert reach(task)[1] == {"loopy"}
+
+    def test_parameter_without_a_text(self) -> None:
+        """A parameter must have an exact text."""
+        with pytest.raises(UnknownInput, match="__kcl_key__"):
+            key(x=sys.stdout)
