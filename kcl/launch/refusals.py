@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import operator
 import os
+import re
 import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from kcl.errors import KclError, meant
+from kcl.errors import meant
 from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
@@ -25,6 +26,12 @@ _BESIDE = ("allocator", "wait_for", "out_host")  # every call may give these
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset, type)
 _INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
 _SHOWN = 40  # characters of a value
+_FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
+# "error: FILE:LINE:COLUMN: words" of PoCL, "FILE:LINE:COLUMN: error: words" of clang itself.
+_PLACES = (
+    re.compile(r"error: ([^:]+):(\d+):\d+: "),
+    re.compile(r"([^:]+):(\d+):\d+: (?:fatal )?error\b"),
+)
 
 
 class FailedCall(NamedTuple):
@@ -61,13 +68,6 @@ def at_fault(call: FailedCall) -> str:
         if said:
             return f"kernel {call.kernel!r}: {said}"
     return ""
-
-
-def unknown_open(call: FailedCall) -> KeyError | None:
-    """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
-    known = given_in_calls(call.known)
-    unknown = [name for name in call.given if name not in known and name not in call.packed and name not in _SIZES]
-    return KeyError(unknown[0]) if known and unknown else None
 
 
 def named(call: FailedCall) -> Exception | None:
@@ -121,18 +121,6 @@ def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Any], i
                 raise TypeError(f"kernel {kernel!r}: argument {name!r} is an array of dtype {wanted}, not {dtype}")
 
 
-def noted(error: Exception, kernel: str, recipe: Any) -> None:
-    """Note the kernel and the line of its recipe on an error of the recipe or of loopy; Python 3.10 has no notes."""
-    add = getattr(error, "add_note", None)
-    if add is None or isinstance(error, KclError) or recipe is None:
-        return
-    code = inspect.unwrap(recipe).__code__
-    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code]
-    note = f"in the recipe of kernel {kernel}: {code.co_filename}, line {lines[-1] if lines else code.co_firstlineno}"
-    if note not in getattr(error, "__notes__", ()):
-        add(note)
-
-
 def worded(error: Exception, words: str) -> Exception | None:
     """Return an error of the same class with other words: a handler of the errors of loopy's executor catches it too.
 
@@ -156,6 +144,44 @@ def place(recipe: Any) -> str:
     """Return the file and line of a recipe, in brackets; empty without a recipe."""
     code = getattr(inspect.unwrap(recipe), "__code__", None) if recipe is not None else None
     return f" (recipe in {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+
+
+def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
+    """Return the error of a program that does not compile, with kernel, place of the recipe, and source lines added."""
+    words = str(error).replace(_FAILED, "").lstrip(" -\n")
+    said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
+    cure = "\n\n`python -m kcl doctor` has the cure" if "unknown target CPU" in words else ""
+    return worded(error, said + cure)
+
+
+def with_lines(log: str, text: str) -> str:
+    """Write below each message of a log the source line that it names, unless the log has it there."""
+    lines = log.split("\n")
+    said = []
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        said.append(line)
+        meant = _meant(line, text)
+        if meant and meant not in below:
+            said.append(f"    {meant}")
+    return "\n".join(said)
+
+
+def _meant(message: str, text: str) -> str:
+    """Return the line that a message names by file and number; empty for a message without one."""
+    found = next(filter(None, (pattern.match(message) for pattern in _PLACES)), None)
+    if found is None:
+        return ""
+    lines, number = _lines(found[1], text), int(found[2])
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _lines(path: str, text: str) -> list[str]:
+    """Return the lines of a header, or those of the text for a name that the driver gave it while it compiled."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read().split("\n")
+    except OSError:
+        return text.split("\n") if os.path.splitext(path)[1] in ("", ".cl") else []
 
 
 def unknown_dtype(dtype: object) -> str:

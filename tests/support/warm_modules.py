@@ -16,7 +16,6 @@ MODULES = [
     "kcl.build.identity",
     "kcl.build.kernels",
     "kcl.build.options",
-    "kcl.build.outside",
     "kcl.build.program_key",
     "kcl.build.stage",
     "kcl.cache",

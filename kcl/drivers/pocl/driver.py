@@ -104,10 +104,6 @@ class Pocl(Driver):
         """Return None: the helper asks for the binary."""
         return None
 
-    def memory(self, binary_bytes: int) -> int:
-        """Return the bytes of a program: PoCL keeps the binary and its results of it; a small binary has 48 kB."""
-        return (96 << 10) + 2 * (binary_bytes or 48 << 10)
-
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember the entry, to check at the end whether it lacked any code."""
         completion.loaded(slot.address, entry, slot.options.text, slot.device)

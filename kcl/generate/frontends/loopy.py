@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches
 from kcl.base import events, settings
 from kcl.base.dtypes import dtype_text, layout_of
 from kcl.code import Argument, Code, Invoker, ProgramText
@@ -21,20 +19,6 @@ if TYPE_CHECKING:
 # Device programs are also the functions that kernels call; the invoker names the launched ones.
 _LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
 _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
-    caches.import_anyway("loopy")
-    caches.import_anyway("pyopencl.invoker")
-    with caches.loopy_disk_caches_off():
-        yield
-
-
-def accept(result: object, recipe: str) -> LoopyResult:
-    """Return a translation unit held by its front end; raises RecipeError for any other object."""
-    return LoopyResult(result, recipe)
 
 
 class LoopyResult(Result):
@@ -78,24 +62,19 @@ class LoopyResult(Result):
             return {}
         return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
 
-    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
-        """Return the arguments without a dtype, and the fewest of them that decide the others.
+    def open(self) -> OpenArguments:
+        """Return the arguments without a dtype, and the inputs among them that decide the others."""
+        names = tuple(argument.name for argument in self._executor.separated_entry_knl.args if argument.dtype is None)
+        return OpenArguments(names, self._deciding(), tuple(sorted(self._executor.input_array_names)), self.packed)
 
-        Input arrays always decide; another argument does where the dtypes cannot be inferred without it.
-        """
-        arguments = self._executor.separated_entry_knl.args
-        names = tuple(argument.name for argument in arguments if argument.dtype is None)
-        arrays = [name for name in names if self._is_input_array(name)]
-        given = {name: dtype for name, dtype in dtypes.items() if name in names}
-        needed = {name: dtype for name, dtype in given.items() if name in arrays}
-        if len(given) > len(needed) and self._inferred(needed) is None:
-            needed = self._fewest(given, arrays)
-        return OpenArguments(
-            names,
-            tuple(name for name in names if name in needed or name in arrays),
-            tuple(sorted(self._executor.input_array_names)),
-            self.packed,
-        )
+    def _deciding(self) -> tuple[str, ...]:
+        """Return the open inputs but for sizes, for which loopy has a dtype."""
+        from loopy import ArrayArg
+
+        entry = self._executor.separated_entry_knl
+        sizes = entry.all_params()
+        inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
+        return tuple([a.name for a in inputs if a.dtype is None and a.name not in sizes])
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -169,12 +148,7 @@ class LoopyResult(Result):
 
     def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
         """Name the open inputs without which the dtypes cannot be inferred; empty where no input is the cause."""
-        from loopy import ArrayArg
-
-        entry = self._executor.separated_entry_knl
-        known = dtypes.keys() | entry.all_params()  # loopy has a dtype for sizes
-        inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
-        lacking = [a.name for a in inputs if a.dtype is None and a.name not in known]
+        lacking = [name for name in self._deciding() if name not in dtypes]
         if not lacking or self._inferred(dtypes) is not None:
             return ""
         names, example = ", ".join(map(repr, lacking)), f"{lacking[0]}=np.float32, in a call np.float32(2)"
@@ -185,14 +159,6 @@ class LoopyResult(Result):
 
         argument = self._executor.separated_entry_knl.arg_dict[name]
         return bool(isinstance(argument, ArrayArg) and argument.is_input)
-
-    def _fewest(self, given: dict[str, np.dtype[Any]], arrays: list[str]) -> dict[str, np.dtype[Any]]:
-        needed = dict(given)
-        for name in sorted(given):
-            fewer = {other: dtype for other, dtype in needed.items() if other != name}
-            if name not in arrays and self._inferred(fewer) is not None:
-                needed = fewer
-        return needed
 
     def _inferred(self, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, str] | None:
         """Infer every dtype from some; None where they do not suffice."""
@@ -224,6 +190,9 @@ class LoopyResult(Result):
         from loopy.types import NumpyType
 
         return constantdict({name: NumpyType(dtype) for name, dtype in dtypes.items()})
+
+
+accept = LoopyResult  # raises RecipeError for what is no translation unit
 
 
 def missing_arguments(kernel: str, missing: list[str]) -> Exception:
