@@ -70,10 +70,11 @@ def install() -> None:
     state = _state()
     with state.lock:
         state.depth += 1
-    serve()
-    from kcl.record import imports
+        if state.depth == 1:
+            from kcl.record import imports
 
-    imports.record_own(_is_loopy_known)  # where the program's own modules have loopy itself
+            imports.record_own(_is_loopy_known)  # where the program's own modules have loopy itself
+    serve()
 
 
 def serve() -> None:

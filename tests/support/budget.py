@@ -25,7 +25,7 @@ ROOMS = {
     "tuning": 2067,
     "inspect": 3039,
     "workers": 275,
-    "integrations": 873,
+    "integrations": 874,
     "cli": 2191,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
