@@ -63,9 +63,6 @@ def _forget():
     from kcl.base import process
 
     process.reset()
-    integrations = sys.modules.get("kcl.integrations")
-    if integrations is not None:
-        integrations.uninstall()  # units of loopy's own may have put them in place
     recorder = sys.modules.get("kcl.record.recorder")
     if recorder is not None:
         recorder.thread.asked = False  # each test is a program that has asked loopy nothing

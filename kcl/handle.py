@@ -13,7 +13,7 @@ from kcl.base import events, settings, spans
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
-from kcl.errors import CacheMiss, RecipeError, UnknownInput
+from kcl.errors import CacheMiss, KclError, RecipeError, UnknownInput
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
@@ -67,7 +67,7 @@ class Kernel:
         self.name = origin.name
         self._function = function
         self._parameters = parameters
-        self._line = Line(origin, context)
+        self._line = Line(origin, function, context)
 
     def __call__(
         self,
@@ -117,8 +117,7 @@ class Kernel:
         `arguments` are those of a call, as an example: every array is given, outputs too, and lies on the device;
         nothing is launched. The function takes the same names, and refuses what a call refuses; a scalar is converted
         to the dtype that it has now. It is for the thread that bound it. It waits for no event of an array and leaves
-        none there, unless the call cannot be played: `launch` knows no more than the order of the queue. It keeps the
-        queue alive.
+        none there: what the order of the queue does not say, `launch` does not know. It keeps the queue alive.
 
         >>> import pyopencl.array
         >>> given = cl.array.to_device(queue, x)
@@ -293,7 +292,12 @@ class Kernel:
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
-        said = self._wrong_queue(queue) or ("" if base is None else refusals.at_fault(call))
+        said = self._wrong_queue(queue)
+        if base is not None:
+            said = said or refusals.at_fault(call)
+            unknown = refusals.unknown_open(call) if base.names and not is_source else None
+            if unknown is not None and not isinstance(error, KclError):
+                return refusals.worded(unknown, said) if said else unknown
         if isinstance(error, MissingArguments):
             missing = self._missing(error.names, found)
             return (refusals.worded(missing, said) if said else None) or missing
@@ -411,6 +415,13 @@ def serves(kernel: Kernel, holder: cl.Context | cl.CommandQueue) -> bool:
     Each executor has the variables that outlive a launch for itself. Whether there are any is known after a launch.
     """
     return kernel._line.context == handle_of(holder) and kernel._line.is_shareable()
+
+
+def is_still(kernel: Kernel, key: Key) -> bool:
+    """Return True if all code of a kernel has a generator key; a kernel of an edited unit has code of several keys."""
+    generate = kernel._line.generate
+    known = None if generate.is_mixed else generate.key()
+    return known is not None and known.digest == key.digest
 
 
 def origin_of(task: RecipeCall) -> Origin:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,7 @@ class Line:
         "__weakref__",
         "_all",
         "_epoch",
+        "_function",
         "_lock",
         "_own",
         "_token",
@@ -101,13 +102,14 @@ class Line:
         "sole",
     )
 
-    def __init__(self, origin: Origin, context: int = 0) -> None:
+    def __init__(self, origin: Origin, function: Callable[..., object] | None, context: int = 0) -> None:
         self.context = context
         self.generate = Generate(origin)
         self.open: tuple[str, ...] | None = None
         self.sole = ""
         self.packed: dict[str, list[tuple[Any, str]]] = {}
         self.ready: dict[tuple[Any, ...], LaunchableCode] = {}
+        self._function = function
         self._epoch: object = None
         self._all = _state()
         self._own: set[BuiltProgram] = set()
@@ -135,7 +137,13 @@ class Line:
             known = self.ready.get(self.generate.choice(given.values))
             if known is not None:
                 return known
-        found = self._obtained(given, lead, build)
+        try:
+            found = self._obtained(given, lead, build)
+        except Exception as error:
+            from kcl.launch import refusals
+
+            refusals.noted(error, lead.described(), self._function)
+            raise
         self._keep(found)
         return found
 

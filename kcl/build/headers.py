@@ -91,7 +91,7 @@ class _Scan:
         path = self._resolve(written, text)
         if path is None:
             self.parts.append(Part(f"header {header}", ABSENT))
-        found = [path] if path else [os.path.join(one, header) for one in _system_directories(_SYSTEM)]
+        found = [path] if path else [os.path.join(one, header) for one in _system_directories()]
         for one in filter(os.path.isfile, found):
             self._read(one, header, text.name)
 
@@ -160,11 +160,15 @@ def _refuse_unreadable(text: _Text, code: str) -> None:
         raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
 
 
-@functools.lru_cache  # they hold hundreds of names
-def _system_directories(roots: tuple[str, ...]) -> list[str]:
+def _system_directories() -> list[str]:
     """Return the directories of the system, in which some drivers look, with those of its architectures."""
     found = []
-    for directory in filter(os.path.isdir, roots):
-        names = sorted(name for name in os.listdir(directory) if name.endswith(("-gnu", "-musl")))
-        found += [directory, *(os.path.join(directory, name) for name in names)]
+    for directory in filter(os.path.isdir, _SYSTEM):
+        found += [directory, *_of_architectures(directory, os.stat(directory).st_mtime_ns)]
     return found
+
+
+@functools.lru_cache(maxsize=8)  # the C library's headers are hundreds of names
+def _of_architectures(directory: str, _changed: int) -> list[str]:
+    names = sorted(name for name in os.listdir(directory) if name.endswith(("-gnu", "-musl")))
+    return [os.path.join(directory, name) for name in names]

@@ -140,19 +140,28 @@ def _copied(queue: cl.CommandQueue, value: Any, buffers: dict[int, cl.Buffer]) -
             offset=value.offset,
             strides=value.strides,
         )
-    if isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer)):
+    if isinstance(value, (cl.Buffer, cl.SVMPointer)):
         return _buffer(queue, value, buffers)
+    if isinstance(value, cl.MemoryObjectHolder):
+        raise _Unknown(type(value).__name__)
     return value
 
 
 def _buffer(queue: cl.CommandQueue, source: Any, buffers: dict[int, cl.Buffer]) -> cl.Buffer:
-    """Copy a buffer once."""
-    if isinstance(source, cl.Image) or not isinstance(source, cl.MemoryObjectHolder):
+    """Copy memory once, SVM by way of the host."""
+    is_svm = isinstance(source, cl.SVMPointer)
+    if not isinstance(source, (cl.MemoryObjectHolder, cl.SVMPointer)) or source.size is None:
         raise _Unknown(type(source).__name__)
-    copy = buffers.get(source.int_ptr)
+    place = source.svm_ptr if is_svm else source.int_ptr
+    copy = buffers.get(place)
     if copy is None:
-        copy = buffers[source.int_ptr] = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, source.size)
-        cl.enqueue_copy(queue, copy, source, byte_count=source.size)
+        copy = buffers[place] = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, source.size)
+        if is_svm:
+            content = np.empty(source.size, np.uint8)
+            cl.enqueue_copy(queue, content, source)
+            cl.enqueue_copy(queue, copy, content)
+        else:
+            cl.enqueue_copy(queue, copy, source, byte_count=source.size)
     return copy
 
 

@@ -75,8 +75,16 @@ class BuiltProgram:
         self.launched: frozenset[str] = frozenset()
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
-        """Return new kernel objects of these names: one thread must not set another's arguments."""
-        return self.build.kernels(self.program, names)
+        """Return new kernel objects, for one thread alone; raises RecipeError where the program has none."""
+        try:
+            return {name: cl.Kernel(self.program, name) for name in names}
+        except cl.LogicError as error:
+            there = kernel_names(self.program)
+            lacking = [name for name in names if name not in there]
+            if not (lacking and there):
+                raise
+            unknown = RecipeError(f"the program has no kernel {lacking[0]!r}; it has {', '.join(there)}")
+            raise unknown from error
 
     def launcher(self, ready: LaunchableCode, own: dict[cl.Event, None] | None = None) -> Launcher:
         """Return a launcher of code, with kernel objects of its own; `own` are the events known to be of its queue.
@@ -157,18 +165,6 @@ class Build(Stage[BuildRequest]):
     def identities(self) -> list[tuple[Part, ...]]:
         """The identity of each device of the context, in its order."""
         return [self.driver.identity(device) for device, _folder in self.devices]
-
-    def kernels(self, program: cl.Program, names: Sequence[str]) -> dict[str, cl.Kernel]:
-        """Return new kernel objects for an invoker to launch; raises RecipeError where the program has none."""
-        try:
-            return {name: cl.Kernel(program, name) for name in names}
-        except cl.LogicError as error:
-            there = kernel_names(program)
-            lacking = [name for name in names if name not in there]
-            if not (lacking and there):
-                raise
-            unknown = RecipeError(f"the program has no kernel {lacking[0]!r}; it has {', '.join(there)}")
-            raise unknown from error
 
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
@@ -274,9 +270,8 @@ class Build(Stage[BuildRequest]):
             self.driver.loading(entry)
         slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
         devices = [slot.device for slot in slots]
-        program = of_binaries(self.context, devices, look.entries, text, slots[0].options)
-        self.kernels(program, text.kernels)  # raises for one that is not there
-        found = BuiltProgram(self, program)
+        found = BuiltProgram(self, of_binaries(self.context, devices, look.entries, text, slots[0].options))
+        found.kernels(text.kernels)  # raises for one that is not there
         found.stored = slots
         found.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(found.stored, look.entries, strict=True):

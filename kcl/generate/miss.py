@@ -81,7 +81,7 @@ def entries(
 ) -> tuple[Key, list[tuple[str, Entry]]]:
     """Return the rows of one choice of dtypes, made in `seconds`: the key of the code, and rows by their addresses."""
     metadata = {
-        "base": _described(base),
+        "base": repr(tuple(base)),
         "chosen": {name: dtype_text(dtype) for name, dtype in used.items()},
         "created": int(time.time()),
         "seconds": seconds,
@@ -102,15 +102,6 @@ def _parameters(direct: Key, evidence: Evidence) -> list[list[str]]:
     """Return the starts of the texts of the parameters, for listings: from the record, or from the key of a walk."""
     named = [(part.name[len(PARAMETER) :], part.value) for part in direct.parts if part.name.startswith(PARAMETER)]
     return [[name, text[:_LONGEST]] for name, text in [*named, *evidence.parameters]]
-
-
-def _described(base: OpenArguments) -> dict[str, Any]:
-    return {
-        "open": list(base.names),
-        "needed": list(base.needed),
-        "required": list(base.required),
-        "packed": repr(base.packed),
-    }
 
 
 def texts(evidence: Evidence) -> dict[str, bytes]:

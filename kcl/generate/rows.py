@@ -30,11 +30,8 @@ Dtypes = Mapping[str, "np.dtype[Any]"]
 
 
 def base_of(entry: Entry) -> OpenArguments:
-    """Read the base from any row; raises KeyError or TypeError where it is not there."""
-    base = entry.metadata["base"]
-    return OpenArguments(
-        tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), ast.literal_eval(base["packed"])
-    )
+    """Read the base from any row; raises an error where it is not there."""
+    return OpenArguments(*ast.literal_eval(entry.metadata["base"]))
 
 
 def is_whole(entry: Entry) -> bool:

@@ -58,7 +58,8 @@ class RowSlot(NamedTuple):
 class Generate(Stage[CallValues]):
     """The stage of one Kernel, with the facts known so far. Thread-safe.
 
-    The key is that of the first look-up, unless a program can edit the unit: then each look-up has its own.
+    The key is that of the first look-up, unless a program can edit the unit: then each look-up has its own, and after
+    an edit the Kernel `is_mixed`.
     """
 
     verb = "generated"
@@ -70,6 +71,7 @@ class Generate(Stage[CallValues]):
         self._unknown = ""
         self._key: Key | None = None
         self._result: frontends.Result | None = None
+        self.is_mixed = False
 
     @property
     def layer(self) -> Layer:
@@ -95,7 +97,7 @@ class Generate(Stage[CallValues]):
             known = frozenset({row.name for row in frontends.TABLE[:1]})
             now = None if self.layer.off(known) else self.key()
             if before is None or now is None or before.digest != now.digest:
-                self.base = self._result = None
+                self.base, self._result, self.is_mixed = None, None, True
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -252,7 +254,7 @@ class Generate(Stage[CallValues]):
         made = self._result
         dtypes = dtypes_of(given.values, made.packed)
         if self.base is None:
-            self.base = made.open()
+            self.base = made.open(dtypes)
         if given.launch:
             _require(self.base, given.values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kcl.base import process
@@ -20,7 +21,8 @@ from kcl.base import process
 class PackageRow(NamedTuple):
     """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
 
-    The module has a function `replacements(package)`, which returns triples (holder, name, value).
+    The module has `NEEDED`, the dotted names that must exist, and `replacements(package)`, which returns triples
+    (holder, name, value).
     """
 
     package: str
@@ -70,18 +72,7 @@ def install() -> None:
     state = _state()
     with state.lock:
         state.depth += 1
-        if state.depth == 1:
-            from kcl.record import imports
-
-            imports.record_own(_is_loopy_known)  # where the program's own modules have loopy itself
-    serve()
-
-
-def serve() -> None:
-    """Put all functions in place if they are not; a face of loopy asks for units that no record stands for."""
-    state = _state()
-    with state.lock:
-        if state.finder is not None:
+        if state.depth > 1:
             return
         from kcl.base import attended
         from kcl.record import imports
@@ -93,7 +84,9 @@ def serve() -> None:
             lambda package, loader: _run(rows[package.__name__], package, loader),
         )
         state.finder.install()
-        imports.install()  # the program's own modules get the face of loopy
+        # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
+        imports.install()
+        imports.record_own(_is_loopy_known)
         # Without the lock: another thread may be importing one of them, and needs the lock as it ends.
     for row in TABLE:
         if row.package in sys.modules:
@@ -126,7 +119,7 @@ def uninstall() -> None:
 
 
 def is_installed() -> bool:
-    """Return True if the program has installed the integrations."""
+    """Return True if the integrations are installed."""
     return _state().depth > 0
 
 
@@ -166,7 +159,7 @@ def _put(row: PackageRow, package: Any) -> None:
         state.done.add(row.package)
     try:
         module = importlib.import_module(row.module)
-        _check(row)
+        _check(row, package, module.NEEDED)
         replacements = module.replacements(package)
     except Exception as error:
         _refuse(row, error)
@@ -178,11 +171,16 @@ def _put(row: PackageRow, package: Any) -> None:
                 setattr(holder, name, now)
 
 
-def _check(row: PackageRow) -> None:
-    """Raise an error for a package whose version is not known."""
+def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
+    """Raise an error for a package whose version is not known, or that lacks a name."""
     version = importlib.import_module(f"{row.package}.version").VERSION_TEXT
     if not row.knows(version):
         raise ImportError(f"{row.package} {version} is not known to this kcl")
+    for dotted in needed:
+        try:
+            attrgetter(dotted)(package)
+        except AttributeError:
+            raise ImportError(f"{row.package} {version} has no {dotted}") from None
 
 
 def _refuse(row: PackageRow, error: Exception) -> None:

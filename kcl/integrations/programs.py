@@ -26,6 +26,17 @@ from kcl.cache.lookup import obtain
 from kcl.code import ProgramText
 from kcl.errors import CacheFault, CacheMiss, SettingError
 
+NEEDED = (
+    "Program.build",
+    "Program.get_info",
+    "Program.get_build_info",
+    "Program.source",
+    "Program._build_and_catch_errors",
+    "Program._process_build_options",
+    "Program._get_prg",
+    "_cl._Program",
+)
+
 _OPENCL = frozenset({"opencl"})
 _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
 _SERVED = "_kcl_served"  # on a program: the ServedProgram that kcl gave it, None if the build failed
@@ -131,7 +142,16 @@ def _text(program: Any, options: Any) -> ProgramText | None:
     # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
     if not ("kernel" in source or "#" in source) or not all(isinstance(word, str) for word in given):
         return None
-    return ProgramText(first_kernel(source) or "program", source, given, ())
+    return ProgramText(_kernel_name(source, given) or "program", source, given, ())
+
+
+def _kernel_name(source: str, given: tuple[str, ...]) -> str:
+    """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands."""
+    name = first_kernel(source)
+    after = source.find(f"define {name} ")
+    words = [word.partition("=")[2] for word in given if word.startswith(f"-D{name}=")]
+    words += source[after : after + 200].split(None, 3)[2:3] if name and after >= 0 else []
+    return next((word for word in words if word.isidentifier()), name)
 
 
 def _where(text: ProgramText) -> dict[str, str]:
@@ -170,8 +190,9 @@ def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
 
 
 def _stage(context: cl.Context) -> Build:
-    """Return the second stage for a context of the user."""
+    """Return the second stage for a context of the user; the stage does not hold the user's object."""
     found: Build | None = getattr(context, _BUILD, None)
     if found is None or not is_current(found):
-        found = vars(context)[_BUILD] = build_of(context, drivers.of)
+        own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
+        found = vars(context)[_BUILD] = build_of(own, drivers.of)
     return found

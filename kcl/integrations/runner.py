@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 from kcl import integrations
 from kcl.base import process, settings
 
-# The folder of the `sitecustomize` that installs the integrations in children.
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
 _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
 
@@ -93,7 +91,9 @@ def main(arguments: list[str]) -> bool:
     except ValueError as error:
         print(f"kcl run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    inherit()
+    from kcl.integrations import children
+
+    children.inherit()
     integrations.install()
     if settings.variable("KCL_REPORT"):
         from kcl.base import events
@@ -125,13 +125,6 @@ def _set_variables(wanted: RunRequest) -> None:
         folder = _fresh().folder if wanted.fresh else None
         settings.export({**made(list(wanted.off), [], folder).set, **promote})
         caches.begin()
-
-
-def inherit() -> None:
-    """Let the children of this process install the integrations, too, if they run the same interpreter."""
-    before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != FOLDER]
-    interpreter = f"{sys.implementation.cache_tag} {sys.prefix}"
-    settings.export({"PYTHONPATH": os.pathsep.join([FOLDER, *before]), settings.RUN: interpreter})
 
 
 def as_main(program: Target) -> None:
@@ -185,17 +178,21 @@ def _is_importable(path: str) -> bool:
 
 
 def _code(path: str) -> Any:
-    """Return the code of a script; ends as Python does if it cannot be read."""
+    """Return the code of a script, compiled already or not; ends as Python does if it cannot be read."""
     import io
+    import pkgutil
 
     try:
         with io.open_code(path) as stream:
-            text = stream.read()
+            code = pkgutil.read_code(stream) if path.endswith(".pyc") else None
+            if code is None:
+                stream.seek(0)
+                code = compile(stream.read(), path, "exec", dont_inherit=True)
     except OSError as error:
         message = f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
         print(message, file=sys.stderr)
         raise SystemExit(2) from None
-    return compile(text, path, "exec", dont_inherit=True)
+    return code
 
 
 def _module(program: Target, _main: ModuleType) -> None:
@@ -212,6 +209,10 @@ def _text(program: Target, main: ModuleType, file: str = "<string>", given: str 
     sys.argv = [given, *program.arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
+    if given == "-c" and sys.version_info >= (3, 13):  # this Python shows the lines of the text in a traceback
+        import linecache
+
+        linecache.cache[file] = (len(program.name), None, program.name.splitlines(keepends=True), file)
     exec(compile(program.name, file, "exec", dont_inherit=True), vars(main))
 
 

@@ -4,7 +4,8 @@ The program's own modules get the face of loopy where they import it from now on
 records their calls at its functions. Libraries have loopy itself, and their units are made: kcl looks a made unit up by
 its content as it is launched by an executor of loopy's own, which `unit(queue, ...)` makes, too.
 
-With the generator layer off calls are not recorded, and a program has loopy itself.
+With the generator layer off calls are not recorded, and a program has loopy itself. Units that it made through the face
+are launched in the same way, also if the integrations are not installed: the binary layer goes on.
 """
 
 from __future__ import annotations
@@ -13,13 +14,30 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from kcl.record import imports
 
+NEEDED = ("TranslationUnit.executor",)
+
 _LOOPY = frozenset({"loopy"})
+_KERNELS = "_kcl_kernels"  # on a unit: the kernels of its entry points
 _LAUNCHER = "_kcl_launcher"  # on an executor: what launches it, None for loopy
+_OURS = "_kcl_units"  # on a function that kcl put in the place of loopy's
+
+
+class UnitKernels:
+    """The last kernels of a unit by entry point; a copy of a unit has none.
+
+    A `taken` unit is launched by kcl though the generator layer is off.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[str, Any] = {}
+        self.taken = False
+
+    def __reduce__(self) -> Any:
+        return UnitKernels, ()
 
 
 def replacements(_package: Any) -> list[tuple[Any, str, Any]]:
@@ -32,33 +50,88 @@ def replacements(_package: Any) -> list[tuple[Any, str, Any]]:
     return [(executor, "__call__", _launch(executor, executor.__call__))]
 
 
-def _launch(kind: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+def take(unit: Any) -> None:
+    """Let kcl launch a unit of loopy's own, which the program made through the face with the generator layer off."""
+    if imports.is_for_good():
+        _watch_launches()
+        _kernels(unit).taken = True
+
+
+def _watch_launches() -> None:
+    """Put kcl's launch in the place of the executor's, once; units that were not taken stay loopy's."""
+    unit = sys.modules["loopy"].TranslationUnit
+    if not hasattr(unit.with_entrypoints, _OURS):
+        from kcl.base import events
+
+        events.listen()  # a program without recipes gets a report of its layers, too
+        unit.with_entrypoints = _taken_along(unit.with_entrypoints)
+    executor = importlib.import_module("loopy.target.pyopencl_execution").PyOpenCLExecutor
+    if not hasattr(executor.__call__, _OURS):  # two threads may wrap it twice, without effect
+        executor.__call__ = _launch(executor, executor.__call__, all_units=False)
+
+
+def _taken_along(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def with_entrypoints(self: Any, entrypoints: Any) -> Any:
+        chosen = original(self, entrypoints)
+        if _is_taken(self):
+            _kernels(chosen).taken = True
+        return chosen
+
+    vars(with_entrypoints)[_OURS] = True
+    return with_entrypoints
+
+
+def _launch(kind: Any, original: Callable[..., Any], all_units: bool = True) -> Callable[..., Any]:
     @functools.wraps(original)
     def launch(self: Any, queue: Any, **keywords: Any) -> Any:
         held = vars(self)
-        if _LAUNCHER not in held and type(self) is kind:
+        if _LAUNCHER not in held and type(self) is kind and (all_units or _is_taken(self.t_unit)):
             # loopy generates at this launch, too, and keeps the code with the executor
             held.setdefault(_LAUNCHER, _launcher(self.t_unit, self.entrypoint, self.context))
         kernel = held.get(_LAUNCHER)
         return original(self, queue, **keywords) if kernel is None else kernel(queue, **keywords)
 
+    vars(launch)[_OURS] = True
     return launch
 
 
+def _is_taken(unit: Any) -> bool:
+    kernels: UnitKernels | None = vars(unit).get(_KERNELS)
+    return kernels is not None and kernels.taken
+
+
+def _kernels(unit: Any) -> UnitKernels:
+    """Return the kernels that are kept on a unit."""
+    names = vars(unit)
+    kernels: UnitKernels = names.get(_KERNELS) or names.setdefault(_KERNELS, UnitKernels())
+    return kernels
+
+
 def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
-    """Return a kernel of an entry point for the context of `holder`, of the unit as it is now; None for loopy."""
+    """Return the kernel of an entry point for the context of `holder`, of the unit as it is now.
+
+    Return None if loopy has to launch it. A kernel is found again while its unit has the same content.
+    """
     from kcl.cache import layers
     from kcl.errors import RecipeError, UnknownInput
     from kcl.generate.recorded import RecordedOrigin
-    from kcl.handle import kernel_of
+    from kcl.handle import is_still, kernel_of, serves
 
-    if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or layers.generator().off(_LOOPY):
+    off = layers.generator().off(_LOOPY)
+    if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
         return None
+    found = _kernels(unit).found  # before the key, which counts that the unit has this attribute
     try:
         made = RecordedOrigin.of_unit(unit, entrypoint)
-        with suppress(UnknownInput):  # the executor generates then, as loopy does, without loopy's own caches
-            made.key()
-        return kernel_of(made, holder)
+        try:
+            key = made.key()
+        except UnknownInput:  # each executor generates, as loopy does, without loopy's own caches
+            return kernel_of(made, holder)
+        known = found.get(entrypoint)
+        if known is None or not (serves(known, holder) and is_still(known, key)):
+            known = found[entrypoint] = kernel_of(made, holder)
+        return known
     except Exception as error:
         loopys: Any = getattr(sys.modules.get("loopy.diagnostic"), "LoopyError", ())
         if not isinstance(error, (RecipeError, loopys)):

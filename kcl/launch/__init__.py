@@ -32,7 +32,7 @@ class Launcher:
     dtypes of the arguments in `open` decided the code.
     """
 
-    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "open", "own", "program", "required", "variants")
+    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "open", "own", "program", "required", "vain", "variants")
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Launcher:
         self.learn = learn
         self.open = open
         self.calls = 0
+        self.vain = 0  # the number of failed attempts to learn
         self.hot: Play | None = None
         self.variants: dict[tuple[Any, ...], Play | None] = {}
 

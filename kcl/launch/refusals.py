@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from kcl.errors import meant
+from kcl.errors import KclError, meant
 from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
@@ -70,6 +70,13 @@ def at_fault(call: FailedCall) -> str:
     return ""
 
 
+def unknown_open(call: FailedCall) -> KeyError | None:
+    """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
+    known = given_in_calls(call.known)
+    unknown = [name for name in call.given if name not in known and name not in call.packed and name not in _SIZES]
+    return KeyError(unknown[0]) if known and unknown else None
+
+
 def named(call: FailedCall) -> Exception | None:
     """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
     frames = [frame for frame, _line in traceback.walk_tb(call.error.__traceback__)]
@@ -119,6 +126,18 @@ def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Any], i
             wanted = np.dtype(arguments[name].dtype)
             if isinstance(dtype, np.dtype) and dtype != wanted:
                 raise TypeError(f"kernel {kernel!r}: argument {name!r} is an array of dtype {wanted}, not {dtype}")
+
+
+def noted(error: Exception, kernel: str, recipe: Any) -> None:
+    """Note the kernel and the line of its recipe on an error of the recipe or of loopy; Python 3.10 has no notes."""
+    add = getattr(error, "add_note", None)
+    if add is None or isinstance(error, KclError) or recipe is None:
+        return
+    code = inspect.unwrap(recipe).__code__
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code is code]
+    note = f"in the recipe of kernel {kernel}: {code.co_filename}, line {lines[-1] if lines else code.co_firstlineno}"
+    if note not in getattr(error, "__notes__", ()):
+        add(note)
 
 
 def worded(error: Exception, words: str) -> Exception | None:

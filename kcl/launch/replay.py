@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from operator import index
 from threading import get_ident
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,9 @@ from kcl.launch.write import Form, Script, script
 if TYPE_CHECKING:
     from kcl.launch import Launcher
 
-_SIGNATURES = 32  # of one script
+# Bounds: signatures of one script, failed attempts to learn a call.
+_SIGNATURES = 32
+_VAIN = 8
 # Types of numbers that show an invoker their value only: no None, no array, no class of the user.
 _WHOLE = {int}  # the types of the numbers in a tuple that is a size
 _NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
@@ -43,13 +45,21 @@ def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) ->
     """Teach the launcher to play calls like the one with `values`; return the function that plays them.
 
     `function(queue, allocator, arguments)` returns (event, outputs), or None where the invoker must take the call. None
-    in place of a function means that too.
+    in place of a function means that too. A call that the invoker refuses is not learned.
     """
     if not _suits(values):
         return None
     play: Callable[..., Any] | None = None
-    with suppress(Exception):  # NotPlayable, or the invoker refuses the call
+    try:
         play = _function(launcher, queue, values, None)
+    except NotPlayable:
+        pass
+    except Exception:
+        # Most likely the invoker refuses the call. Further attempts are of no use otherwise.
+        launcher.vain += 1
+        if launcher.vain < _VAIN:
+            return None
+        launcher.learn = None
     launcher.variants[form_of(values)] = play
     return play
 
@@ -104,11 +114,10 @@ class _Signatures:
         if not arrays or not all(isinstance(value, (int, np.integer, type(None))) for value in others):
             raise NotPlayable("no array is given, or something else than layouts and integers decides")
         _check_plain([values[name] for name in arrays])
-        if queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
-            raise NotPlayable("the queue has no order")
+        in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         passed = tuple(name for name in values if name in self._passed)
         typed = () if bound else tuple(name for name in passed if name in launcher.open)
-        self._form = Form(tuple(values), arrays, deciding, passed, sizes, bound, typed)
+        self._form = Form(tuple(values), arrays, deciding, passed, sizes, in_order, bound, typed)
         self._dtypes = [values[name].dtype for name in arrays]
         self._types = {
             **{f"_kcl_a{i}": type(values[name]) for i, name in enumerate(arrays)},
@@ -116,8 +125,11 @@ class _Signatures:
         }
         recording = record(*self._code, values, self._passed)
         self._first, self._beside = script(self._form, recording), recording.names
-        self._kernel = launcher.new_kernels()[self._first.kernel]
+        self._kernels = launcher.new_kernels()
         self._known: dict[tuple[Any, ...], Script | None] = {}
+        for name, setter in self._first.setters:
+            if not hasattr(self._kernels[name], setter):
+                raise NotPlayable(f"this pyopencl has no {setter}")
 
     @property
     def text(self) -> str:
@@ -126,7 +138,7 @@ class _Signatures:
 
     def names(self) -> dict[str, Any]:
         """Return the global names of the function; no signature is current."""
-        return {
+        found: dict[str, Any] = {
             **self._beside,
             **self._types,
             **{f"_kcl_d{i}": dtype for i, dtype in enumerate(self._dtypes)},
@@ -135,16 +147,19 @@ class _Signatures:
             **{f"_kcl_c{i}": None for i in range(len(self._first.cells))},
             **{
                 f"_kcl_{one.__name__}": one
-                for one in (Array, Exception, IndexError, NotPlayable, globals, len, map, type)
+                for one in (Array, Exception, IndexError, NotPlayable, globals, index, len, map, type)
             },
+            "_kcl_new": Array.__new__,
             "_kcl_busy": False,
             "_kcl_numbers": _NUMBERS,
             "_kcl_whole": _WHOLE,
             "_kcl_choose": self.choose,
             "_kcl_enqueue": cl.enqueue_nd_range_kernel,
-            "_kcl_k": self._kernel,
-            **{f"_kcl_k{setter}": getattr(self._kernel, setter, None) for setter in WIDTH},
         }
+        for number, name in enumerate(self._first.kernels):
+            kernel = found[f"_kcl_k{number}"] = self._kernels[name]
+            found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter, None) for setter in WIDTH})
+        return found
 
     def choose(self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> None:
         """Make the signature of a call the current one; raises NotPlayable, or the invoker's error."""
@@ -159,8 +174,8 @@ class _Signatures:
         if found is None:
             raise NotPlayable
         names["_kcl_s0"] = None  # after a failure in between no signature is current
-        for setter, items in found.constants:
-            getattr(self._kernel, setter)(items)
+        for kernel, setter, items in found.constants:
+            getattr(self._kernels[kernel], setter)(items)
         for i, (shape, strides, offset) in enumerate(layouts[1:], 1):
             names[f"_kcl_s{i}"], names[f"_kcl_t{i}"], names[f"_kcl_o{i}"] = shape, strides, offset
         for i, value in enumerate(deciding):
@@ -181,7 +196,7 @@ class _Signatures:
             found = script(self._form, record(*self._code, given, self._passed))
         except Exception:
             pass  # the invoker raises the user's error
-        if found is not None and found[:2] != self._first[:2]:
+        if found is not None and (found.text, found.kernels) != (self._first.text, self._first.kernels):
             found = None
         self._known[key] = found
         return found
@@ -222,6 +237,23 @@ def _check_plain(arrays: Sequence[Array]) -> None:
             raise NotPlayable("a layout of numpy's integers")
 
 
+class _Silent:
+    """An array without its events."""
+
+    __slots__ = ("_array",)
+
+    events = ()
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def add_event(self, event: cl.Event) -> None:
+        """Ignore the event."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array, name)
+
+
 def _unmanaged(
     launcher: Launcher, queue: cl.CommandQueue, names: frozenset[str], refused: Refused
 ) -> Callable[..., cl.Event]:
@@ -233,8 +265,9 @@ def _unmanaged(
             raise RuntimeError("this kernel was bound in another thread; bind it in the thread that calls it")
         if arguments.keys() != names:
             raise TypeError(f"a bound kernel takes the arguments that it was bound with: {', '.join(sorted(names))}")
+        silent = {name: _Silent(value) if isinstance(value, Array) else value for name, value in arguments.items()}
         try:
-            event, _outputs = launcher.invoke(launcher.kernels, queue, None, None, False, **arguments)
+            event, _outputs = launcher.invoke(launcher.kernels, queue, None, None, False, **silent)
         except Exception as error:
             said = refused(error, arguments)
             if said is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kcl.launch.recording import AllocatedOutput, Allocation, Mark, NotPlayable, Recording
+from kcl.launch.recording import AllocatedOutput, Allocation, Mark, NotPlayable, Recording, Step
 
 
 class Form(NamedTuple):
@@ -25,20 +25,22 @@ class Form(NamedTuple):
     deciding: tuple[str, ...]
     passed: tuple[str, ...]
     sizes: tuple[str, ...]
+    in_order: bool
     bound: bool
     typed: tuple[str, ...] = ()
 
 
 class Script(NamedTuple):
-    """The text, its kernel, and the values of one signature.
+    """The text, its kernels with the setters that it calls, and the values of one signature.
 
-    These are the values of `_kcl_c…`, and the constant arguments, as (setter, items).
+    These are the values of `_kcl_c…`, and the constant arguments, as (kernel, setter, items).
     """
 
     text: str
-    kernel: str
+    kernels: tuple[str, ...]
+    setters: tuple[tuple[str, str], ...]
     cells: tuple[Any, ...]
-    constants: tuple[tuple[str, tuple[Any, ...]], ...]
+    constants: tuple[tuple[str, str, tuple[Any, ...]], ...]
 
 
 def script(form: Form, recording: Recording) -> Script:
@@ -52,7 +54,7 @@ class _Writer:
         self.recording = recording
         self.lines: list[str] = []
         self.cells: list[Any] = []
-        self.constants: list[tuple[str, tuple[Any, ...]]] = []
+        self.constants: list[tuple[str, str, tuple[Any, ...]]] = []
         if any(name.startswith("_kcl") for name in form.names):
             raise NotPlayable("has a name of ours")
         self.managed = [name for name in recording.waited if name in form.arrays] if not form.bound else []
@@ -67,14 +69,19 @@ class _Writer:
         for made in self.recording.made:
             self.allocation(made)
         self.waits()
-        self.setting()
-        self.enqueue()
+        for number, step in enumerate(self.recording.steps):
+            self.setting(number, step)
+        self.enqueue(3, 0, self.recording.steps[0])
         self(2, "except _kcl_Exception:", f"    {self.otherwise}")
+        for number, step in enumerate(self.recording.steps[1:], 1):
+            self.enqueue(2, number, step)
         self(1, "finally:", "    _kcl_busy = False")
         self.marks()
         self(1, f"return {self.result()}")
+        kernels = tuple(step.kernel for step in self.recording.steps)
+        setters = {(step.kernel, setter) for step in self.recording.steps for setter, _items in step.arguments.values()}
         text = "\n".join(self.lines) + "\n"
-        return Script(text, self.recording.step.kernel, tuple(self.cells), tuple(self.constants))
+        return Script(text, kernels, tuple(setters), tuple(self.cells), tuple(self.constants))
 
     def __call__(self, depth: int, *lines: str) -> None:
         self.lines += ["    " * depth + line for line in lines]
@@ -122,37 +129,47 @@ class _Writer:
         """Allocate an output."""
         if self.form.bound:
             raise NotPlayable("allocates")
-        self(3, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
+        if made.found:
+            given = {"queue": "_kcl_queue", "context": "_kcl_context", "events": "[]", "allocator": "_kcl_default"}
+            given |= {name: self.cell(value) for name, value in made.found.items()}
+            given["base_data"] = f"_kcl_default({self.cell(made.size)})"
+            self(3, "if _kcl_allocator is None:", f"    {made.name} = _kcl_new(_kcl_Array)")
+            self(4, *(f"{made.name}.{name} = {text}" for name, text in given.items()))
+            self(3, "else:")
+        else:
+            self(3, "if _kcl_allocator is None:", "    _kcl_allocator = _kcl_default")
         values = [self.value(value) for value in made.positional]
         values += [f"{name}={self.value(value)}" for name, value in made.keywords.items()]
-        self(3, f"{made.name} = _kcl_Array({', '.join(values)})")
+        self(4 if made.found else 3, f"{made.name} = _kcl_Array({', '.join(values)})")
 
     def waits(self) -> None:
         """Find the events to wait for: none, where the arrays carry events of the same in-order queue only."""
         self(3, *(f"_kcl_e{i} = {name}.events" for i, name in enumerate(self.managed)))
         lists = [f"_kcl_e{i}" for i in range(len(self.managed))]
-        if self.managed:
+        if self.managed and self.form.in_order:
             unknown = [f"({e} and (_kcl_len({e}) != 1 or {e}[0] not in _kcl_own))" for e in lists]
             self(3, f"if {' or '.join(unknown)}:", f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))")
             self(3, "else:", "    _kcl_w = None")
+        elif self.managed:
+            self(3, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
 
-    def setting(self) -> None:
-        """Set the arguments of the kernel that vary between calls; note the constant ones."""
+    def setting(self, number: int, step: Step) -> None:
+        """Set the arguments of a kernel that vary between calls; note the constant ones."""
         moving: dict[str, list[str]] = {}
-        for index, (setter, items) in self.recording.step.arguments.items():
+        for index, (setter, items) in step.arguments.items():
             if any(isinstance(item, Mark) for item in items):
                 texts = [item.text if isinstance(item, Mark) else repr(item) for item in items]
                 moving.setdefault(setter, []).extend([str(index), *texts])
             else:
-                self.constants.append((setter, (index, *items)))
+                self.constants.append((step.kernel, setter, (index, *items)))
         for setter, texts in moving.items():
-            self(3, f"_kcl_k{setter}(({_tuple(texts)}))")
+            self(3, f"_kcl_k{number}{setter}(({_tuple(texts)}))")
 
-    def enqueue(self) -> None:
-        step, wait = self.recording.step, "_kcl_w" if self.managed else "None"
+    def enqueue(self, depth: int, number: int, step: Step) -> None:
+        wait = ("_kcl_w" if self.managed else "None") if number == 0 else "None" if self.form.in_order else "[_kcl_evt]"
         sizes = ", ".join(self.cell(size) for size in step.sizes)
         flags = "".join(f", {flag!r}" for flag in step.flags)
-        self(3, f"_kcl_evt = _kcl_enqueue(_kcl_queue, _kcl_k, {sizes}, {wait}{flags})")
+        self(depth, f"_kcl_evt = _kcl_enqueue(_kcl_queue, _kcl_k{number}, {sizes}, {wait}{flags})")
 
     def marks(self) -> None:
         """Leave the event on the written arrays."""
@@ -161,7 +178,7 @@ class _Writer:
         made = [name for name in self.recording.written if name not in self.managed]
         given = [name for name in self.recording.written if name in self.managed]
         self(1, *(f"{name}.events.append(_kcl_evt)" for name in made))
-        if given:
+        if given and self.form.in_order:
             add = [f"    {name}.add_event(_kcl_evt)" for name in given]
             self(1, "try:", "    if _kcl_w is None:")
             for name in given:
@@ -173,8 +190,11 @@ class _Writer:
             self(2, "else:", *add)
             # Another thread has emptied a list.
             self(1, "except _kcl_IndexError:", *add)
-        self(1, "_kcl_own[_kcl_evt] = None")
-        self(1, "if not _kcl_len(_kcl_own) & _kcl_mask:", f"    _kcl_trim(_kcl_own, {bool(given)})")
+        else:
+            self(1, *(f"{name}.add_event(_kcl_evt)" for name in given))
+        if self.form.in_order:
+            self(1, "_kcl_own[_kcl_evt] = None")
+            self(1, "if not _kcl_len(_kcl_own) & _kcl_mask:", f"    _kcl_trim(_kcl_own, {bool(given)})")
 
     def result(self) -> str:
         outputs = self.recording.outputs

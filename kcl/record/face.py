@@ -21,7 +21,7 @@ from kcl.base import events
 from kcl.record import recorder, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
-_LAUNCHING = "kcl.integrations"  # it lets kcl launch loopy's own units, and lies above this room
+_LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's own units; it lies above this room
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 
 
@@ -184,7 +184,7 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 def _launched_by_kcl(name: str, made: Any) -> Any:
     """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
     if name in table.DEFERRED and recorder.is_outside() and unmade.is_unit(made):
-        importlib.import_module(_LAUNCHING).serve()
+        importlib.import_module(_LAUNCHING).take(made)
     return made
 
 

@@ -97,6 +97,11 @@ def named_above() -> None:
     named_by(frame.f_globals if frame is not None else {})
 
 
+def is_for_good() -> bool:
+    """Return True if the program, or an installed package, has named kcl.loopy or a recipe."""
+    return _state().faces or bool(_state().packages)
+
+
 def record_own(when: Callable[[], bool] | None) -> None:
     """Record the calls of the program's own modules outside of recipes from now on, or stop recording them.
 

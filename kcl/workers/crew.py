@@ -98,9 +98,14 @@ def _dtypes(value: Any) -> Any:
 
     if isinstance(value, (type, str, np.dtype)):
         return value
-    dtype = getattr(value, "dtype", None)
-    if isinstance(value, (tuple, list)) or getattr(dtype, "hasobject", False):
+    if isinstance(value, (tuple, list)):
         return tuple(map(_dtypes, value))
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype.hasobject:
+        parts = np.empty(value.shape, object)
+        for index in np.ndindex(value.shape):
+            parts[index] = _dtypes(value[index])
+        return parts
     return dtype
 
 

@@ -10,6 +10,7 @@ from hot_calls import launcher_on
 
 import kcl
 from kcl import launch, option
+from kcl.build import results
 from kcl.cache import layers
 from kcl.drivers.pocl import client, poclbin
 
@@ -153,6 +154,17 @@ class TestSVM:
             kernel(queue, x=x, y=y, n=64)[0].wait()
             assert read(queue, y) == [number + 1] * 64
             del x, y
+
+    def test_results_are_compared(self, queue):
+        """Under `KCL_VERIFY` a launch on SVM is compared on copies: what was given is written once."""
+        x, y = svm(queue, [1, 2, 3, 4]), svm(queue, [9] * 4)
+        kernel = added()
+        kernel(queue, x=x, y=y, n=4)[0].wait()
+        launcher = launcher_on(queue)
+        cl.enqueue_copy(queue, y, np.full(4, 9, np.float32))
+        found = results.run(launcher, queue, {"x": x, "y": y, "n": 4})
+        assert found["output 0"].tolist() == [2, 3, 4, 5]
+        assert read(queue, y) == [9] * 4
 
 
 @pytest.mark.usefixtures("images")

@@ -16,6 +16,7 @@ MODULES = [
     "kcl.build.identity",
     "kcl.build.kernels",
     "kcl.build.options",
+    "kcl.build.outside",
     "kcl.build.program_key",
     "kcl.build.stage",
     "kcl.cache",

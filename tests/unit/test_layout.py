@@ -158,6 +158,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
         *(("integrations", of) for of in ("record.distributions", "record.imports")),
+        *(("build.outside", of) for of in ("cache.layer", "cache.layers")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.recorded", "handle")),
         ("integrations.units", "base.events"),
         *(("integrations.runner", of) for of in ("base.events", "caches")),

@@ -55,7 +55,7 @@ def test_stage_of_a_context(device):
 
 def test_bound_once(queue):
     """A launcher belongs to a queue, a code and a thread; what a queue has bound goes with the queue."""
-    made, other = line.Line(add(3)._line.generate._origin), cl.CommandQueue(queue.context)
+    made, other = line.Line(add(3)._line.generate._origin, None), cl.CommandQueue(queue.context)
     with Lead("add") as lead:
         given = line.CallValues({"x": np.zeros(4, np.float32)})
         found = [made.bound(where, made.code(where, given, lead), lead) for where in (queue, queue, other)]
@@ -246,7 +246,7 @@ def doubled():
 
 def two(context):
     """Return two launchers of one program."""
-    own = Line(RecordedOrigin(RecipeCall("doubled", doubled, {}, NOTHING)))
+    own = Line(RecordedOrigin(RecipeCall("doubled", doubled, {}, NOTHING)), doubled)
     with Lead("doubled") as lead:
         ready = own.code(context, CallValues({}), lead)
         program = own.bound(context, ready, lead).program

@@ -50,8 +50,8 @@ class Result:
         """The arguments that a call gives, with the dtypes that are known."""
         raise NotImplementedError
 
-    def open(self) -> OpenArguments:
-        """Return the open arguments."""
+    def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
+        """Return the open arguments, given the dtypes of the arguments of one call."""
         return OpenArguments((), (), (), {})
 
     def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kcl.base.dtypes import dtype_from, layout_of
 from kcl.errors import RecipeError
@@ -120,11 +120,26 @@ def _kcl_of_buffer(queue, name, buffer, shape, dtype, is_written):
     return _cl_array.Array(queue.context if is_svm else queue, shape, dtype, data=buffer)
 
 # numpy makes a structure of nearly every value: of one number, of other fields in order, of 2.7 for an integer.
+def _kcl_whole(value, dtype):
+    if dtype.names:
+        for part, name in zip(value, dtype.names):
+            _kcl_whole(part, dtype[name])
+    elif dtype.kind in "iu":
+        _kcl_index(value)
+
 def _kcl_structure(name, value, dtype):
-    if not isinstance(value, (_np.void, _np.ndarray)) or value.dtype != dtype or value.size != 1:
-        says = "argument %r is one structure, not the %s %.80r; write %s=np.array((%s), dtype) with its dtype %s"
-        raise TypeError(says % (name, type(value).__name__, value, name, ", ".join(dtype.names), dtype))
-    return value.reshape(())[()]
+    reason = ""
+    if isinstance(value, tuple):
+        try:
+            _kcl_whole(value, dtype)
+            return _np.array(value, dtype)[()]
+        except (TypeError, ValueError, OverflowError) as error:
+            reason = " (%s)" % error
+    elif isinstance(value, (_np.void, _np.ndarray)) and value.dtype == dtype and value.size == 1:
+        return value.reshape(())[()]
+    says = "argument %r is one structure: a tuple of %d values (%s) or one element of dtype %s, not the %s %.80r%s"
+    given = (type(value).__name__, value, reason)
+    raise TypeError(says % (name, len(dtype.names), ", ".join(dtype.names), dtype, *given)) from None
 
 # Some drivers accept local memory of no bytes, and the kernel then writes beside it.
 def _kcl_local(name, text, size, itemsize):
@@ -155,8 +170,6 @@ def write(source: Source) -> str:
     given = [*(argument.name for argument in source.arguments if not isinstance(argument, Local)), *LAUNCH]
     typed = [argument for argument in source.arguments if isinstance(argument, (Array, Scalar, Local))]
     dtypes = [f"_kcl_dtype_{argument.name} = {_dtype_expression(argument)}" for argument in typed]
-    scalars = [argument.name for argument in typed if isinstance(argument, Scalar)]
-    dtypes += [f"_kcl_type_{name} = _kcl_dtype_{name}.type" for name in scalars]
     head = ["_kcl_kernels", "queue", *(f"{name}=None" for name in ("allocator", "wait_for", "out_host", *given))]
     body = [
         "if allocator is None:",
@@ -172,12 +185,22 @@ def write(source: Source) -> str:
 
 
 def _dtype_expression(argument: Array | Scalar | Local) -> str:
-    """Write the numpy constructor of the dtype of an argument."""
     dtype = dtype_of(argument)
-    plain = dtype_from(layout_of(dtype))
-    if plain != dtype:
+    layout = layout_of(dtype)
+    if dtype_from(layout) != dtype:
         raise RecipeError(f"argument {argument.name!r}: the dtype {dtype} cannot be passed to a kernel")
-    return f"_np.{plain!r}"
+    return _written(layout)
+
+
+def _written(layout: Any) -> str:
+    """Write the numpy constructor of the dtype that `layout_of` described."""
+    if isinstance(layout, str):
+        return f"_np.dtype({layout!r})"
+    if "base" in layout:
+        return f"_np.dtype(({_written(layout['base'])}, {tuple(layout['shape'])!r}))"
+    fields = [f"{name!r}: {layout[name]!r}" for name in ("names", "titles", "offsets", "itemsize") if name in layout]
+    formats = ", ".join(_written(part) for part in layout["formats"])
+    return f"_np.dtype({{{', '.join(fields)}, 'formats': [{formats}]}}, align={layout['aligned']!r})"
 
 
 def _upload(array: Array) -> Iterator[str]:
@@ -266,5 +289,5 @@ def _passed(argument: Declaration) -> str:
         return f"_kcl_local({name!r}, {str(argument.size)!r}, {argument.size}, {dtype}.itemsize)"
     if isinstance(argument, Scalar):
         is_structure = dtype_of(argument).names
-        return f"_kcl_structure({name!r}, {name}, {dtype})" if is_structure else f"_kcl_type_{name}({name})"
+        return f"_kcl_structure({name!r}, {name}, {dtype})" if is_structure else f"{dtype}.type({name})"
     return name

@@ -62,19 +62,24 @@ class LoopyResult(Result):
             return {}
         return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
 
-    def open(self) -> OpenArguments:
-        """Return the arguments without a dtype, and the inputs among them that decide the others."""
-        names = tuple(argument.name for argument in self._executor.separated_entry_knl.args if argument.dtype is None)
-        return OpenArguments(names, self._deciding(), tuple(sorted(self._executor.input_array_names)), self.packed)
+    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
+        """Return the arguments without a dtype, and the fewest of them that decide the others.
 
-    def _deciding(self) -> tuple[str, ...]:
-        """Return the open inputs but for sizes, for which loopy has a dtype."""
-        from loopy import ArrayArg
-
-        entry = self._executor.separated_entry_knl
-        sizes = entry.all_params()
-        inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
-        return tuple([a.name for a in inputs if a.dtype is None and a.name not in sizes])
+        Input arrays always decide; another argument does where the dtypes cannot be inferred without it.
+        """
+        arguments = self._executor.separated_entry_knl.args
+        names = tuple(argument.name for argument in arguments if argument.dtype is None)
+        arrays = [name for name in names if self._is_input_array(name)]
+        given = {name: dtype for name, dtype in dtypes.items() if name in names}
+        needed = {name: dtype for name, dtype in given.items() if name in arrays}
+        if len(given) > len(needed) and self._inferred(needed) is None:
+            needed = self._fewest(given, arrays)
+        return OpenArguments(
+            names,
+            tuple(name for name in names if name in needed or name in arrays),
+            tuple(sorted(self._executor.input_array_names)),
+            self.packed,
+        )
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -148,7 +153,12 @@ class LoopyResult(Result):
 
     def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
         """Name the open inputs without which the dtypes cannot be inferred; empty where no input is the cause."""
-        lacking = [name for name in self._deciding() if name not in dtypes]
+        from loopy import ArrayArg
+
+        entry = self._executor.separated_entry_knl
+        known = dtypes.keys() | entry.all_params()  # loopy has a dtype for sizes
+        inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
+        lacking = [a.name for a in inputs if a.dtype is None and a.name not in known]
         if not lacking or self._inferred(dtypes) is not None:
             return ""
         names, example = ", ".join(map(repr, lacking)), f"{lacking[0]}=np.float32, in a call np.float32(2)"
@@ -159,6 +169,14 @@ class LoopyResult(Result):
 
         argument = self._executor.separated_entry_knl.arg_dict[name]
         return bool(isinstance(argument, ArrayArg) and argument.is_input)
+
+    def _fewest(self, given: dict[str, np.dtype[Any]], arrays: list[str]) -> dict[str, np.dtype[Any]]:
+        needed = dict(given)
+        for name in sorted(given):
+            fewer = {other: dtype for other, dtype in needed.items() if other != name}
+            if name not in arrays and self._inferred(fewer) is not None:
+                needed = fewer
+        return needed
 
     def _inferred(self, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, str] | None:
         """Infer every dtype from some; None where they do not suffice."""

@@ -18,17 +18,20 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SPACES = ("global", "constant", "local", "private")
 _QUALIFIERS = frozenset((*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict"))
-# Types of one word: OpenCL C sets their sizes, and the device that of a size_t.
+_SIGNS = ("signed", "unsigned")
+# The words of a type except its sign, sorted, with the dtype. OpenCL C sets the sizes; the device that of a size_t.
 _DTYPES = {
     "char": "int8",
     "uchar": "uint8",
     "short": "int16",
+    "int short": "int16",
     "ushort": "uint16",
     "half": "float16",
     "int": "int32",
     "uint": "uint32",
     "float": "float32",
     "long": "int64",
+    "int long": "int64",
     "ulong": "uint64",
     "double": "float64",
 }
@@ -65,20 +68,29 @@ def _misfit(source: Source, parameters: list[str]) -> str:
     for argument, parameter in zip(source.arguments, parameters, strict=True):
         if not isinstance(argument, (Array, Scalar)):
             continue  # the dtype of local memory only sets its size
-        word, given = _type_of(parameter, isinstance(argument, Array)), dtype_of(argument)
-        if word and _differs(given, np.dtype(_DTYPES[word])) and not _may_differ(source, word):
+        words = _type_words(parameter, isinstance(argument, Array))
+        dtype, given = _dtype_of_words(words), dtype_of(argument)
+        is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of any content
+        if dtype is not None and not is_raw and _differs(given, dtype) and not _may_differ(source, words):
             place, text = "its parameter in the OpenCL C", " ".join(parameter.split())
             said = f"argument {argument.name!r} is declared with the dtype {given}, and {place} is {text!r}"
-            return f"{said}; declare it with np.{_DTYPES[word]}"
+            return f"{said}; declare it with np.{dtype}"
     return ""
 
 
-def _type_of(parameter: str, is_pointer: bool) -> str:
-    """Return the type of a parameter that is a plain value of it or a pointer; empty for another, and for bytes."""
+def _type_words(parameter: str, is_pointer: bool) -> list[str]:
+    """Return the words of a parameter's type without qualifiers; empty where it is no plain pointer or value."""
     tokens = re.findall(r"\w+|\S", parameter)
     words = [token for token in tokens if token != "*" and token not in _QUALIFIERS]
-    is_plain = tokens.count("*") == int(is_pointer) and len(words) == 2 and words[0] in _DTYPES
-    return words[0] if is_plain and not (is_pointer and words[0] in ("char", "uchar")) else ""
+    is_plain = tokens.count("*") == int(is_pointer) and all(_NAME.fullmatch(word) for word in words)
+    return words[:-1] if is_plain and words and words[-1] not in (*_DTYPES, *_SIGNS) else []
+
+
+def _dtype_of_words(words: list[str]) -> np.dtype[Any] | None:
+    """Return the dtype of a scalar type of OpenCL C; None for other types."""
+    bare = " ".join(sorted(word for word in words if word not in _SIGNS))
+    name = _DTYPES.get(bare or "int") if words else None
+    return np.dtype(f"u{name}" if "unsigned" in words else name) if name else None
 
 
 def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
@@ -91,8 +103,8 @@ def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
     return not is_half and (declared.kind == "f") != (dtype.kind == "f")
 
 
-def _may_differ(source: Source, word: str) -> bool:
-    """Return True if a type may be another one: a macro or a typedef defines its word, or a header may."""
-    defines = rf"#\s*include|#\s*define\s+{word}\b|\btypedef\b[^;]*\b{word}\s*;"
-    options = " ".join(source.build_options)
-    return bool(re.search(defines, _COMMENT.sub(" ", source.code)) or re.search(rf"-D\s*{word}\b", options))
+def _may_differ(source: Source, words: list[str]) -> bool:
+    """Return True if a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
+    text, named = _COMMENT.sub(" ", source.code), "|".join(words)
+    defines = rf"#\s*include|#\s*define\s+({named})\b|\btypedef\b[^;]*\b({named})\s*;"
+    return bool(re.search(defines, text) or re.search(rf"-D\s*({named})\b", " ".join(source.build_options)))

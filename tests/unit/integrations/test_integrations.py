@@ -30,6 +30,7 @@ def package(tmp_path, monkeypatch):
         (folder / "version.py").write_text(f"VERSION = {version}\nVERSION_TEXT = '.'.join(map(str, VERSION))\n")
         monkeypatch.syspath_prepend(str(tmp_path))
         module = types.ModuleType("wobble_in_kcl")
+        module.NEEDED = ("answer",)
         module.replacements = lambda found: [(found, "answer", lambda: "kcl's")]
         monkeypatch.setitem(sys.modules, "wobble_in_kcl", module)
         monkeypatch.setattr(integrations, "TABLE", (integrations.PackageRow("wobble", "wobble_in_kcl", ((1,), (2,))),))
@@ -138,6 +139,7 @@ class TestRefused:
         [
             ((2, 0), "def answer(): return 'own'", "wobble 2.0 is not known to this kcl"),
             ((0, 9), "def answer(): return 'own'", "wobble 0.9 is not known to this kcl"),
+            ((1, 5), "def other(): return 'own'", "wobble 1.5 has no answer"),
         ],
     )
     def test_unknown(self, package, version, body, words):

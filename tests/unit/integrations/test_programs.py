@@ -122,13 +122,27 @@ class TestBuild:
 class TestNames:
     """A program is named by the line that builds it, its first kernel and its options."""
 
+    @pytest.mark.parametrize(
+        ("head", "options", "name"),
+        [
+            ("#define NAME lap", [], "lap"),
+            ("", ["-DNAME=lap2"], "lap2"),
+            ("#define NAME(x) x", [], "NAME"),
+            ("", ["-DNAME=1"], "NAME"),
+        ],
+    )
+    def test_macro(self, context, head, options, name):
+        """A kernel whose name is a macro has the name for which that stands, if it is a word."""
+        program = cl.Program(context, f"{head}\n__kernel void NAME(__global int *out) {{ }}")
+        assert programs._text(program, options).kernel == name
+
     def test_everywhere(self, child):
         """Lists, reports and explanations show the line, the options and the headers, on a hit too."""
         (child.directory / "extra.h").write_text("#define EXTRA 1\n")
         (child.directory / "solver.py").write_text(
             "import sys\nimport pyopencl as cl\n"
             "context = cl.create_some_context(interactive=False)\n"
-            "source = '#include \"extra.h\"\\nkernel void lap(global int *x) { x[0] = EXTRA; }'\n"
+            "source = '#include \"extra.h\"\\n#define NAME lap\\nkernel void NAME(global int *x) { x[0] = EXTRA; }'\n"
             "for options in (['-I', '.'], ['-DREAL', '-D', 'N=16', '-I', '.']):\n"
             "    cl.Program(context, source).build(options=options)\n"
         )

@@ -12,6 +12,7 @@ import kcl
 import kcl.loopy as face
 from kcl import integrations
 from kcl.cache import layers
+from kcl.integrations import units
 from kcl.record import imports
 
 pytestmark = pytest.mark.one_platform
@@ -64,10 +65,11 @@ class TestExecutor:
         assert "3.0f" in executor.get_code("scaled", executor.arg_to_dtype({"a": X}))
 
     def test_shared(self, queue, unit, looks):
-        """A unit of the same content finds what was stored; an executor looks it up once."""
-        executor = unit.executor(queue.context)
-        for run in executor, executor, made().executor(queue.context):
-            run(queue, a=X)
+        """Executors of a unit share what was found; a unit of the same content finds it in the store."""
+        for _ in range(2):
+            unit.executor(queue.context)(queue, a=X)
+        assert generator(looks) == ["miss"]
+        made().executor(queue.context)(queue, a=X)
         assert generator(looks) == ["miss", "hit"]
 
     def test_entry_points(self, queue, looks):
@@ -97,7 +99,7 @@ class TestExecutor:
 
 class TestDirectCall:
     def test_kept(self, queue, unit, looks):
-        """Direct calls warn as loopy does, naming this line, and generate once."""
+        """Direct calls warn as loopy does, naming this line, and look up once."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(3):
@@ -105,7 +107,7 @@ class TestDirectCall:
         assert out.tolist() == (3 * X).tolist()
         direct = [one for one in caught if one.category is lp.diagnostic.DirectCallUncachedWarning]
         assert [one.filename for one in direct] == [__file__] * 3
-        assert generator(looks) == ["miss", "hit", "hit"]
+        assert generator(looks) == ["miss"]
 
     def test_others(self, queue):
         """No entry point, an unknown one, and another target are loopy's to judge; its warning names this line."""
@@ -126,7 +128,9 @@ class TestUnit:
         unit.executor(queue.context)(queue, a=X)
         assert unit == made()
         assert hash(unit) == hash(made())
-        assert pickle.loads(pickle.dumps(unit)) == unit
+        again = pickle.loads(pickle.dumps(unit))
+        assert again == unit
+        assert vars(again)[units._KERNELS].found == {}
         assert copy.copy(unit).executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
 
     def test_layer_off(self, queue, unit, looks, monkeypatch):
@@ -160,18 +164,55 @@ class TestUnit:
         assert generator(looks) == ["miss"]
 
 
-class TestServed:
-    def test_layer_off(self, queue, looks, monkeypatch):
-        """A unit that a program made through the face with the generator layer off uses the binary layer."""
+class TestTaken:
+    """Units that a program made through the face while the generator layer is off."""
+
+    @pytest.fixture(autouse=True)
+    def off(self, monkeypatch):
         kcl.uninstall()
         imports.install()
         monkeypatch.setenv("KCL_NO_CACHE", "generator")
         layers.reset()
-        unit = face.make_kernel("{[i]: 0<=i<4}", "out[i] = 7*a[i]", lang_version=(2018, 2))
+
+    def two(self):
+        units = [
+            face.make_kernel("{[i]: 0<=i<4}", f"out[i] = {n}*a[i]", name=f"by{n}", lang_version=(2018, 2))
+            for n in (3, 5)
+        ]
+        return face.merge(units)
+
+    @pytest.mark.parametrize("how", ["executor", "with_entrypoints", "call"])
+    def test_launches(self, queue, looks, how):
+        """Each launch of a unit goes through the line, once looked up; the unit and its executor are loopy's own."""
+        unit = self.two()
         assert type(unit) is lp.TranslationUnit
+        chosen = unit.with_entrypoints("by5") if how == "with_entrypoints" else unit
         for _ in range(2):
-            assert unit.executor(queue.context)(queue, a=X)[1][0].tolist() == (7 * X).tolist()
-        assert {look.layer for look in looks} == {"binary"}
+            if how == "call":
+                with pytest.warns(lp.diagnostic.DirectCallUncachedWarning):
+                    _event, (out,) = chosen(queue, a=X, entrypoint="by5")
+            else:
+                _event, (out,) = chosen.executor(queue.context, entrypoint="by5")(queue, a=X)
+            assert out.tolist() == (5 * X).tolist()
+        assert [(look.layer, look.outcome) for look in looks] == [("generator", "bypass"), ("binary", "miss")]
+
+    def test_others(self, queue, looks):
+        """A unit of a library stays loopy's."""
+        self.two()
+        assert made().executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+        assert looks == []
+
+    def test_installed(self, queue, looks):
+        """The integrations come and go above it."""
+        unit = self.two()
+        for change in (kcl.install, kcl.uninstall):
+            change()
+            assert unit.executor(queue.context, entrypoint="by3")(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+        assert [look.layer for look in looks] == ["generator", "binary"]
+
+    def test_copied(self):
+        """A unit that arrives in another process is loopy's there."""
+        assert not units._is_taken(pickle.loads(pickle.dumps(self.two())))
 
 
 class TestUnmade:

@@ -34,7 +34,7 @@ class TestUnusual:
     def test_usual(self):
         """An invoker that sets arguments, enqueues and returns its event is recorded."""
         found = noted(SET + ENQUEUE.format(size="(1,)") + "return event, ()", a=2)
-        assert (found.step.kernel, found.step.arguments) == ("f", {0: ("_set_arg_multi", (2,))})
+        assert [(step.kernel, step.arguments) for step in found.steps] == [("f", {0: ("_set_arg_multi", (2,))})]
         assert found.outputs == ()
 
     @pytest.mark.parametrize(

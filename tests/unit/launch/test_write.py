@@ -5,7 +5,7 @@ import pytest
 from kcl.launch.recording import AllocatedOutput, Allocation, Allocator, Mark, NotPlayable, QueueMark, Recording, Step
 from kcl.launch.write import Form, script
 
-FORM = Form(("x", "y", "a"), ("x", "y"), (), ("a",), (), bound=False)
+FORM = Form(("x", "y", "a"), ("x", "y"), (), ("a",), (), in_order=True, bound=False)
 BOUND = FORM._replace(bound=True)
 ARRAYS = {index: ("_set_arg_multi", (Mark(f"{name}.base_data"),)) for index, name in enumerate("xy")}
 
@@ -14,13 +14,13 @@ def recording(size=4, number="_kcl_float(a)", **beside):
     """Return a recording of a call of the kernel above."""
     last = Mark(number) if isinstance(number, str) else number
     step = Step("f", {**ARRAYS, 2: ("_set_arg_multi", (last,))}, ((size,), None, None), ())
-    return Recording([], step, ["x", "y"], ["y"], ("y",), {})._replace(**beside)
+    return Recording([], [step], ["x", "y"], ["y"], ("y",), {})._replace(**beside)
 
 
 def allocated(value):
     """Return an output that is made of this size."""
     return AllocatedOutput(
-        "_kcl_made0", (QueueMark("_kcl_queue"), value, "f4"), {"allocator": Allocator("_kcl_allocator")}
+        "_kcl_made0", (QueueMark("_kcl_queue"), value, "f4"), {"allocator": Allocator("_kcl_allocator")}, {}, 0
     )
 
 

@@ -46,7 +46,7 @@ def test_no_content(context):
     assert crew._dtypes(np.float64) is np.float64
     assert crew._dtypes(3) is None
     assert crew._dtypes((x, 2)) == (np.float32, None)
-    assert crew._dtypes(parts) == (np.float32, np.int32)
+    assert crew._dtypes(parts).tolist() == [np.float32, np.int32]
 
 
 @pytest.mark.one_platform

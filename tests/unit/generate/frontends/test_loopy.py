@@ -118,12 +118,12 @@ class TestOptions:
 class TestOpen:
     def test_nothing(self):
         """A kernel of known dtypes leaves nothing open; input arrays are required."""
-        found = result(scale).open()
+        found = result(scale).open({})
         assert (found.names, found.needed, found.required, found.packed) == ((), (), ("x",), {})
 
     def test_inputs_decide(self):
         """Input arrays, and scalars that nothing else decides, are needed; sizes and outputs follow."""
-        found = result(opened).open()
+        found = result(opened).open({"x": F4, "a": F4, "n": I4, "y": F4})
         assert set(found.names) == {"x", "a", "n", "y"}
         assert set(found.needed) == {"x", "a"}
 
@@ -139,7 +139,7 @@ class TestOpen:
 
     def test_separated(self):
         """Arrays that are taken apart are required whole, and packed by index."""
-        found = result(separated).open()
+        found = result(separated).open({})
         assert found.required == ("x",)
         assert found.packed == {"x": [(0, "x_s0"), (1, "x_s1")], "y": [(0, "y_s0"), (1, "y_s1")]}
 

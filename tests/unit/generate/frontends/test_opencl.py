@@ -268,7 +268,7 @@ class TestLaunch:
         """Scalars of structure, complex and vector dtypes are passed by value."""
         p, v = np.zeros(1, POINT), np.zeros(1, cltypes.float4)
         q = np.array((1.5, 2, 3.5), POINT)
-        for given in (q, q[()], q.reshape(1)):
+        for given in (q, q[()], (1.5, 2, 3.5)):
             structured()(queue, p=p, q=given, z=1 + 2j, v=v, w=cltypes.make_float4(1, 2, 3, 4))
         assert p.tolist() == [(4.5, 6, 3 * (3.5 + 21.0))]
         assert [v[0][name] for name in "xyzw"] == [3.0, 6.0, 9.0, 12.0]
@@ -315,16 +315,17 @@ class TestErrors:
             3,
             {"x": 1.5, "count": 2, "mass": 3.5},
             [1.5, 2, 3.5],
-            (1.5, 2, 3.5),
+            (1.5, 2),
+            (1.5, 2.7, 3.5),
             np.zeros(2, POINT),
             np.zeros((), [("count", np.int32), ("x", np.float32), ("mass", np.float64)])[()],
         ],
-        ids=["number", "dict", "list", "tuple", "two", "other fields"],
+        ids=["number", "dict", "list", "short", "fraction", "two", "other fields"],
     )
     def test_structures(self, queue, given):
-        """What is no element of its dtype is refused in the place of a structure, with the way to write one."""
+        """What is no tuple of its fields and no element of its dtype is refused in the place of a structure."""
         v = np.zeros(1, cltypes.float4)
-        words = r"(?s)argument 'q' is one structure, not the .*; write q=np.array\(\(x, count, mass\), dtype\)"
+        words = r"'structured': argument 'q' is one structure: a tuple of 3 values \(x, count, mass\) or one element of"
         with pytest.raises(TypeError, match=words):
             structured()(queue, p=np.zeros(1, POINT), q=given, z=1 + 2j, v=v, w=cltypes.make_float4(1, 2, 3, 4))
 

@@ -37,10 +37,15 @@ class TestDtype:
             ("const volatile __constant int *const x", array(np.int64), "int32"),
             ("global /* of n */ int *x", array(np.float32), "int32"),
             ("global\nuint *x", array(np.int64), "uint32"),
+            ("global unsigned *x", array(np.uint8), "uint32"),
+            ("global short int *x", array(np.int8), "int16"),
+            ("global int short unsigned *x", array(np.int32), "uint16"),
             ("global long *x", array(np.int32), "int64"),
+            ("global unsigned long int *x", array(np.float64), "uint64"),
             ("global half *x", array(np.float32), "float16"),
             ("int x", scalar(np.int64), "int32"),
             ("const float x", scalar(np.int32), "float32"),
+            ("signed x", scalar(np.float32), "int32"),
         ],
     )
     def test_refused(self, parameter, argument, wanted):
@@ -59,8 +64,7 @@ class TestDtype:
             ("global const float *x", array(np.float32)),
             ("global int *x", array(np.uint32)),
             ("global char *x", array(np.bool_)),
-            ("global const uchar *x", array(np.float64)),  # its bytes
-            ("global unsigned int *x", array(np.float64)),  # two words
+            ("global const unsigned char *x", array(np.float64)),  # its bytes
             ("global float *x", array(">f4")),
             ("global float *x", array(np.complex64)),
             ("global float *x", array(np.dtype([("a", np.float32), ("b", np.int32)]))),
