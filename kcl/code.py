@@ -118,7 +118,6 @@ def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., 
     name = file_name(generated)
     namespace: dict[str, Any] = {"__name__": name}
     exec(code or compile(generated.invoker.source, name, "exec"), namespace)
-    _show_in_tracebacks(name, generated.invoker.source)
     return namespace[generated.invoker.function]  # type: ignore[no-any-return]
 
 
@@ -152,10 +151,3 @@ def _register(name: str, layout: Any) -> None:
         present = get_or_register_dtype(name, wanted)
     if present != wanted:
         raise ValueError(f"the structure {name!r} is registered with another layout: {present}")
-
-
-def _show_in_tracebacks(name: str, source: str) -> None:
-    # linecache takes a one-tuple as "ask later", so no line is split until a traceback wants it.
-    import linecache
-
-    linecache.cache[name] = (lambda: source,)

@@ -305,10 +305,8 @@ class Kernel:
             keeps = not is_source or isinstance(error, (OverflowError, cl.Error))
             return refusals.worded(error, said) if keeps else TypeError(said)
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
-            from kcl.launch import unbuilt
-
             texts = [ready.code.text.source for ready in self._line.ready.values()]
-            return unbuilt.not_built(self.name, self._function, error, texts[0] if len(texts) == 1 else "")
+            return refusals.not_built(self.name, self._function, error, texts[0] if len(texts) == 1 else "")
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
         return refusals.named(call)

@@ -5,8 +5,8 @@
         launcher = line.bound(queue, ready, lead)   # stage 2: the binary layer; bound once per queue, code and thread
 
 Both stages go through `kcl.cache.lookup.obtain`. Launchers hang on the user's queue or context (`Bindings`) and live as
-long, so that a program that makes the same Kernel again, in a loop, loads nothing again. Above a bound on the bytes of
-programs that no Kernel uses any more, kcl releases the launchers that were asked for longest ago.
+long, so that a program that makes the same Kernel again, in a loop, loads nothing again. Of codes that no Kernel uses
+any more kcl keeps the launchers of the last ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ATTRIBUTE = "_kcl_bindings"
 _numbers = itertools.count()  # of lines
-KEPT_BYTES = 16 << 20
+KEPT = 64  # codes that no Kernel uses any more
 
 
 class Bindings:
@@ -234,7 +234,7 @@ def _verified(
 
 
 def _release_unused() -> None:
-    """Release the launchers of codes that no Kernel uses, above a bound on the bytes of their programs."""
+    """Release the launchers of codes that no Kernel uses, but for those that were asked for last."""
     state = _state()
     if not state.has_unused:
         return
@@ -242,13 +242,12 @@ def _release_unused() -> None:
         holders = [one.launchers for one in state.bindings]
     except RuntimeError:  # a thread has added a queue meanwhile: the next launcher will do
         return
-    state.has_unused, kept = False, 0
-    for digest in [digest for digest, users in reversed([*state.users.items()]) if not users]:
-        held = [(of, place, one) for of in holders for place, one in list(of.items()) if place[0] == digest]
-        kept += sum(found.build.driver.memory(found.bytes) for found in {launcher.program for _, _, launcher in held})
-        if kept > KEPT_BYTES or not held:
-            state.users.pop(digest, None)
-            for launchers, place, _launcher in held:
+    state.has_unused = False
+    unused = [digest for digest, users in [*state.users.items()] if not users]
+    for digest in unused[: max(len(unused) - KEPT, 0)]:
+        state.users.pop(digest, None)
+        for launchers in holders:
+            for place in [place for place in list(launchers) if place[0] == digest]:
                 launchers.pop(place, None)
 
 
@@ -272,9 +271,6 @@ def handle_of(holder: cl.Context | cl.CommandQueue) -> int:
 
 
 def _context(holder: cl.Context | cl.CommandQueue) -> cl.Context:
-    if isinstance(holder, cl.Context):
-        # A second object for the same context: the bindings of the user's object must not keep that object alive.
-        return cl.Context.from_int_ptr(holder.int_ptr, retain=True)
-    if isinstance(holder, cl.CommandQueue):
-        return holder.context
-    raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
+    if not isinstance(holder, (cl.Context, cl.CommandQueue)):
+        raise TypeError(f"expected a pyopencl Context or CommandQueue, got {holder!r}")
+    return holder if isinstance(holder, cl.Context) else holder.context

@@ -123,10 +123,6 @@ class Driver:
         binary = program.get_info(cl.program_info.BINARIES)[devices.index(slot.device)]
         return Entry(entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary})
 
-    def memory(self, binary_bytes: int) -> int:
-        """Return how many bytes a program with its kernels takes; `binary_bytes` is 0 where it has no binary."""
-        return (384 << 10) + 11 * binary_bytes  # on Intel's CPUs, measured with binaries of 7, 16 and 101 kB
-
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Take the entries of a launched program: they can be completed now."""
 

@@ -54,8 +54,8 @@ class _Text(NamedTuple):
 def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
     """Return a part for each file that the preprocessor may read; headers are named as they are written.
 
-    `directories` are the include directories. Paths are in no part. Raises UnknownInput, naming the line, where the
-    file to be read cannot be known.
+    `directories` are the include directories. Paths are in no part. Raises UnknownInput where the file to be read
+    cannot be known.
     """
     scan = _Scan(directories)
     scan.text(_Text("the source", "", _unified(source)))
@@ -75,24 +75,25 @@ class _Scan:
         code = _code(text)
         for include in _INCLUDE.finditer(code):
             directive, rest = include.groups()
-            written, where = _NAME.match(rest), _where(text, include.start(1))
+            written = _NAME.match(rest)
             if directive not in ("include", "import"):
-                raise UnknownInput(f"{where} `#{directive} {rest.strip()}` cannot be resolved; write an #include")
+                raise UnknownInput(f"{text.name} has `#{directive} {rest.strip()}`: not resolved; write an #include")
             if written is None:
-                raise UnknownInput(f"{where} names a header by `{rest.strip()}`; write the name")
-            self._follow(written.group(), text, where)
+                raise UnknownInput(f"{text.name} names a header by `{rest.strip()}`; write the name")
+            self._follow(written.group(), text)
         if text.place and "__FILE__" in code:
             paths = "\0".join(map(os.path.abspath, self._directories))
             self.parts.append(Part("header paths", hashlib.sha256(os.fsencode(paths)).hexdigest()))
 
-    def _follow(self, written: str, text: _Text, where: str) -> None:
+    def _follow(self, written: str, text: _Text) -> None:
         """Note a header's content, and the files that it asks for."""
         header = written[1:-1]
-        path = self._resolve(written, text, where)
+        path = self._resolve(written, text)
         if path is None:
             self.parts.append(Part(f"header {header}", ABSENT))
-        for one in [path] if path else _system_paths(header):
-            self._read(one, header, where)
+        found = [path] if path else [os.path.join(one, header) for one in _system_directories()]
+        for one in filter(os.path.isfile, found):
+            self._read(one, header, text.name)
 
     def _read(self, path: str, header: str, where: str) -> None:
         if path in self._seen:
@@ -108,8 +109,8 @@ class _Scan:
         self.parts.append(Part(f"header {header}", hashlib.sha256(data).hexdigest()))
         self.text(_Text(header, os.path.dirname(path), _unified(data.decode("utf-8", "replace"))))
 
-    def _resolve(self, written: str, text: _Text, where: str) -> str | None:
-        header = written[1:-1]
+    def _resolve(self, written: str, text: _Text) -> str | None:
+        header, where = written[1:-1], text.name
         beside = os.path.join(text.place, header)
         if written[0] == '"' and text.place and os.path.isfile(beside):
             return beside
@@ -145,43 +146,29 @@ def _blanked(match: re.Match[str], text: _Text) -> str:
     if found[0] == "/":
         return " " * len(found)
     if "/*" in found and (len(found) == 1 or found[-1] != found[0]):
-        raise UnknownInput(f"{_where(text, match.start())} opens a text that it does not close before a comment")
+        raise UnknownInput(f"{text.name} opens a text that it does not close before a comment")
     return found
 
 
 def _refuse_unreadable(text: _Text, code: str) -> None:
     """Refuse a text that asks for more than files, or hides the files it asks for."""
     for pattern, words in _UNREADABLE:
-        found = pattern.search(code)
-        if found is not None:
-            raise UnknownInput(f"{_where(text, found.start())} {words}")
+        if pattern.search(code):
+            raise UnknownInput(f"{text.name} {words}")
     # Headers of the C library paste names, and their own questions are written whole.
     if "##" in code and not text.place.startswith(_SYSTEM) and not _PIECES.isdisjoint(_WORD.findall(code)):
         raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
 
 
-def _system_paths(header: str) -> list[str]:
-    """Return the paths of a header in the system's directories, where some drivers look."""
+def _system_directories() -> list[str]:
+    """Return the directories of the system, in which some drivers look, with those of its architectures."""
     found = []
-    for directory in _SYSTEM:
-        try:
-            beyond = _of_architectures(directory, os.stat(directory).st_mtime_ns)
-        except OSError:
-            continue
-        found += [os.path.join(directory, name, header) for name in ("", *beyond)]
-    return list(filter(os.path.isfile, found))
+    for directory in filter(os.path.isdir, _SYSTEM):
+        found += [directory, *_of_architectures(directory, os.stat(directory).st_mtime_ns)]
+    return found
 
 
 @functools.lru_cache(maxsize=8)  # the C library's headers are hundreds of names
 def _of_architectures(directory: str, _changed: int) -> list[str]:
-    """Return the folders of a system directory that hold an architecture's headers."""
-    return sorted(name for name in os.listdir(directory) if name.endswith(("-gnu", "-musl")))
-
-
-def _where(text: _Text, offset: int) -> str:
-    """Name the line that is `offset` characters into a text whose continued lines were joined."""
-    for match in _CONTINUED.finditer(text.raw):
-        if match.start() > offset:
-            break
-        offset += len(match.group())
-    return f"{text.name}, line {text.raw.count(chr(10), 0, offset) + 1},"
+    names = sorted(name for name in os.listdir(directory) if name.endswith(("-gnu", "-musl")))
+    return [os.path.join(directory, name) for name in names]

@@ -1,9 +1,9 @@
 """Programs of binaries, built past pyopencl's wrapper, and device kernels without the code that pyopencl generates.
 
 The constructor of `cl.Kernel` asks `pyopencl.invoker` for two functions, `enqueue` and `set_args`. That module looks in
-a dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So
-while a thread makes a kernel for an invoker, the module answers that thread with two functions that cost nothing. A
-pyopencl that does not ask, or asks in another way, gets its own functions.
+a dictionary on disk: a third of a millisecond for each kernel. Invokers set arguments and enqueue by themselves. So kcl
+wraps the module's function once: every kernel gets two functions that cost nothing, and the generated ones at its first
+call. A pyopencl that asks in another way gets its own functions.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from threading import get_ident
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
 from kcl import caches
-from kcl.base import process, settings
+from kcl.base import settings
 from kcl.build.options import BuildOptions, passed
 from kcl.cache.layer import warn_the_program
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
 # the words of pyopencl
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
+_OURS = "_kcl_late"  # on the function that kcl put in its place
 _FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
 
 
@@ -74,80 +73,47 @@ def kernel_names(program: cl.Program) -> tuple[str, ...]:
     return tuple(filter(None, str(program.get_info(cl.program_info.KERNEL_NAMES) or "").split(";")))
 
 
-def new_kernel(program: cl.Program, name: str) -> cl.Kernel:
-    """Return a new kernel object of a program, to be launched by an invoker; raises the errors of `cl.Kernel`."""
+def generate_late() -> None:
+    """Have pyopencl generate the functions of a kernel when they are first needed, from now on; thread-safe."""
     caches.import_anyway(_MODULE)
     asked = sys.modules[_MODULE]
-    # One thread at a time, so that each puts back the function that it found. A signal handler or a finaliser may make
-    # a kernel in the same thread in between.
-    with _state().lock:
-        try:
-            original = _original(asked)
-            if original is not None:
-                setattr(asked, _ASKED, _Answer(original))
-            return cl.Kernel(program, name)
-        finally:
-            _put_back(asked)
+    generate = getattr(asked, _ASKED, None)
+    if generate is not None and not hasattr(generate, _OURS):
+        setattr(asked, _ASKED, _late(generate))  # two threads may wrap it twice, without effect
 
 
-class _Answer:
-    """The answer of the module: this thread, if it asks in the known form, gets other functions than the module's."""
-
-    __slots__ = ("_thread", "original")
-
-    def __init__(self, original: Callable[..., Any]) -> None:
-        self.original = original
-        self._thread = get_ident()
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+def _late(generate: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(generate)
+    def generate_late(*arguments: Any, **keywords: Any) -> Any:
         is_known = len(arguments) == 4 and arguments[3] is None and keywords.keys() == _FORM
-        if get_ident() != self._thread or not is_known:
-            return self.original(*arguments, **keywords)
-        return _functions(self.original, arguments, keywords)
+        if not is_known or any(map(_is_checked, keywords["devs"])):
+            return generate(*arguments, **keywords)
+        return _functions(functools.partial(generate, *arguments, **keywords))
+
+    vars(generate_late)[_OURS] = True
+    return generate_late
 
 
-def _original(asked: ModuleType) -> Callable[..., Any] | None:
-    """Return the module's own function, also where an interrupted call has left kcl's answer in its place.
-
-    None where the module has no such function.
-    """
-    found = vars(asked).get(_ASKED)
-    return found.original if isinstance(found, _Answer) else found
+@functools.lru_cache
+def _is_checked(device: cl.Device) -> bool:
+    """Return True if pyopencl also checks, for each new kernel, whether its arguments are too large for a device."""
+    return "cl_nv_device_attribute_query" in device.extensions
 
 
-def _put_back(asked: ModuleType) -> None:
-    found = vars(asked).get(_ASKED)
-    if isinstance(found, _Answer):
-        setattr(asked, _ASKED, found.original)
-
-
-def _functions(
-    generate: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
-) -> tuple[Callable[..., Any], Callable[..., None]]:
-    """Return functions that do the work of the generated ones, which are generated only where they are needed."""
-    generated = functools.cache(functools.partial(generate, *arguments, **keywords))
+def _functions(generate: Callable[[], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
+    """Return functions that do the work of the generated ones until these are needed."""
 
     def enqueue(kernel: cl.Kernel, *values: Any, **options: Any) -> Any:
-        return generated()[0](kernel, *values, **options)
+        generated = generate()
+        kernel._set_enqueue_and_set_args(*generated)
+        return generated[0](kernel, *values, **options)
 
     def set_args(kernel: cl.Kernel, *values: Any) -> None:
         if len(values) != kernel.num_args:
-            generated()[1](kernel, *values)  # raises pyopencl's own error
+            generate()[1](kernel, *values)  # raises pyopencl's own error
         kernel._set_arg_multi(tuple(itertools.chain.from_iterable(enumerate(values))))
 
     return enqueue, set_args
-
-
-class State(process.LockedState):
-    """The lock of pyopencl's module, and the answers that a thread may have left there."""
-
-    def after_fork(self) -> None:
-        """Put back the functions that a thread of the parent has left replaced."""
-        super().after_fork()
-        _put_back(sys.modules.get(_MODULE) or cl)
-
-
-_state = process.shared(State)
 
 
 def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:

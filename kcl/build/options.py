@@ -65,9 +65,8 @@ def parsed(text: str, beside: str) -> BuildOptions:
 
     Raises UnknownInput for options that drivers would read in different ways.
     """
-    found, added = _Sorted(_words(text)), _Sorted(_words(beside))
-    flags = (*sorted(found.switches), *found.ordered)
-    return BuildOptions(text, flags, (*found.directories, *added.directories))
+    flags, directories = _sorted(_words(text))
+    return BuildOptions(text, flags, (*directories, *_sorted(_words(beside))[1]))
 
 
 def _quoted(option: str) -> str:
@@ -87,34 +86,27 @@ def _words(text: str) -> list[str]:
     return words
 
 
-class _Sorted:
-    """Words sorted into switches, flags and include directories.
+def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Sort words into flags and include directories.
 
     Switches without a value are facts that are there or not. Of all other words a later one may win, so these keep
     their order.
     """
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self.switches: set[str] = set()
-        self.ordered: list[str] = []
-        self.directories: list[str] = []
-        rest = iter(words)
-        for word in rest:
-            if word.startswith(_READS_FILES):
-                raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
-            if word[:2] in ("-I", "/I"):
-                self.directories.append(word[2:] or next(rest, ""))
-            elif word[:2] in ("-D", "-U"):
-                self._macro(word[:2] + (word[2:] or next(rest, "")))
-            elif word.startswith("-cl-") and "=" not in word:
-                self.switches.add(word)
-            else:
-                self.ordered.append(word)
-
-    def _macro(self, flag: str) -> None:
-        if re.search(_ASKING, flag):
-            raise UnknownInput(f"build option {flag} leaves its value to the preprocessor; write the value")
-        self.ordered.append(flag)
+    switches, ordered, directories, rest = set[str](), list[str](), list[str](), iter(words)
+    for word in rest:
+        if word.startswith(_READS_FILES):
+            raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
+        if word[:2] in ("-I", "/I"):
+            directories.append(word[2:] or next(rest, ""))
+        elif word[:2] in ("-D", "-U"):
+            ordered.append(word[:2] + (word[2:] or next(rest, "")))
+            if re.search(_ASKING, ordered[-1]):
+                raise UnknownInput(f"build option {ordered[-1]} leaves its value to the preprocessor; write the value")
+        elif word.startswith("-cl-") and "=" not in word:
+            switches.add(word)
+        else:
+            ordered.append(word)
+    return (*sorted(switches), *ordered), directories
 
 
 def marks(options: BuildOptions) -> list[tuple[str, str]]:

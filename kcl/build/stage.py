@@ -16,7 +16,7 @@ from kcl import caches
 from kcl.base import events, process, spans
 from kcl.build.driver import Promise
 from kcl.build.identity import variables
-from kcl.build.kernels import kernel_names, new_kernel, of_binaries, warn
+from kcl.build.kernels import generate_late, kernel_names, of_binaries, warn
 from kcl.build.options import BuildOptions, build_options, marks, names_later_language
 from kcl.build.program_key import ProgramSlot, header_parts, may_read, slots_of
 from kcl.cache import layers
@@ -56,9 +56,7 @@ class BuiltProgram:
 
     __slots__ = (
         "__weakref__",
-        "_spare",
         "build",
-        "bytes",
         "compared",
         "launched",
         "logs",
@@ -67,24 +65,26 @@ class BuiltProgram:
         "stored",
     )
 
-    def __init__(self, build: Build, program: cl.Program, spare: dict[str, cl.Kernel] | None = None) -> None:
+    def __init__(self, build: Build, program: cl.Program) -> None:
         self.build = build
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
         self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
-        self.bytes = 0  # of the binaries in them
         self.logs: tuple[str, ...] = ()  # the compiler's messages from the build of the source, by device
         self.compared: frozenset[str] = frozenset()
         self.launched: frozenset[str] = frozenset()
-        self._spare = [spare] if spare else []
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
-        """Return new kernel objects of these names: one thread must not set another's arguments."""
+        """Return new kernel objects, for one thread alone; raises RecipeError where the program has none."""
         try:
-            spare = self._spare.pop()
-        except IndexError:
-            spare = {}
-        return spare if spare.keys() == set(names) else self.build.kernels(self.program, names)
+            return {name: cl.Kernel(self.program, name) for name in names}
+        except cl.LogicError as error:
+            there = kernel_names(self.program)
+            lacking = [name for name in names if name not in there]
+            if not (lacking and there):
+                raise
+            unknown = RecipeError(f"the program has no kernel {lacking[0]!r}; it has {', '.join(there)}")
+            raise unknown from error
 
     def launcher(self, ready: LaunchableCode, own: dict[cl.Event, None] | None = None) -> Launcher:
         """Return a launcher of code, with kernel objects of its own; `own` are the events known to be of its queue.
@@ -146,7 +146,7 @@ class Build(Stage[BuildRequest]):
     verb = "built"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
-        caches.import_anyway("pyopencl.invoker")  # the first cl.Kernel would import it: slow, and fatal on a bad cache
+        generate_late()  # the first cl.Kernel would import pyopencl.invoker: slow, and fatal on a bad cache
         self.context = context
         self.driver = driver
         self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
@@ -165,24 +165,6 @@ class Build(Stage[BuildRequest]):
     def identities(self) -> list[tuple[Part, ...]]:
         """The identity of each device of the context, in its order."""
         return [self.driver.identity(device) for device, _folder in self.devices]
-
-    @functools.cached_property
-    def _make(self) -> Callable[[cl.Program, str], cl.Kernel]:
-        # With this extension pyopencl also checks, for each new kernel, whether its arguments are too large.
-        asks = any("cl_nv_device_attribute_query" in device.extensions for device, _folder in self.devices)
-        return cl.Kernel if asks else new_kernel
-
-    def kernels(self, program: cl.Program, names: Sequence[str]) -> dict[str, cl.Kernel]:
-        """Return new kernel objects for an invoker to launch; raises RecipeError where the program has none."""
-        try:
-            return {name: self._make(program, name) for name in names}
-        except cl.LogicError as error:
-            there = kernel_names(program)
-            lacking = [name for name in names if name not in there]
-            if not (lacking and there):
-                raise
-            unknown = RecipeError(f"the program has no kernel {lacking[0]!r}; it has {', '.join(there)}")
-            raise unknown from error
 
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
@@ -288,10 +270,9 @@ class Build(Stage[BuildRequest]):
             self.driver.loading(entry)
         slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
         devices = [slot.device for slot in slots]
-        program = of_binaries(self.context, devices, look.entries, text, slots[0].options)
-        found = BuiltProgram(self, program, self.kernels(program, text.kernels))
+        found = BuiltProgram(self, of_binaries(self.context, devices, look.entries, text, slots[0].options))
+        found.kernels(text.kernels)  # raises for one that is not there
         found.stored = slots
-        found.bytes = sum(len(entry.parts["binary"]) for entry in look.entries)
         found.logs = tuple(map(_log, look.entries, look.slots))
         for slot, entry in zip(found.stored, look.entries, strict=True):
             self.driver.loaded(slot, entry)
@@ -387,6 +368,8 @@ def build_of(context: cl.Context, driver_of: Callable[[cl.Context], Driver]) -> 
         for build in tuple(state.builds):
             if build.context == context:
                 return build
-        build = Build(context, driver_of(context))
+        # A second object for the same context: the bindings of the user's object must not keep that object alive.
+        own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
+        build = Build(own, driver_of(own))
         state.builds.add(build)
         return build

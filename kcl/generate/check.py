@@ -53,10 +53,7 @@ def difference(stored: Code, fresh: Code) -> str:
 
 
 def checked(origin: Origin, chosen: Settings, look: Look, dtypes: Mapping[str, np.dtype[Any]]) -> Look:
-    """Compare a hit with code that is generated anew, or only generate that for a dump; raise WrongEntry.
-
-    Where they differ, code is generated twice to find the reason.
-    """
+    """Compare a hit with code that is generated anew, or only generate that for a dump; raise WrongEntry."""
     (entry,) = look.entries
     used = {name: dtypes[name] for name in entry.metadata["chosen"]}
     if not is_drawn(chosen.verify, look.digest):
@@ -70,12 +67,7 @@ def checked(origin: Origin, chosen: Settings, look: Look, dtypes: Mapping[str, n
         said = "invoker's code object"
     if not said:
         return look._replace(reason=_VERIFIED, spared=0.0)  # a verified hit generates, so it spares nothing
-    varies = difference(origin.anew(used), origin.anew(used))
-    cause = (
-        "the recipe is not deterministic: run twice at once, it differs from itself"
-        if varies
-        else "something decides it that is in no key: declare it with @kcl.kernel(...)"
-    )
+    cause = "something decides it that is in no key: declare it with @kcl.kernel(...), or make it the same in each run"
     raise WrongEntry(f"kernel {origin.name!r}: what the recipe generates differs in {said}; {cause}")
 
 

@@ -6,10 +6,11 @@ import json
 import marshal
 import os
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kcl import caches
 from kcl.base import settings, spans
 from kcl.base.dtypes import dtype_text
 from kcl.cache.entry import Entry
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.key import Key
-    from kcl.code import Code, Packed
+    from kcl.code import Code
     from kcl.generate.frontends import OpenArguments
     from kcl.generate.rows import Dtypes
 
@@ -61,15 +62,18 @@ def _heard(result: frontends.Result, name: str, dtypes: Mapping[str, np.dtype[An
     return generated._replace(invoker=generated.invoker._replace(warned=facts)), ""
 
 
-def quiet(front_end: str) -> AbstractContextManager[None]:
+@contextmanager
+def quiet(front_end: str) -> Iterator[None]:
     """Keep loopy's disk caches off in a block, if loopy is installed and may be what runs there."""
     from importlib.util import find_spec
 
     if front_end != "loopy" or find_spec("loopy") is None:
-        return nullcontext()
-    from kcl.generate.frontends.loopy import quiet
-
-    return quiet()
+        yield
+        return
+    caches.import_anyway("loopy")
+    caches.import_anyway("pyopencl.invoker")
+    with caches.loopy_disk_caches_off():
+        yield
 
 
 def entries(
@@ -77,7 +81,7 @@ def entries(
 ) -> tuple[Key, list[tuple[str, Entry]]]:
     """Return the rows of one choice of dtypes, made in `seconds`: the key of the code, and rows by their addresses."""
     metadata = {
-        "base": _described(base),
+        "base": repr(tuple(base)),
         "chosen": {name: dtype_text(dtype) for name, dtype in used.items()},
         "created": int(time.time()),
         "seconds": seconds,
@@ -98,15 +102,6 @@ def _parameters(direct: Key, evidence: Evidence) -> list[list[str]]:
     """Return the starts of the texts of the parameters, for listings: from the record, or from the key of a walk."""
     named = [(part.name[len(PARAMETER) :], part.value) for part in direct.parts if part.name.startswith(PARAMETER)]
     return [[name, text[:_LONGEST]] for name, text in [*named, *evidence.parameters]]
-
-
-def _described(base: OpenArguments) -> dict[str, Any]:
-    return {
-        "open": list(base.names),
-        "needed": list(base.needed),
-        "required": list(base.required),
-        "packed": _packed_as_json(base.packed),
-    }
 
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
@@ -135,7 +130,7 @@ def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
         "function": generated.invoker.function,
         "arguments": [list(argument) for argument in generated.invoker.arguments],
         "inferred": generated.invoker.inferred,
-        "packed": _packed_as_json(generated.invoker.packed),
+        "packed": repr(generated.invoker.packed),
         "dtypes": [list(pair) for pair in generated.invoker.dtypes],
         "shown": generated.invoker.shown,
         "warned": [list(one) for one in generated.invoker.warned],
@@ -151,10 +146,3 @@ def to_entry(generated: Code, key: Key, metadata: dict[str, Any]) -> Entry:
             "invoker.code": marshal.dumps(code),
         },
     )
-
-
-def _packed_as_json(packed: Packed) -> list[Any]:
-    """Return packed arguments as JSON holds them: an index of an array is a list there."""
-    return [
-        [name, [[list(i) if isinstance(i, tuple) else i, part] for i, part in pairs]] for name, pairs in packed.items()
-    ]

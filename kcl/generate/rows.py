@@ -6,6 +6,7 @@ holds the open arguments, and one row for each choice of dtypes.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import marshal
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kcl.base.dtypes import dtype_text
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.code import Argument, Code, Invoker, LaunchableCode, Packed, ProgramText, made_ready
+from kcl.code import Argument, Code, Invoker, LaunchableCode, ProgramText, made_ready
 from kcl.errors import DamagedEntry
 from kcl.generate.frontends import OpenArguments
 from kcl.record import beside
@@ -29,11 +30,8 @@ Dtypes = Mapping[str, "np.dtype[Any]"]
 
 
 def base_of(entry: Entry) -> OpenArguments:
-    """Read the base from any row; raises KeyError or TypeError where it is not there."""
-    base = entry.metadata["base"]
-    return OpenArguments(
-        tuple(base["open"]), tuple(base["needed"]), tuple(base["required"]), _packed_of(base["packed"])
-    )
+    """Read the base from any row; raises an error where it is not there."""
+    return OpenArguments(*ast.literal_eval(entry.metadata["base"]))
 
 
 def is_whole(entry: Entry) -> bool:
@@ -104,7 +102,7 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             function=metadata["function"],
             arguments=tuple(Argument(*fields) for fields in metadata["arguments"]),
             inferred=metadata["inferred"],
-            packed=_packed_of(metadata["packed"]),
+            packed=ast.literal_eval(metadata["packed"]),
             dtypes=[(name, layout) for name, layout in metadata["dtypes"]],
             shown=metadata["shown"],
             warned=tuple([tuple(one) for one in metadata["warned"]]),
@@ -117,11 +115,3 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
 
 def code_version() -> str:
     return f"{importlib.util.MAGIC_NUMBER.hex()}-{sys.flags.optimize}"
-
-
-def _packed_of(described: list[Any]) -> Packed:
-    """Return the packed arguments that JSON holds."""
-    return {
-        name: [(tuple(index) if isinstance(index, list) else index, part) for index, part in pairs]
-        for name, pairs in described
-    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import operator
 import os
+import re
 import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,6 +26,12 @@ _BESIDE = ("allocator", "wait_for", "out_host")  # every call may give these
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset, type)
 _INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
 _SHOWN = 40  # characters of a value
+_FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
+# "error: FILE:LINE:COLUMN: words" of PoCL, "FILE:LINE:COLUMN: error: words" of clang itself.
+_PLACES = (
+    re.compile(r"error: ([^:]+):(\d+):\d+: "),
+    re.compile(r"([^:]+):(\d+):\d+: (?:fatal )?error\b"),
+)
 
 
 class FailedCall(NamedTuple):
@@ -156,6 +163,44 @@ def place(recipe: Any) -> str:
     """Return the file and line of a recipe, in brackets; empty without a recipe."""
     code = getattr(inspect.unwrap(recipe), "__code__", None) if recipe is not None else None
     return f" (recipe in {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+
+
+def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
+    """Return the error of a program that does not compile, with kernel, place of the recipe, and source lines added."""
+    words = str(error).replace(_FAILED, "").lstrip(" -\n")
+    said = f"the program of kernel {kernel!r}{place(recipe)} does not compile\n\n{with_lines(words, text)}"
+    cure = "\n\n`python -m kcl doctor` has the cure" if "unknown target CPU" in words else ""
+    return worded(error, said + cure)
+
+
+def with_lines(log: str, text: str) -> str:
+    """Write below each message of a log the source line that it names, unless the log has it there."""
+    lines = log.split("\n")
+    said = []
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        said.append(line)
+        meant = _meant(line, text)
+        if meant and meant not in below:
+            said.append(f"    {meant}")
+    return "\n".join(said)
+
+
+def _meant(message: str, text: str) -> str:
+    """Return the line that a message names by file and number; empty for a message without one."""
+    found = next(filter(None, (pattern.match(message) for pattern in _PLACES)), None)
+    if found is None:
+        return ""
+    lines, number = _lines(found[1], text), int(found[2])
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _lines(path: str, text: str) -> list[str]:
+    """Return the lines of a header, or those of the text for a name that the driver gave it while it compiled."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read().split("\n")
+    except OSError:
+        return text.split("\n") if os.path.splitext(path)[1] in ("", ".cl") else []
 
 
 def unknown_dtype(dtype: object) -> str:

@@ -24,7 +24,7 @@ import pyopencl as cl
 from kcl import line
 
 KERNELS = 60
-KEPT = 2 << 20  # bytes of programs of dropped Kernels
+KEPT = 10  # programs of dropped Kernels
 
 
 def forget() -> None:
@@ -80,7 +80,7 @@ class Driver:
 
 def main(platform: str, threads: int, seed: int) -> None:
     """Launch in threads and print, until the standard input is closed."""
-    line.KEPT_BYTES = KEPT
+    line.KEPT = KEPT
     driver = Driver(platform, seed)
     crew = [threading.Thread(target=driver.work, args=(number,)) for number in range(threads)]
     threading.Thread(target=lambda: (sys.stdin.read(), driver.ended.set()), daemon=True).start()

@@ -140,12 +140,6 @@ def test_variables_that_outlive_a_launch(child, platform_name, verify):
 
 
 @pytest.fixture
-def small(queue):
-    """The bytes of a program that was built from source."""
-    return drivers.of(queue.context).memory(0)
-
-
-@pytest.fixture
 def launch(queue):
     """Launch a Kernel, a new one where none is given, and return what it added."""
 
@@ -166,9 +160,9 @@ def programs(queue):
 class TestUnused:
     """Programs of dropped Kernels are let go of, oldest first, and those of living ones never."""
 
-    def test_dropped(self, queue, launch, small, monkeypatch):
+    def test_dropped(self, queue, launch, monkeypatch):
         """As many programs of dropped Kernels are kept as the bound allows, those that were dropped last."""
-        monkeypatch.setattr(line, "KEPT_BYTES", 2 * small)
+        monkeypatch.setattr(line, "KEPT", 2)
         launch(0)
         kept = [queue._kcl_bindings.launchers.copy()]
         for number in range(1, 6):
@@ -182,7 +176,7 @@ class TestUnused:
 
     def test_living(self, queue, launch, monkeypatch):
         """A Kernel that lives keeps its program, whatever is dropped; so does one of two Kernels of one code."""
-        monkeypatch.setattr(line, "KEPT_BYTES", 0)
+        monkeypatch.setattr(line, "KEPT", 0)
         first, same = added(0), added(0)
         for number, kernel in ((0, first), (0, same), (1, None), (2, None)):
             launch(number, kernel)
@@ -198,9 +192,9 @@ class TestUnused:
         assert place not in launchers
         assert programs(queue) == 1
 
-    def test_used_again(self, queue, launch, small, monkeypatch):
+    def test_used_again(self, queue, launch, monkeypatch):
         """A code that is used again is as young as it was then, and loads nothing again."""
-        monkeypatch.setattr(line, "KEPT_BYTES", 2 * small)
+        monkeypatch.setattr(line, "KEPT", 2)
         for number in (0, 1):
             launch(number)
         place = next(iter(queue._kcl_bindings.launchers))
@@ -211,7 +205,7 @@ class TestUnused:
 
     def test_everywhere(self, queue, launch, monkeypatch):
         """The launchers of a code are let go of on every queue and for every thread."""
-        monkeypatch.setattr(line, "KEPT_BYTES", 0)
+        monkeypatch.setattr(line, "KEPT", 0)
         other = cl.CommandQueue(queue.context)
         kernel = added(0)
         launch(0, kernel)
@@ -228,7 +222,7 @@ class TestUnused:
 
     def test_threads(self, queue, monkeypatch):
         """Threads that make, launch and drop the same few Kernels compute the right numbers."""
-        monkeypatch.setattr(line, "KEPT_BYTES", 0)
+        monkeypatch.setattr(line, "KEPT", 0)
         faults = []
 
         def work(first):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches
 from kcl.base import events, settings
 from kcl.base.dtypes import dtype_text, layout_of
 from kcl.code import Argument, Code, Invoker, ProgramText
@@ -21,20 +19,6 @@ if TYPE_CHECKING:
 # Device programs are also the functions that kernels call; the invoker names the launched ones.
 _LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
 _LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Run loopy without its disk caches; imports it, into a private cache directory where the user's is unusable."""
-    caches.import_anyway("loopy")
-    caches.import_anyway("pyopencl.invoker")
-    with caches.loopy_disk_caches_off():
-        yield
-
-
-def accept(result: object, recipe: str) -> LoopyResult:
-    """Return a translation unit held by its front end; raises RecipeError for any other object."""
-    return LoopyResult(result, recipe)
 
 
 class LoopyResult(Result):
@@ -224,6 +208,9 @@ class LoopyResult(Result):
         from loopy.types import NumpyType
 
         return constantdict({name: NumpyType(dtype) for name, dtype in dtypes.items()})
+
+
+accept = LoopyResult  # raises RecipeError for what is no translation unit
 
 
 def missing_arguments(kernel: str, missing: list[str]) -> Exception:

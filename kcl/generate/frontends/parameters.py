@@ -7,13 +7,12 @@ of OpenCL C. An argument is not refused where a macro may stand for a list or a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from kcl.errors import RecipeError
 from kcl.generate.frontends.source import Array, Scalar, Source, dtype_of
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -89,8 +88,6 @@ def _type_words(parameter: str, is_pointer: bool) -> list[str]:
 
 def _dtype_of_words(words: list[str]) -> np.dtype[Any] | None:
     """Return the dtype of a scalar type of OpenCL C; None for other types."""
-    import numpy as np
-
     bare = " ".join(sorted(word for word in words if word not in _SIGNS))
     name = _DTYPES.get(bare or "int") if words else None
     return np.dtype(f"u{name}" if "unsigned" in words else name) if name else None

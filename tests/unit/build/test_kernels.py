@@ -1,11 +1,8 @@
 """kcl.build.kernels: programs of binaries, and kernel objects for which pyopencl generates nothing."""
 
-import os
+import inspect
 import re
-import signal
 import textwrap
-import threading
-import time
 import warnings
 from types import SimpleNamespace
 
@@ -19,7 +16,6 @@ from program_texts import generated as made_text
 
 from kcl import drivers
 from kcl.build import compilation, kernels
-from kcl.build.kernels import new_kernel
 from kcl.build.options import BuildOptions, passed
 from kcl.build.stage import Build
 from kcl.cache.entry import Entry
@@ -38,31 +34,33 @@ def program(context):
 
 @pytest.fixture
 def generated(monkeypatch):
-    """The names of the kernels for which pyopencl's module was asked."""
-    ask, names = pyopencl.invoker.generate_enqueue_and_set_args, []
+    """The names of the kernels for which pyopencl has generated functions."""
+    before = pyopencl.invoker.generate_enqueue_and_set_args
+    ask, names = inspect.unwrap(before), []
 
     def asked(name, *arguments, **keywords):
         names.append(name)
         return ask(name, *arguments, **keywords)
 
     monkeypatch.setattr(pyopencl.invoker, "generate_enqueue_and_set_args", asked)
+    kernels.generate_late()
     return names
 
 
-class TestNewKernel:
+class TestGenerateLate:
     def test_nothing_is_generated(self, program, generated):
-        """Making a kernel and setting its arguments asks for no generated function; pyopencl's own way does."""
-        kernel = new_kernel(program, "add")
+        """Making a kernel and setting its arguments asks for no generated function; types of arguments do."""
+        kernel = cl.Kernel(program, "add")
         kernel.set_args(None, np.float32(1), np.int32(2))
         kernel._set_arg_multi((0, None, 1, np.float32(1), 2, np.int32(2)))
         assert generated == []
-        cl.Kernel(program, "add")
+        kernel.set_arg_types([None, np.float32, np.int32])
         assert generated == ["add"]
 
     def test_does_what_every_kernel_does(self, program, queue, generated):
-        """It launches after its arguments were set, and when it is called, for which the function is generated once."""
+        """It launches after its arguments were set, and when it is called, for which functions are generated once."""
         y = cl.array.zeros(queue, 1, np.float32)
-        kernel = new_kernel(program, "add")
+        kernel = cl.Kernel(program, "add")
         kernel.set_args(y.data, np.float32(1), np.int32(2))
         cl.enqueue_nd_range_kernel(queue, kernel, (1,), None)
         assert generated == []
@@ -72,107 +70,42 @@ class TestNewKernel:
         assert generated == ["add"]
 
     @pytest.mark.parametrize("values", [(None,), (None, 1, 2), (None, np.float64(1), np.int32(2))])
-    def test_refuses_what_every_kernel_refuses(self, program, values):
+    def test_refuses_what_every_kernel_refuses(self, program, values, monkeypatch):
         """Too few arguments, and those of a wrong kind or size, raise what they raise elsewhere."""
+        kernels.generate_late()
+        late, module = cl.Kernel(program, "add"), pyopencl.invoker
+        monkeypatch.setattr(
+            module, "generate_enqueue_and_set_args", inspect.unwrap(module.generate_enqueue_and_set_args)
+        )
         with pytest.raises((TypeError, cl.LogicError)) as right:
             cl.Kernel(program, "add").set_args(*values)
         with pytest.raises(right.type) as found:
-            new_kernel(program, "add").set_args(*values)
+            late.set_args(*values)
         assert str(found.value) == str(right.value)
 
-    def test_unknown_name(self, program):
-        """A name that the program does not have is pyopencl's error, and its module is left as it was."""
+    def test_once(self):
+        """The module's function is wrapped once."""
+        kernels.generate_late()
         before = pyopencl.invoker.generate_enqueue_and_set_args
-        with pytest.raises(cl.LogicError):
-            new_kernel(program, "no_such_kernel")
+        kernels.generate_late()
         assert pyopencl.invoker.generate_enqueue_and_set_args is before
 
     def test_another_pyopencl(self, program, monkeypatch, generated):
-        """Where pyopencl does not ask, or asks in another way, kernels are made as everywhere else."""
-        with monkeypatch.context() as patch:
-            patch.setattr(kernels, "_FORM", {"devs"})
-            assert new_kernel(program, "add").num_args == 3
+        """Where pyopencl asks in another way, kernels are made as everywhere else."""
+        monkeypatch.setattr(kernels, "_FORM", {"devs"})
+        assert cl.Kernel(program, "add").num_args == 3
         assert generated == ["add"]
-        monkeypatch.setattr(kernels, "_ASKED", "a name of another version")
-        assert new_kernel(program, "add").num_args == 3
-        assert generated == ["add", "add"]
 
-    def test_signals(self, program):
-        """What a signal handler raises while kernels are made arrives, and the next kernel leaves all in order."""
-        before = pyopencl.invoker.generate_enqueue_and_set_args
-        fired = arrived = lost = 0
-
-        def fire(_number, _frame):
-            nonlocal fired
-            fired += 1
-            raise TimeoutError
-
-        handler = signal.signal(signal.SIGALRM, fire)
-        try:
-            while arrived < 300:
-                try:
-                    signal.setitimer(signal.ITIMER_REAL, 1e-5 * (1 + arrived % 7))
-                    end = time.monotonic() + 5
-                    while time.monotonic() < end:
-                        new_kernel(program, "add")
-                    lost += 1  # raised in a finaliser, where Python drops it
-                except TimeoutError:
-                    arrived += 1
-        finally:
-            signal.signal(signal.SIGALRM, handler)
-        assert fired == arrived + lost
-        assert lost <= 3
-        assert new_kernel(program, "add").num_args == 3
-        assert pyopencl.invoker.generate_enqueue_and_set_args is before
-
-    def test_fork(self, program, monkeypatch):
-        """A child that is forked while a thread makes a kernel can make some, and pyopencl answers for itself."""
-        before = pyopencl.invoker.generate_enqueue_and_set_args
-        inside, go_on = threading.Event(), threading.Event()
-        functions = kernels._functions
-
-        def stays(*arguments):
-            inside.set()
-            go_on.wait(60)
-            return functions(*arguments)
-
-        monkeypatch.setattr(kernels, "_functions", stays)
-        thread = threading.Thread(target=new_kernel, args=(program, "add"))
-        thread.start()
-        assert inside.wait(60)
-        child = os.fork()
-        if not child:
-            free = kernels._state().lock.acquire(blocking=False)
-            os._exit(0 if free and pyopencl.invoker.generate_enqueue_and_set_args is before else 1)
-        go_on.set()
-        thread.join()
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-    def test_other_threads(self, program, generated):
-        """A kernel that another thread makes for itself meanwhile gets its generated functions."""
-        stop = threading.Event()
-
-        def make():
-            while not stop.is_set():
-                new_kernel(program, "add")
-
-        before = pyopencl.invoker.generate_enqueue_and_set_args
-        threads = [threading.Thread(target=make) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for _ in range(100):
-            cl.Kernel(program, "add")
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert len(generated) == 100
-        assert pyopencl.invoker.generate_enqueue_and_set_args is before
+    def test_checked_devices(self, program, monkeypatch, generated):
+        """Where pyopencl checks the size of all arguments, it does so as a kernel is made."""
+        monkeypatch.setattr(kernels, "_is_checked", lambda _device: True)
+        cl.Kernel(program, "add")
+        assert generated == ["add"]
 
 
 IN_A_CHILD = """
 import json, os, sys, threading
 import numpy as np, pyopencl as cl, pyopencl.array
-from kcl.build.kernels import new_kernel
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 program = cl.Program(context, sys.argv[1]).build()
@@ -186,39 +119,13 @@ class TestInvokerModule:
     def test_unusable_cache(self, child):
         """Without a usable cache directory kernels are made and called all the same."""
         code = """
-        for make in (new_kernel, cl.Kernel):
-            make(program, "add")(queue, (1,), None, y.data, np.float32(10), np.int32(20))
+        for _ in range(2):
+            cl.Kernel(program, "add")(queue, (1,), None, y.data, np.float32(10), np.int32(20))
         print(json.dumps(float(y.get()[0])))
         """
         unusable = {"XDG_CACHE_HOME": "/proc/nowhere", "PYOPENCL_NO_CACHE": "1"}
         unusable["POCL_CACHE_DIR"] = str(child.directory / "pocl")
         assert child.json(IN_A_CHILD + textwrap.dedent(code), SOURCE, **unusable) == 60
-
-    @pytest.mark.parametrize("other", ["import pyopencl.invoker", "cl.Kernel(program, 'add')"])
-    def test_threads(self, child, other):
-        """Another thread that needs the module while kernels are made gets it whole, and its own functions."""
-        code = f"""
-        sys.setswitchinterval(1e-6)
-        faults, start = [], threading.Barrier(2)
-        def work(make):
-            try:
-                start.wait(60)
-                for _ in range(200):
-                    make()
-            except BaseException as error:
-                faults.append(repr(error))
-        def another():
-            {other}
-            from pyopencl.invoker import generate_enqueue_and_set_args
-        makers = (lambda: new_kernel(program, "add"), another)
-        threads = [threading.Thread(target=work, args=(make,)) for make in makers]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        from pyopencl import invoker
-        print(json.dumps([faults, invoker.generate_enqueue_and_set_args.__module__]))
-        """
-        done = child.json(IN_A_CHILD + textwrap.dedent(code), SOURCE)
-        assert done == [[], "pyopencl.invoker"]
 
 
 class TestBuiltSilently:
