@@ -76,13 +76,11 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
         _object(
             Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
             Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
-            Field("leftovers", "integer", "the bytes of stores that only an earlier kcl reads"),
             Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
             Field("sites", "list of <site>", "the site directories"),
             Field("remote", "<remote>", "the remote"),
             Field("tuning", "<tuning>", "the choices that were measured"),
             Field("pending", "<pending>", "the programs that are still being completed"),
-            Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
             Field("notes", "list of string", "settings that were not understood"),
             layer=(
                 Field("layer", "string", "the name that commands take"),
@@ -100,7 +98,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("version", "string", "the installed version of its owner, as far as it is known"),
                 Field("hit_rate", "number or null", "hits by look-ups over the last runs; null where there were none"),
                 Field("saved", "number or null", "seconds that its hits saved over the last runs; null of foreign"),
-                Field("remark", "string", "what else there is to know about it"),
                 Field("fault", "string", "what is wrong with it; empty where nothing is"),
             ),
             site=(
@@ -130,15 +127,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("helper", "boolean", "whether a helper process is at it"),
                 Field("elsewhere", "object", "how many wait for a device that this machine lacks, by its name"),
                 Field("words", "list of string", "the same as sentences, with what completes them"),
-            ),
-            late=(
-                Field("time", "number", "when that was found last"),
-                _DRIVER,
-                Field("cache", "string", "the cache that did not see it"),
-                Field("variable", "string", "what was changed"),
-                Field("value", "string or null", "to what; null where it was removed"),
-                Field("words", "string", "the same as a sentence"),
-                Field("sure", "boolean", "false where it may have come in time"),
             ),
         ),
     ),
@@ -230,7 +218,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("checked", "object", "how many entries were checked, by layer"),
             Field("whole", "boolean", "whether every byte was read: false with `--headers`"),
             Field("damaged", "list of <damaged>", "the entries, and PoCL's files, that are not what was written"),
-            Field("differing", "list of string", "PoCL's files that differ from their entries; none with `--headers`"),
             damaged=(
                 _LAYER,
                 Field("place", "string", "the file, or the address in its store"),
@@ -270,7 +257,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("dry_run", "boolean", "whether nothing was removed"),
             Field("entries", "integer", "how many entries went, or would go"),
             Field("bytes", "integer", "their size, with the rows that lead to them"),
-            Field("stores", "integer", "how many stores of an earlier kcl went, or would go"),
             Field("refusals", "list of <refusal>", "what was left alone"),
             refusal=(
                 Field("cache", "string", "the layer"),

@@ -87,12 +87,6 @@ class Key:
     def __hash__(self) -> int:
         return hash(self.parts)
 
-    def _repr_html_(self) -> str:
-        """Return the parts as a table, for a notebook."""
-        from kcl.base.text import markup
-
-        return markup.titled(f"Key {self.digest}", Part._fields, self.parts)
-
     def __repr__(self) -> str:
         shown = ", ".join(f"{part.name}={_shorten(part.value)}" for part in self.parts)
         return f"<Key {self.digest[:12]}: {shown}>"

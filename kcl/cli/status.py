@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -20,7 +19,7 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge
+from kcl.inspect import inventory, pins
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import Counters
@@ -44,43 +43,34 @@ KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Every cache, also of drivers that are not on this machine.")
-@click.option("--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR.")
-@output.replies("an object with all layers, pending, late and notes")
-def status(everything: bool, directory: str | None) -> Reply:
+@output.replies("an object with all layers, pending and notes")
+def status(everything: bool) -> Reply:
     """Show every layer and every foreign cache.
 
     For each: on or off and why, entries, size, what was saved, where it lies and why there. The entries are those that
     `kcl ls` lists. A cache of a driver that is not on this machine, or of a neighbour, is shown where it holds
-    something, or with --all. Below the table stand programs that are still being completed, and switches of the last
-    week that came too late.
+    something, or with --all. Below the table stand programs that are still being completed.
 
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
-    with ExitStack() as stack:
-        if directory is not None:
-            stack.enter_context(option.cache_dir(os.path.abspath(directory)))
-        totals, waiting = journal.totals(), misses.pending()
-        own = [_layer(name, totals.get(name)) for name in settings.LAYERS]
-        own = [row if directory is None else {**row, "why": "--dir"} for row in own]
-        rows = [*own, *map(_adapter, ROWS)]
-        found = {
-            "layers": rows,
-            "max_size": settings.read().max_size,
-            "leftovers": sum(item.size for item in purge.leftovers(0.0)),
-            "pins": pins.read(),
-            "sites": [_site(root) for root in settings.read().site],
-            "tuning": views.facts(),
-            "remote": state.facts(),
-            "pending": {
-                "programs": len(waiting.here),
-                "since": waiting.since,
-                "helper": waiting.helper,
-                "elsewhere": waiting.devices(),
-                "words": waiting.described(),
-            },
-            "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],
-            "notes": list(settings.read().rejected),
-        }
+    totals, waiting = journal.totals(), misses.pending()
+    rows = [*(_layer(name, totals.get(name)) for name in settings.LAYERS), *map(_adapter, ROWS)]
+    found = {
+        "layers": rows,
+        "max_size": settings.read().max_size,
+        "pins": pins.read(),
+        "sites": [_site(root) for root in settings.read().site],
+        "tuning": views.facts(),
+        "remote": state.facts(),
+        "pending": {
+            "programs": len(waiting.here),
+            "since": waiting.since,
+            "helper": waiting.helper,
+            "elsewhere": waiting.devices(),
+            "words": waiting.described(),
+        },
+        "notes": list(settings.read().rejected),
+    }
     is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
     return Reply(lambda: found, lambda: _show(found, everything), is_faulty)
 
@@ -92,13 +82,11 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
         fault = str(error)
-    is_remote = name == settings.GENERATOR and trust.is_network(layer.place)
     held = inventory.measure(name) if on and not fault else contents.total([])  # a layer that is off opens no file
     return {
         **_row(name, KCL, f"kcl's {name} layer", on, layer.off(), Place(layer.place, option.reason()), held),
         "hit_rate": stats.hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
-        "remark": "a file for each entry: SQLite is not safe on a network file system" if is_remote else "",
         "fault": fault or held.fault,
     }
 
@@ -114,7 +102,7 @@ def _row(name: str, kind: str, title: str, on: bool, reason: str, place: Place, 
     """Return what a row of the table says of any cache."""
     known = {"layer": name, "kind": kind, "title": title, "on": on, "reason": reason}
     where = {"directory": place.path, "why": place.why, **held._asdict()}
-    return {**known, **where, "version": "", "hit_rate": None, "saved": None, "remark": "", "here": True}
+    return {**known, **where, "version": "", "hit_rate": None, "saved": None, "here": True}
 
 
 def _site(root: str) -> dict[str, Any]:
@@ -144,15 +132,11 @@ def _show(found: dict[str, Any], everything: bool) -> None:
     for site in found["sites"]:
         held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or held}")
-    lines += [f"{row['layer']}: {row[of]}" for row in rows for of in ("remark", "fault") if row[of]]
+    lines += [f"{row['layer']}: {row['fault']}" for row in rows if row["fault"]]
     lines += [found["tuning"]["words"]] if found["tuning"]["words"] else []
     lines += found["remote"]["words"]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
-    if found["leftovers"]:
-        size = output.size(found["leftovers"])
-        lines.append(f"stores of an earlier kcl take {size}: `kcl gc` removes them after a week")
-    lines += [f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]]
     for line in lines:
         output.say(line)
 

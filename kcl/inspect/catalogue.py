@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kcl.base import settings
-from kcl.base.text.names import of_parameters
 from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import EntryUse
 from kcl.inspect.inventory import ListedEntry, Refusal
-
-T = TypeVar("T")
 
 # The sort orders: words in their order, numbers and times the largest first.
 SORTS: dict[str, Callable[[ListedEntry, Callable[[str], EntryUse]], Any]] = {
@@ -68,26 +65,6 @@ class CacheEntry(NamedTuple):
     key: str
 
 
-class NotebookTable(list[T]):
-    """A list of named tuples. A notebook shows it as a table of the fields that are in `head`."""
-
-    def __init__(self, found: Iterable[T], title: str, *head: str) -> None:
-        super().__init__(found)
-        self._title, self._head = title, head
-
-    def _repr_html_(self) -> str:
-        from kcl.base.text import markup
-
-        rows = ([_cell(getattr(one, name)) for name in self._head] for one in self)
-        return markup.titled(f"{self._title}: {len(self)}", self._head, rows)
-
-
-def _cell(of: object) -> str:
-    if isinstance(of, Mapping):
-        return of_parameters(of)
-    return "; ".join(map(str.strip, of)) if isinstance(of, tuple) else str(of)
-
-
 class Catalogue:
     """The entries of both layers, and their uses; both are read once. Unreadable ones are added to `faults`."""
 
@@ -119,18 +96,20 @@ class Catalogue:
 
     def described(self, shown: Iterable[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
-        shown = list(shown)
-        partners = inventory.partners(shown, self.rows)
-        here = {platform: presence.is_platform_here(platform) for platform in {one.platform for one in shown}}
-        return [self._described(one, partners, here) for one in shown]
+        alike: dict[str, list[ListedEntry]] = {}  # by their OpenCL C: code and its programs
+        for one in self.rows:
+            if one.program:
+                alike.setdefault(one.program, []).append(one)
+        here = functools.cache(presence.is_platform_here)
+        return [self._described(one, alike.get(one.program, ()), here) for one in shown]
 
-    def _described(self, one: ListedEntry, partners: inventory.Partners, here: Mapping[str, bool]) -> CacheEntry:
-        others, recipe = partners.get((one.layer, one.program), ()), one.recipe
-        if others and one.layer == settings.BINARY:
-            recipe = inventory.common([other.recipe for other in others])
+    def _described(self, one: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]) -> CacheEntry:
+        others, recipe = [other for other in alike if other.layer != one.layer], one.recipe
+        if len(others) == 1 and one.layer == settings.BINARY:
+            recipe = others[0].recipe
         uses, last, _seconds, _saved = self._used(one.digest)
         keys = tuple(other.digest for other in others)
-        made = (one.kernel, one.layer, one.platform, one.device, here[one.platform], *recipe)
+        made = (one.kernel, one.layer, one.platform, one.device, here(one.platform), *recipe)
         return CacheEntry(*made, one.size, one.built, one.seconds, last or None, uses, keys, one.digest)
 
 
@@ -154,5 +133,4 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     for fault in faults:
         if not layers or fault.cache in layers:
             warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
-    found = catalogue.described(catalogue.chosen(layers, kernel, device))
-    return NotebookTable(found, "entries", "kernel", "layer", "device", "parameters", "bytes", "uses", "key")
+    return catalogue.described(catalogue.chosen(layers, kernel, device))

@@ -1,13 +1,11 @@
 """Removal: what `kcl purge`, `kcl gc` and the bound on space remove, and how.
 
-An item is a file or a directory in a recognised cache directory, or rows of a database. No link is followed. Entries
-that were chosen one by one leave a line in the file of removed entries, from which a later miss is explained.
+An item is a file or a directory in a recognised cache directory, or rows of a database. No link is followed.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import re
 import shutil
@@ -19,10 +17,9 @@ from typing import NamedTuple
 
 from kcl import caches, drivers
 from kcl.base import process, settings
-from kcl.base.settings import option, trust, units
+from kcl.base.settings import option, units
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places
-from kcl.cache.stores.directory import publish
 from kcl.cache.stores.sqlite import Database
 from kcl.caches import contents
 from kcl.caches.table import ROWS
@@ -35,10 +32,7 @@ OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _AT_ONCE = 100  # pages of a database
-_HOUR, _WEEK = 3600.0, 7 * 86400.0
-_VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
-_CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
-_REMEMBERED = 10_000  # removed entries
+_HOUR = 3600.0
 
 
 class RemovalItem(NamedTuple):
@@ -63,7 +57,7 @@ class Removal(NamedTuple):
     """What `kcl.purge` removed, or would remove.
 
     `items` are files and directories, and rows of the generator layer's database. `refusals` names the places that
-    were left alone, each with the reason. `remarks` says what may come back, and why.
+    were left alone, each with the reason.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> removal = kcl.purge("generator")
@@ -73,7 +67,6 @@ class Removal(NamedTuple):
 
     items: list[RemovalItem]
     refusals: list[Refusal]
-    remarks: list[str]
 
     @property
     def files(self) -> int:
@@ -119,12 +112,13 @@ def purge(
     Thread-safe.
     """
     age = units.age(older) if isinstance(older, str) else older
-    own, remarks = {*settings.LAYERS, KEPT}, []
-    if not (dry_run or own.isdisjoint(_names(layers, everything, kernel)) or drivers.quiet(places.own())):
-        remarks.append("kcl's helper process still works: what it makes may reappear")
-    found = planned(layers, everything, age, kernel)._replace(remarks=remarks)
+    is_own = not {*settings.LAYERS, KEPT}.isdisjoint(_names(layers, everything, kernel))
+    is_quiet = dry_run or not is_own or drivers.quiet(places.own())
+    found = planned(layers, everything, age, kernel)
+    if not is_quiet:
+        found.refusals.append(Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear"))
     if not dry_run:
-        remove(found, "kcl purge")
+        remove(found)
         with suppress(OSError):  # it may hold something else, or be a link
             os.rmdir(places.own())
         process.changed()  # the contents of memory are gone too
@@ -136,7 +130,7 @@ def planned(names: tuple[str, ...], everything: bool, older: float | None, kerne
     wanted = _names(names, everything, kernel)
     before = None if older is None else time.time() - older
     own = [name for name in wanted if name in settings.LAYERS]
-    found = Removal([], [], [])
+    found = Removal([], [])
     if own and (kernel is not None or before is not None):
         found.items.extend(_entries(own, kernel, before, found.refusals))
         wanted = [name for name in wanted if name not in own]
@@ -145,16 +139,13 @@ def planned(names: tuple[str, ...], everything: bool, older: float | None, kerne
     return found
 
 
-def remove(found: Removal, reason: str) -> None:
-    """Remove items, and note the entries among them; add what could not be removed to the refusals."""
-    gone = []
+def remove(found: Removal) -> None:
+    """Remove items; add what could not be removed to the refusals."""
     for item in found.items:
         try:
             _remove_rows(item) if item.is_database else remove_path(item.path)
-            gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
             found.refusals.append(Refusal(item.cache, item.path, str(error)))
-    note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
 def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
@@ -209,25 +200,6 @@ def last_use(one: ListedEntry, uses: Mapping[str, journal.EntryUse]) -> float:
     return max(one.modified, journal.use(uses, one.digest).last)
 
 
-def leftovers(older: float = _WEEK) -> list[RemovalItem]:
-    """Return the stores of both layers that an earlier kcl wrote and that no process has changed for a week.
-
-    This kcl reads no store of an earlier one. The stores of a later kcl stay.
-    """
-    found = [item for layer in settings.LAYERS for item in items(layer, [], time.time() - older)]
-    versions = {item: _VERSION.findall(os.path.basename(item.path)) for item in found}
-    return [item for item in found if any(int(number) < int(_CURRENT[of]) for of, number in versions[item])]
-
-
-def removed() -> list[tuple[str, str, float]]:
-    """Return the last removed entries, the latest last: digest, reason, and the time in seconds since the epoch."""
-    with suppress(OSError, ValueError, CacheFault):
-        trust.check(places.own())
-        with open(places.own(places.REMOVED), encoding="utf-8") as stream:
-            return [(digest, reason, moment) for digest, reason, moment in map(json.loads, stream)]
-    return []
-
-
 def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
     known = (OWN, *settings.LAYERS, *ROWS)
     for name in names:
@@ -279,13 +251,3 @@ def _remove_rows(item: RemovalItem) -> None:
     with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
         while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
-
-
-def note_removed(digests: list[str], reason: str) -> None:
-    """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
-    if digests:
-        now = round(time.time(), 3)
-        lines = [json.dumps(one) for one in [*removed(), *((digest, reason, now) for digest in digests)]]
-        with suppress(OSError, CacheFault):
-            trust.make_trusted(places.own())
-            publish(places.own(places.REMOVED), "".join(f"{line}\n" for line in lines[-_REMEMBERED:]).encode())

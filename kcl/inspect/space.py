@@ -53,7 +53,7 @@ def chosen(bound: int) -> Choice:
             if size > bound * _ROOM and not any(pins.hold(pinned, part.kernel, part.digest) for part in kernel):
                 gone += kernel
                 size -= sum(part.size for part in kernel)
-    return Choice(purge.Removal(purge.of_entries(gone, listed), refusals, []), len(gone), before)
+    return Choice(purge.Removal(purge.of_entries(gone, listed), refusals), len(gone), before)
 
 
 def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
@@ -72,7 +72,7 @@ def keep_bound() -> None:
         if not 0 < bound < used():
             return
         choice = chosen(bound)
-        purge.remove(choice.gone, "the bound on space (KCL_MAX_SIZE)")
+        purge.remove(choice.gone)
         if choice.entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
             events.logger().info(words, choice.entries, choice.gone.bytes, bound)

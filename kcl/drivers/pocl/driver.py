@@ -70,7 +70,6 @@ class Pocl(Driver):
     unseen = staticmethod(completion.unseen)
     flush = staticmethod(completion.flush)
     loading = staticmethod(repair.repair)
-    differing = staticmethod(repair.differing)
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""

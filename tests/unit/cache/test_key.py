@@ -113,12 +113,3 @@ class TestDiff:
         """The difference in the other direction has before and after swapped."""
         mirrored = [Difference(name, after, before) for name, before, after in other.diff(one)]
         assert sorted(one.diff(other), key=repr) == sorted(mirrored, key=repr)
-
-
-def test_notebook():
-    """A notebook shows the digest and the parts."""
-    key = Key([Part("source", "a < b"), Part("option", "-D X")])
-    found = key._repr_html_()
-    assert key.digest in found
-    assert ">a &lt; b</td>" in found
-    assert found.index("source") < found.index("option")

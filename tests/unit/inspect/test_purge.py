@@ -54,7 +54,7 @@ class TestPurge:
         found = kcl.purge()
         size = sum(item.size for item in found.items)
         assert left() == {"generator": [], "binary": []}
-        assert (found.bytes, found.refusals, found.remarks) == (size, [], [])
+        assert (found.bytes, found.refusals) == (size, [])
         assert found.files >= 3
         assert repr(found) == f"<kcl.Removal {found.files} files, 0 rows, {size} bytes>"
         assert not os.path.exists(places.own())
@@ -96,15 +96,6 @@ class TestPurge:
         assert [(one.cache, one.reason) for one in found.refusals] == [("binary", "read-only")]
         assert repr(found).endswith("1 place left alone>")
         assert left()["generator"] == []
-
-    def test_remembered(self):
-        """Entries that were chosen one by one are remembered with the reason, those of a whole store are not."""
-        kcl.purge(kernel="first")
-        (key,) = {digest for digest, _reason, _time in purge.removed()}
-        assert key == Key([Part("name", "first")]).digest
-        assert [reason for _digest, reason, _time in purge.removed()] == ["kcl purge"] * 2
-        kcl.purge("binary")
-        assert len(purge.removed()) == 2
 
     @pytest.mark.parametrize(
         ("names", "wish", "words"),
