@@ -81,6 +81,7 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("remote", "<remote>", "the remote"),
             Field("tuning", "<tuning>", "the choices that were measured"),
             Field("pending", "<pending>", "the programs that are still being completed"),
+            Field("late", "list of <late>", "the switches of the last week that came too late, newest first"),
             Field("notes", "list of string", "settings that were not understood"),
             layer=(
                 Field("layer", "string", "the name that commands take"),
@@ -127,6 +128,15 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("helper", "boolean", "whether a helper process is at it"),
                 Field("elsewhere", "object", "how many wait for a device that this machine lacks, by its name"),
                 Field("words", "list of string", "the same as sentences, with what completes them"),
+            ),
+            late=(
+                Field("time", "number", "when that was found last"),
+                _DRIVER,
+                Field("cache", "string", "the cache that did not see it"),
+                Field("variable", "string", "what was changed"),
+                Field("value", "string or null", "to what; null where it was removed"),
+                Field("words", "string", "the same as a sentence"),
+                Field("sure", "boolean", "false where it may have come in time"),
             ),
         ),
     ),

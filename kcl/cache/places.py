@@ -29,9 +29,10 @@ PACKS = "packs"  # notes on the packs of the remote
 ARRIVALS = "arrivals"  # a file: the entries that came with a pack, and who signed it
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
+REMOVED = "removed"  # a file: the last entries that were removed, with the reason
 TUNING = "tuning"  # the tables of recipes with a space, and the outcomes of the candidates
-_OTHERS = ("headers", "listing", "notes", "orders", "readings", "removed", "restless", "space")  # of other versions
-SORTS = (ARRIVALS, FLIGHT, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, SHAPES, TUNING, *_OTHERS)
+_OTHERS = ("headers", "listing", "notes", "orders", "readings", "restless", "space")  # of other versions of kcl
+SORTS = (ARRIVALS, FLIGHT, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, TUNING, *_OTHERS)
 
 HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
 

@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from kcl import caches
 from kcl.caches import presence
 from kcl.caches.table import ROWS, CacheRow
 
 
-def find() -> list[str]:
-    """Say which changes came too late in this process, by cache."""
+class LateSwitch(NamedTuple):
+    """A change that its owner did not see."""
+
+    cache: str
+    variable: str
+    value: str | None
+    words: str
+    sure: bool = True
+
+
+def find() -> list[LateSwitch]:
+    """Return the changes that came too late in this process, by cache."""
     _start, first, now = caches.environments()
     found = [
-        _late(variable, now, "kcl, read when a layer is first used: the layers go on as they were")
+        _late("kcl", variable, now, "kcl, read when a layer is first used: the layers go on as they were")
         for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT", "KCL_VERIFY")
         if now.get(variable) != first.get(variable)
     ]
     for name, row in ROWS.items():
         variable, effect = _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
         if variable and presence.is_here(name):
-            found.append(_late(variable, now, f"{row.title}, read {row.read}: {effect}"))
+            found.append(_late(name, variable, now, f"{row.title}, read {row.read}: {effect}"))
     return found
 
 
@@ -47,7 +58,7 @@ def _of_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) 
     return changed if place != caches.place_in(row, now).path else "", f"its files are in {place}"
 
 
-def _late(variable: str, now: Mapping[str, str], words: str) -> str:
+def _late(cache: str, variable: str, now: Mapping[str, str], words: str) -> LateSwitch:
     value = now.get(variable)
     change = f"{variable} was removed" if value is None else f"{variable}={value} was set"
-    return f"{change} too late for {words}"
+    return LateSwitch(cache, variable, value, f"{change} too late for {words}")

@@ -30,7 +30,7 @@ def gc(max_size: int | None, dry_run: bool) -> Reply:
     verb = "would be removed: this is a dry run" if dry_run else f"{'is' if entries == 1 else 'are'} removed"
     said = f"{counted(entries, 'entry', 'entries')} with {output.size(gone.bytes)} {verb}"
     if not dry_run:
-        purge.remove(gone)
+        purge.remove(gone, "kcl gc")
     output.complain(*(refusal.words("is left alone") for refusal in gone.refusals))
     value = {
         "before": before,

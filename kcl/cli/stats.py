@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import click
 
 from kcl.base import settings
+from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.cli.output import Reply
 from kcl.errors import meant
+from kcl.inspect import purge
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import OUTCOMES, Counters, merged
 
@@ -27,20 +31,24 @@ _COUNTED = (
 
 @click.command()
 @click.option("--by", default="layer", show_default=True, help="What to add up by: layer, kernel, day, or several.")
+@click.option("--reset", is_flag=True, help="Forget all statistics, the uses of entries and the last misses.")
 @output.replies("a list of rows with their counters")
-def stats(by: str) -> Reply:
+def stats(by: str, reset: bool) -> Reply:
     """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over the last runs.
 
     Saved is what making an entry took, as it has recorded that, less what loading it took, added up over all hits.
     A process counts when it has ended. The last few hundred processes are remembered.
 
-    Exits with 0; with 1 where the statistics cannot be read.
+    Exits with 0; with 1 where the statistics cannot be read, or removed.
     """
     names = [word.strip() for word in by.split(",") if word.strip()]
     unknown = [name for name in names if name not in BY]
     if unknown or not names:
         near = meant(unknown[0], BY) if unknown else ""
         raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}{near}", param_hint="--by")
+    if reset:
+        journal.reset()
+        return Reply(list, lambda: click.echo("statistics, uses and last misses are forgotten"))
     found = added(journal.rows(), names)
 
     def show() -> None:
@@ -51,6 +59,8 @@ def stats(by: str) -> Reply:
             output.fail(f"the statistics cannot be read: {fault}")
         else:
             output.say("no look-ups are recorded")
+        for reason, count in Counter([reason for _digest, reason, _time in purge.removed()]).items():
+            output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
 
     return Reply(lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()], show)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -43,34 +44,42 @@ KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="Every cache, also of drivers that are not on this machine.")
-@output.replies("an object with all layers, pending and notes")
-def status(everything: bool) -> Reply:
+@click.option("--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR.")
+@output.replies("an object with all layers, pending, late and notes")
+def status(everything: bool, directory: str | None) -> Reply:
     """Show every layer and every foreign cache.
 
     For each: on or off and why, entries, size, what was saved, where it lies and why there. The entries are those that
     `kcl ls` lists. A cache of a driver that is not on this machine, or of a neighbour, is shown where it holds
-    something, or with --all. Below the table stand programs that are still being completed.
+    something, or with --all. Below the table stand programs that are still being completed, and switches of the last
+    week that came too late.
 
     Exits with 0; with 1 where a layer's directory or file cannot be used.
     """
-    totals, waiting = journal.totals(), misses.pending()
-    rows = [*(_layer(name, totals.get(name)) for name in settings.LAYERS), *map(_adapter, ROWS)]
-    found = {
-        "layers": rows,
-        "max_size": settings.read().max_size,
-        "pins": pins.read(),
-        "sites": [_site(root) for root in settings.read().site],
-        "tuning": views.facts(),
-        "remote": state.facts(),
-        "pending": {
-            "programs": len(waiting.here),
-            "since": waiting.since,
-            "helper": waiting.helper,
-            "elsewhere": waiting.devices(),
-            "words": waiting.described(),
-        },
-        "notes": list(settings.read().rejected),
-    }
+    with ExitStack() as stack:
+        if directory is not None:
+            stack.enter_context(option.cache_dir(os.path.abspath(directory)))
+        totals, waiting = journal.totals(), misses.pending()
+        own = [_layer(name, totals.get(name)) for name in settings.LAYERS]
+        own = [row if directory is None else {**row, "why": "--dir"} for row in own]
+        rows = [*own, *map(_adapter, ROWS)]
+        found = {
+            "layers": rows,
+            "max_size": settings.read().max_size,
+            "pins": pins.read(),
+            "sites": [_site(root) for root in settings.read().site],
+            "tuning": views.facts(),
+            "remote": state.facts(),
+            "pending": {
+                "programs": len(waiting.here),
+                "since": waiting.since,
+                "helper": waiting.helper,
+                "elsewhere": waiting.devices(),
+                "words": waiting.described(),
+            },
+            "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],
+            "notes": list(settings.read().rejected),
+        }
     is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
     return Reply(lambda: found, lambda: _show(found, everything), is_faulty)
 
@@ -137,6 +146,7 @@ def _show(found: dict[str, Any], everything: bool) -> None:
     lines += found["remote"]["words"]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
+    lines += [f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]]
     for line in lines:
         output.say(line)
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 import fnmatch
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import settings
+from kcl.base.text.names import of_parameters
 from kcl.cache.layer import warn_once
 from kcl.caches import presence
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import EntryUse
 from kcl.inspect.inventory import ListedEntry, Refusal
+
+T = TypeVar("T")
 
 # The sort orders: words in their order, numbers and times the largest first.
 SORTS: dict[str, Callable[[ListedEntry, Callable[[str], EntryUse]], Any]] = {
@@ -63,6 +66,26 @@ class CacheEntry(NamedTuple):
     uses: int
     partners: tuple[str, ...]
     key: str
+
+
+class NotebookTable(list[T]):
+    """A list of named tuples. A notebook shows it as a table of the fields that are in `head`."""
+
+    def __init__(self, found: Iterable[T], title: str, *head: str) -> None:
+        super().__init__(found)
+        self._title, self._head = title, head
+
+    def _repr_html_(self) -> str:
+        from kcl.base.text import markup
+
+        rows = ([_cell(getattr(one, name)) for name in self._head] for one in self)
+        return markup.titled(f"{self._title}: {len(self)}", self._head, rows)
+
+
+def _cell(of: object) -> str:
+    if isinstance(of, Mapping):
+        return of_parameters(of)
+    return "; ".join(map(str.strip, of)) if isinstance(of, tuple) else str(of)
 
 
 class Catalogue:
@@ -133,4 +156,5 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     for fault in faults:
         if not layers or fault.cache in layers:
             warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
-    return catalogue.described(catalogue.chosen(layers, kernel, device))
+    found = catalogue.described(catalogue.chosen(layers, kernel, device))
+    return NotebookTable(found, "entries", "kernel", "layer", "device", "parameters", "bytes", "uses", "key")

@@ -18,10 +18,12 @@ from kcl.cache import places
 from kcl.caches import contents, usable
 from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
+from kcl.inspect import inventory
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 
 _NEEDED, _WANTED = 100 << 20, 1 << 30  # bytes
+_INODES = 1000
 _POCL = "PoCL shows no device then, or aborts; under kcl run it takes a private directory, unless POCL_CACHE_DIR is set"
 _GET_POCL = "pip install pocl-binary-distribution (Linux x86-64), or install the OpenCL driver of your device's vendor"
 _NEWER_POCL = (
@@ -30,6 +32,7 @@ _NEWER_POCL = (
 )
 _LOCK_AGE = 60.0  # pyopencl waits no longer
 _XDG = "XDG_CACHE_HOME"
+_RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 
 
 class Finding(NamedTuple):
@@ -116,19 +119,62 @@ def has_no_cpu_name(version: str) -> bool:
 
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
-    paths = filter(None, [places.own(), *(caches.place(name).path for name in ROWS)])
-    for there in {os.stat(there).st_dev: there for there in map(trust.nearest, paths)}.values():
-        free = shutil.disk_usage(there).free
-        severity, state = (PROBLEM, "full") if free < _NEEDED else (WARNING, "almost full")
-        if free < max(_NEEDED, _WANTED):
-            words = f"the disk of {there} is {state}: {free / 1e6:.0f} MB left"
-            yield Finding(severity, words, "kcl purge, or make room")
+    seen = set()
+    for path in filter(None, [places.own(), *(caches.place(name).path for name in ROWS)]):
+        there = trust.nearest(path)
+        try:
+            device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
+        except OSError:
+            continue
+        if device in seen:
+            continue
+        seen.add(device)
+        free, files = f"{usage.free / 1e6:.0f} MB", os.statvfs(there) if hasattr(os, "statvfs") else None
+        is_full = files is not None and files.f_files and files.f_favail < _INODES  # some file systems number no inodes
+        if usage.free < _NEEDED or is_full:
+            yield Finding(PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
+        elif usage.free < _WANTED:
+            yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
+
+
+def roots() -> Iterator[Finding]:
+    """Find a root that the owners of caches read differently, and a missing home."""
+    xdg = settings.variable("XDG_CACHE_HOME")
+    if xdg and not os.path.isabs(xdg):
+        words = f"XDG_CACHE_HOME={xdg} is relative: pytools, pyopencl and kcl ignore it, PoCL takes it from wherever a "
+        cure = f"export XDG_CACHE_HOME={os.path.abspath(os.path.expanduser(xdg))}"
+        yield Finding(WARNING, f"{words}program starts", cure)
+    if not settings.variable("HOME") and os.name != "nt":
+        yield Finding(WARNING, "HOME is not set: PoCL goes to /tmp/pocl", "export HOME=...")
+
+
+def switches() -> Iterator[Finding]:
+    """Name the switches that are set, each as its owner reads it."""
+    seen = set()
+    for name, row in ROWS.items():
+        for variable, parse in row.switches:
+            value = settings.variable(variable)
+            if value is None or variable in seen:
+                continue
+            seen.add(variable)
+            verdict = parse(value)
+            if verdict is None:
+                yield Finding(OK, f"{row.title} is on: {variable}={value}")
+            elif verdict and variable in _RAISES:
+                words = f"{variable}={value} makes the import fail: {row.title} reads words for yes and no alone"
+                yield Finding(PROBLEM, words, f"unset {variable}")
+            else:
+                yield Finding(NOTE, f"{row.title} is off: {caches.off(name)}")
 
 
 def unknown_settings() -> Iterator[Finding]:
-    """Find settings that are not understood, and variables that kcl does not have."""
-    for words in settings.read().rejected:
+    """Find settings that are not understood, or ask for nothing, and variables that kcl does not have."""
+    chosen = settings.read()
+    for words in chosen.rejected:
         yield Finding(WARNING, words)
+    if "hit" in chosen.strict and chosen.no_cache:
+        words = f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={chosen.no_cache_value} switches off"
+        yield Finding(NOTE, words, "unset KCL_NO_CACHE")
     known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
     for name in sorted(settings.environment()):
         if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
@@ -136,7 +182,13 @@ def unknown_settings() -> Iterator[Finding]:
 
 
 def damaged() -> Iterator[Finding]:
-    """Find damaged files of others: databases, and PoCL's files; `kcl verify` finds damaged entries."""
+    """Find damaged files: entries of kcl by their headers, databases, PoCL's files."""
+    faults: list[inventory.Refusal] = []
+    list(inventory.entries(faults=faults))
+    for fault in faults:
+        if not os.path.isdir(fault.place):  # `directories` reports that
+            words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
+            yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte")
     for name in ("loopy", "pyopencl"):
         fault_of = contents.measure(name).fault
         if fault_of and "locked" not in fault_of:
@@ -161,6 +213,8 @@ def locks() -> Iterator[Finding]:
             if time.time() - os.lstat(path).st_mtime > _LOCK_AGE:
                 words = f"{path} was left over: every build by pyopencl waits for a minute, then it fails"
                 yield Finding(PROBLEM, words, f"rm {path}")
+            else:
+                yield Finding(NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}")
 
 
 # In the order of the report; a check without findings yields nothing.
@@ -168,6 +222,8 @@ CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "directories": directories,  # a fault there may hide the devices of a driver
     "platforms": platforms,
     "disk": disk,
+    "roots": roots,
+    "switches": switches,
     "settings": unknown_settings,
     "damaged files": damaged,
     "lock files": locks,

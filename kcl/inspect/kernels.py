@@ -69,6 +69,12 @@ class KernelRow(NamedTuple):
         return {name: dtype(text) for name, text in found.items()}
 
     @property
+    def others(self) -> int:
+        """The number of further kernels of a program that kcl names by its first."""
+        programs = [one for one in self.stored if one.metadata.get("site") and one.layer == settings.BINARY]
+        return max((len(one.metadata.get("kernels", ())) - 1 for one in programs), default=0)
+
+    @property
     def spent(self) -> tuple[float, float]:
         """The seconds that all look-ups of the kernel took, and those that its hits saved."""
         return sum(look.seconds for look in self.looks), sum(look.saved for look in self.looks)
@@ -116,6 +122,7 @@ def last_run(driver: str | None = None) -> Run | None:
         return None
     history, names = journal.last_misses(), {one.name for one in run}
     missed = [one for one in history if one.process in names]
+    late = [note.late.words for note in journal.late() if note.driver == run[0].driver]
     return Run(
         run[0].driver,
         tuple(sorted({one.pid for one in run})),
@@ -123,7 +130,7 @@ def last_run(driver: str | None = None) -> Run | None:
         run[0].ended,
         [_counted(run, layer) for layer in settings.LAYERS],
         of_records(run, missed),
-        list(dict.fromkeys(remark for one in run for remark in one.remarks)),
+        list(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
         misses.told(missed[-EXPLAINED:], history),
         max(0, len(missed) - EXPLAINED),
     )
@@ -221,8 +228,8 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, and by the key where that names several."""
-    names = [of_kernel(row.kernel, row.parameters) for row in found]
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`, and by the key where that names several."""
+    names = [of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "") for row in found]
     keys = [row.looks[0].key[:12] for row in found]
     several = Counter(names)
     return [f"{name}, key {key}" if key and several[name] > 1 else name for name, key in zip(names, keys, strict=True)]

@@ -1,11 +1,13 @@
 """Removal: what `kcl purge`, `kcl gc` and the bound on space remove, and how.
 
-An item is a file or a directory in a recognised cache directory, or rows of a database. No link is followed.
+An item is a file or a directory in a recognised cache directory, or rows of a database. No link is followed. Entries
+that were chosen one by one leave a line in the file of removed entries, from which a later miss is explained.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
 import shutil
@@ -17,9 +19,10 @@ from typing import NamedTuple
 
 from kcl import caches, drivers
 from kcl.base import process, settings
-from kcl.base.settings import option, units
+from kcl.base.settings import option, trust, units
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places
+from kcl.cache.stores.directory import publish
 from kcl.cache.stores.sqlite import Database
 from kcl.caches import contents
 from kcl.caches.table import ROWS
@@ -33,6 +36,7 @@ KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _AT_ONCE = 100  # pages of a database
 _HOUR = 3600.0
+_REMEMBERED = 10_000  # removed entries
 
 
 class RemovalItem(NamedTuple):
@@ -118,7 +122,7 @@ def purge(
     if not is_quiet:
         found.refusals.append(Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear"))
     if not dry_run:
-        remove(found)
+        remove(found, "kcl purge")
         with suppress(OSError):  # it may hold something else, or be a link
             os.rmdir(places.own())
         process.changed()  # the contents of memory are gone too
@@ -139,13 +143,16 @@ def planned(names: tuple[str, ...], everything: bool, older: float | None, kerne
     return found
 
 
-def remove(found: Removal) -> None:
-    """Remove items; add what could not be removed to the refusals."""
+def remove(found: Removal, reason: str) -> None:
+    """Remove items, and note the entries among them; add what could not be removed to the refusals."""
+    gone = []
     for item in found.items:
         try:
             _remove_rows(item) if item.is_database else remove_path(item.path)
+            gone.append(item)
         except (OSError, sqlite3.Error, CacheFault) as error:
             found.refusals.append(Refusal(item.cache, item.path, str(error)))
+    note_removed([address[-64:] for item in gone for address in item.addresses], reason)
 
 
 def items(name: str, refusals: list[Refusal], before: float | None = None) -> Iterator[RemovalItem]:
@@ -200,6 +207,15 @@ def last_use(one: ListedEntry, uses: Mapping[str, journal.EntryUse]) -> float:
     return max(one.modified, journal.use(uses, one.digest).last)
 
 
+def removed() -> list[tuple[str, str, float]]:
+    """Return the last removed entries, the latest last: digest, reason, and the time in seconds since the epoch."""
+    with suppress(OSError, ValueError, CacheFault):
+        trust.check(places.own())
+        with open(places.own(places.REMOVED), encoding="utf-8") as stream:
+            return [(digest, reason, moment) for digest, reason, moment in map(json.loads, stream)]
+    return []
+
+
 def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list[str]:
     known = (OWN, *settings.LAYERS, *ROWS)
     for name in names:
@@ -251,3 +267,13 @@ def _remove_rows(item: RemovalItem) -> None:
     with suppress(sqlite3.OperationalError):  # another process reads: the space is used again later
         while database.ask("PRAGMA freelist_count") not in ([(0,)], []):
             database.ask(f"PRAGMA incremental_vacuum({_AT_ONCE})")
+
+
+def note_removed(digests: list[str], reason: str) -> None:
+    """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
+    if digests:
+        now = round(time.time(), 3)
+        lines = [json.dumps(one) for one in [*removed(), *((digest, reason, now) for digest in digests)]]
+        with suppress(OSError, CacheFault):
+            trust.make_trusted(places.own())
+            publish(places.own(places.REMOVED), "".join(f"{line}\n" for line in lines[-_REMEMBERED:]).encode())

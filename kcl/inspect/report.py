@@ -9,11 +9,14 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcl import caches
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
+
+if TYPE_CHECKING:
+    from kcl.caches.late_switches import LateSwitch
 
 _PROCESS = os.getpid()
 _MOMENT = 0.05  # seconds
@@ -135,7 +138,7 @@ def _write_record() -> bool:
     from kcl.inspect.history import records
 
     tuned = sys.modules.get("kcl.tuning.tuned")  # a process without a recipe with a space imports nothing for that
-    return records.write([*about_loopy(), *(tuned.remarks() if tuned else ()), *(late() if _is_on() else ())])
+    return records.write([*about_loopy(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ())
 
 
 def _is_on() -> bool:
@@ -152,8 +155,8 @@ def _print(write: Callable[[Any], str]) -> None:
         pass  # a closed stream at exit is no fault
 
 
-def late() -> list[str]:
-    """Say which switches came too late in this process."""
+def late() -> list[LateSwitch]:
+    """Return the switches that came too late in this process."""
     if not caches.changed():
         return []
     from kcl.caches import late_switches

@@ -72,7 +72,7 @@ def keep_bound() -> None:
         if not 0 < bound < used():
             return
         choice = chosen(bound)
-        purge.remove(choice.gone)
+        purge.remove(choice.gone, "the bound on space (KCL_MAX_SIZE)")
         if choice.entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
             events.logger().info(words, choice.entries, choice.gone.bytes, bound)

@@ -109,4 +109,4 @@ def explained() -> str:
 
 def _remarks() -> list[str]:
     waiting = misses.pending()
-    return [*about_loopy(), *late(), *(() if waiting.helper else waiting.described())]
+    return [*about_loopy(), *(found.words for found in late()), *(() if waiting.helper else waiting.described())]

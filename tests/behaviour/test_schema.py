@@ -4,11 +4,13 @@ import json
 import re
 
 import click
+import late_switching
 import pytest
 from click.testing import CliRunner
 from printed import SCHEMA, differs
 
 from kcl import cli, option
+from kcl.caches.late_switches import LateSwitch
 
 pytestmark = pytest.mark.one_platform
 
@@ -39,11 +41,13 @@ class TestSchema:
                 assert plain <= {"string", "number", "integer", "boolean", "object", ""}, name
 
     def test_filled(self, warm):
-        """What the commands print of a cache that was used, and damaged."""
+        """What the commands print of a cache that was used, damaged and told of late switches."""
         option.cache_dir(warm.child.cache)
+        late_switching.leave(LateSwitch("pocl", "POCL_KERNEL_CACHE", None, "too late", True))
         address, entry = warm.binary_of("typed")
         assert differs("status", said := printed("status")) == []
         assert {row["kind"] for row in said["layers"]} == {"kcl", "below", "neighbour"}
+        assert said["late"]
         assert differs("ls", listed := printed("ls")) == []
         assert listed
         for options in ([], ["--source", "--log"], ["--invoker"]):
@@ -66,7 +70,7 @@ class TestSchema:
 
     def test_doctor(self, monkeypatch):
         """What the doctor prints, findings of all kinds among it."""
-        monkeypatch.setenv("POCL_CACHE_DIR", "/proc/nowhere")
+        monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
         monkeypatch.setenv("KCL_CACHEDIR", "/scratch")
         assert differs("doctor", found := printed("doctor", codes=(1,))) == []
         assert {"ok", "warning", "problem"} <= {one["severity"] for one in found}

@@ -1,9 +1,9 @@
 """Why a look-up missed: the nearest earlier entry, and the differences between its key and the missed one, in words.
 
-The nearest entry is one of the same kernel. An entry of an earlier run is preferred, then one with equal parameters,
-dtypes, build options and device, then the one whose listing of calls differs in the fewest lines. Without listings it
-is the entry whose key differs in the fewest parts. Among equals the youngest entry is taken. Listings and texts come
-from the entries themselves.
+The nearest entry is one of the same kernel, else of another kernel that makes most of the same calls. An entry of an
+earlier run is preferred, then one with equal parameters, dtypes, build options and device, then the one whose listing
+of calls differs in the fewest lines. Without listings it is the entry whose key differs in the fewest parts. Among
+equals the youngest entry is taken. Listings and texts come from the entries themselves.
 """
 
 from __future__ import annotations
@@ -58,32 +58,49 @@ class Explanation(NamedTuple):
 FIRST_TIME = Explanation(None, ())
 
 
-def explain(key: Key, texts: Texts, known: Iterable[Candidate], begun: float = float("inf")) -> Explanation:
+def explain(
+    key: Key,
+    texts: Texts,
+    known: Iterable[Candidate],
+    begun: float = float("inf"),
+    others: Callable[[], Iterable[Candidate]] = tuple,
+) -> Explanation:
     """Compare a missed key with the entries of the same kernel in the same layer, except its own entry.
 
-    `begun` is the moment at which the run that missed began, in seconds since the epoch.
+    `begun` is the moment at which the run that missed began, in seconds since the epoch. If no entry of the kernel is
+    older, `others` gives those of other kernels: recipes that make the same calls share their entries. Entries of the
+    same run count last, and not for other build options: a program is often built with several sets of them.
     """
-    found = nearest(key, texts, known, begun)
+    known = list(known)
+    found = nearest(key, texts, [one for one in known if one.written < begun])
+    if found is None and texts.listing is not None:
+        found = nearest(key, texts, [one for one in others() if one.written < begun])
+        shared = None if found is None else found.texts().listing
+        found = found if shared is not None and listings.is_akin(shared, texts.listing) else None
+    if found is None:
+        found = nearest(key, texts, known)
+        if found is not None and "options" in _names([*found.key.diff(key), *_facts(found.texts(), texts)]):
+            found = None
     return FIRST_TIME if found is None else Explanation(found, tuple(changes(found, key, texts)))
 
 
-def nearest(key: Key, texts: Texts, known: Iterable[Candidate], begun: float = float("inf")) -> Candidate | None:
+def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | None:
     """Return the entry of the same kind of key that differs least, the youngest among equals.
 
-    Entries of the same run come last. Variants count first, then the parts that differ. If the missed key has a
-    listing, the nearest entries with listings are compared by these. A base row has no dtypes: among equally near rows
-    a row with code is taken.
+    Variants count first, then the parts that differ. If the missed key has a listing, the nearest entries with
+    listings are compared by these. A base row has no dtypes: among equally near rows a row with code is taken.
     """
     parts = set(key.parts)
 
-    def far(one: Candidate, other: Listing | None = None) -> tuple[bool, int, int, bool, float]:
+    def far(one: Candidate, other: Listing | None = None) -> tuple[int, int, bool, float]:
         names = {part.name for part in parts.symmetric_difference(one.key.parts)}
-        distance = max(1, len(names))  # at least the order of the parts differs
+        variants, distance = 0, max(1, len(names))  # at least the order of the parts differs
         if other is not None and texts.listing is not None:
             names |= {fact.name for fact in listings.beside(other, texts.listing)}
+            variants += listings.is_elsewhere(other, texts.listing)
             distance += listings.distance(other, texts.listing)
-        variants = sum(name.startswith(_VARIANT) for name in names)
-        return one.written >= begun, variants, distance, is_base(one.metadata), -one.written
+        variants += sum(name.startswith(_VARIANT) for name in names)
+        return variants, distance, is_base(one.metadata), -one.written
 
     near = sorted((one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)), key=far)
     listed = [(one, one.texts().listing) for one in near[:_READ]] if texts.listing is not None else []
@@ -95,8 +112,7 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     """Say how the key of an earlier entry and a later key differ, the recipe's own code first.
 
     If both have a listing, the calls that differ come first, in the place of the digest of the record, then the texts
-    of code. Another kcl is named alone: it may name other parts, and may compute another digest of the same thing. So
-    may another Python of the same calls.
+    of code. Another kcl is named alone: it may name other parts, and may compute another digest of the same thing.
     """
     formats = [one for one in earlier.key.diff(key) if one.name in _FORMATS]
     if formats:
@@ -105,7 +121,7 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     sources = {name: (before.sources.get(name, text), text) for name, text in texts.sources.items()}
     diffs = {name: tuple(listings.of_code(*pair)) for name, pair in sources.items() if pair[0] != pair[1]}
     calls, facts = [], _facts(before, texts)
-    if before.listing is not None and texts.listing is not None and "python" not in _names(facts):
+    if before.listing is not None and texts.listing is not None:
         calls = listings.differences(before.listing, texts.listing)
     differences = [one for one in earlier.key.diff(key) if not (calls or facts) or one.name not in _CONTENT]
     differences += [one for one in facts if one.name not in _names(differences)]

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kcl.base.text.layout import cut, shortened
+from kcl.base.text.layout import alike, cut, shortened
 from kcl.cache.key import Difference, Key, by_occurrence
 from kcl.cache.phrases import WIDTH, arrow, sentence, telling, value
 from kcl.record.table import CONSTRUCTORS
@@ -33,8 +33,9 @@ _CALL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\bcall ([1-9][0-9]*)\
 _REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: the things to which it leads
 _SHORT = 60  # characters: two shorter texts are shown whole
 _SHOWN = 8  # lines of a diff
-_WIDTH = 400  # of a line
-_COMPARED = 400  # calls
+_WIDTH = 110  # of a line
+_BEFORE = 40  # characters of a long line before the first that differs
+_COMPARED = 400  # lines or calls
 _MOST = 20  # the number of calls that are listed one by one
 
 
@@ -72,6 +73,11 @@ class Listing(NamedTuple):
     reached: Mapping[str, Key]
     shown: Mapping[str, str]
     contents: Counter[tuple[str, str]]
+
+    @property
+    def files(self) -> set[str]:
+        """The files in which the calls stand."""
+        return {call.place.rpartition(":")[0] for call in self.calls}
 
 
 def read(part: bytes | None) -> Listing | None:
@@ -116,16 +122,30 @@ def _referring(text: str, names: Sequence[str], before: int) -> str:
     return _CALL.sub(named, text) if "call " in text else text
 
 
+def is_elsewhere(before: Listing, after: Listing) -> bool:
+    """Return True if the calls stand in different files: most likely those of two programs."""
+    return before.files.isdisjoint(after.files) and bool(before.calls and after.calls)
+
+
 def distance(before: Listing, after: Listing) -> int:
     """Count the lines and facts that only one of two records has."""
     return (before.contents - after.contents).total() + (after.contents - before.contents).total()
 
 
+def is_akin(before: Listing, after: Listing) -> bool:
+    """Return True if most contents of two records are the same, and stand in the same files."""
+    size = before.contents.total() + after.contents.total()
+    return not is_elsewhere(before, after) and 2 * distance(before, after) < size
+
+
 def beside(before: Listing, after: Listing) -> list[Difference]:
     """Return the differences beside the calls, by name."""
-    names = {**before.beside, **after.beside}
-    found = [Difference(name, before.beside.get(name), after.beside.get(name)) for name in names]
-    return [one for one in found if one.before != one.after]
+    one, other = before.beside, after.beside
+    return [Difference(name, one.get(name), other.get(name)) for name in {**one, **other} if _differs(one, other, name)]
+
+
+def _differs(one: Mapping[str, str], other: Mapping[str, str], name: str) -> bool:
+    return one.get(name) != other.get(name)
 
 
 def differences(before: Listing, after: Listing) -> list[Change]:
@@ -140,7 +160,7 @@ def differences(before: Listing, after: Listing) -> list[Change]:
         old = new = 0
         for lost, more in [*apart, (slice(len(ours), len(ours)), slice(len(theirs), len(theirs)))]:
             pairs = zip(ours[old : lost.start], theirs[new : more.start], strict=True)
-            found += [_changed(before, after, *pair) for pair in pairs]
+            found += filter(None, [_changed(before, after, *pair) for pair in pairs])
             found += [Change(f"call {one.number}", f"call {one.number}, {one.name} is gone") for one in ours[lost]]
             found += [_of_call(one, " inserted") for one in theirs[more]]
             old, new = lost.stop, more.stop
@@ -153,8 +173,8 @@ def _of_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
     return Change(f"call {call.number}", f"call {call.number}{place}, {call.name}{words}", tuple(diff), call.place)
 
 
-def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change:
-    """Compare the arguments of two calls of one function."""
+def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change | None:
+    """Compare the arguments of two calls of one function; None if they differ as another Python makes them do."""
     words, diff = list[str](), list[str]()
     labels = _labels(one, other), _labels(other, one)
     ours, theirs = (
@@ -173,7 +193,9 @@ def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change:
             said, lines = _argument(before, after, old, new)
             words += [f"{label}{text}" for text in said]
             diff += lines
-    return _of_call(other, f": {', '.join(words) or 'arguments passed in another way'}", diff)
+    if not words and not _differs(before.beside, after.beside, "python"):
+        words = ["arguments passed in another way"]
+    return _of_call(other, f": {', '.join(words)}", diff) if words else None
 
 
 def _labels(call: Call, other: Call) -> list[str]:
@@ -189,7 +211,7 @@ def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list
     shown = _in_notation(before, old), _in_notation(after, new)
     one, other = (_REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new)))
     if one == other:
-        return led or [" changed"], []
+        return led if led or _differs(before.beside, after.beside, "python") else [" changed"], []
     ours, theirs = (_elements(one), _elements(other)) if len(one) + len(other) > _SHORT else (None, None)
     if ours is not None and theirs is not None:
         lines = _changed_lines(ours, theirs, 0)
@@ -207,6 +229,8 @@ def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     pairs = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
     known = [(before.reached.get(one), after.reached.get(two)) for one, two in pairs]
     found = [part for one, two in known if one and two for part in one.diff(two) if part.name not in told]
+    if "python" in told:
+        found = [one for one in found if telling(one.before) and telling(one.after)]
     return [said for said in map(sentence, found) if said]
 
 
@@ -238,12 +262,26 @@ def of_code(before: str, after: str) -> list[str]:
 
 def _changed_lines(before: Sequence[str], after: Sequence[str], around: int) -> list[str]:
     """Return the first changed lines, each behind "-", "+" or a blank, with some lines around them."""
-    import difflib
-
-    _old, _new, *found = [*difflib.unified_diff(before, after, lineterm="", n=around)] or ["", ""]
-    lines = [line for line in found if line.strip() and not line.startswith("@@")]
+    lines, end = list[str](), 0
+    for gone, added in _exchanged(before, after):
+        ours, theirs = _parted(before[gone], after[added])
+        lines += [f" {line}" for line in before[max(end, gone.start - around) : gone.start]]
+        lines += [*(f"-{line}" for line in ours), *(f"+{line}" for line in theirs)]
+        end = gone.stop + around
+        lines += [f" {line}" for line in before[gone.stop : end]]
+    lines = [line for line in lines if line.strip()]
     more = [f"... {len(lines) - _SHOWN} more lines"] if len(lines) > _SHOWN else []
     return [*(cut(line, _WIDTH) for line in lines[:_SHOWN]), *more]
+
+
+def _parted(ours: Sequence[str], theirs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Cut off the common beginning of long lines, else their difference is cut off."""
+    one, other = list(ours), list(theirs)
+    for place, pair in enumerate(zip(ours, theirs, strict=False)):
+        start = alike(*pair) - _BEFORE
+        if max(map(len, pair)) > _WIDTH < start + 2 * _BEFORE:
+            one[place], other[place] = (f"...{line[start:]}" for line in pair)
+    return one, other
 
 
 def _exchanged(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[slice, slice]]:

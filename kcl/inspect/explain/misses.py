@@ -15,8 +15,10 @@ from kcl.base.text.names import of_kernel
 from kcl.build.driver import OpenJobs
 from kcl.cache.key import Key
 from kcl.cache.phrases import WIDTH
+from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
-from kcl.inspect import inventory
+from kcl.inspect import inventory, purge
+from kcl.inspect.catalogue import NotebookTable
 from kcl.inspect.explain import Candidate, Explanation, Texts, texts_in
 from kcl.inspect.explain import explain as compared
 from kcl.inspect.explain.listing import Change
@@ -24,7 +26,8 @@ from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.inventory import ListedEntry
 
-_GONE = Change("entry", "it was missed before: its entry was removed or not stored, or is not complete yet")
+_BEING_WRITTEN = Change("entry", "it was missed before, and its entry waits to be completed")
+_PENDING = "pending"  # in the metadata of an entry that a helper still writes
 _NEVER = float("inf")
 _SLOW = 60.0  # seconds between the entry and the event of one look-up, at most
 
@@ -65,21 +68,52 @@ class Miss(NamedTuple):
 
 
 class Shelf:
-    """The entries of a layer, with their texts, read on request; `made` tells when digests were missed first."""
+    """The entries of a layer, with their texts, which are read on request; those that a helper still writes count, too.
+
+    `made` tells when digests were missed first.
+    """
 
     def __init__(self, layer: str, made: Mapping[str, float] = {}) -> None:
         self.entries = list(inventory.entries(layer, all_rows=True))
         self.made = made
+        self.removed = {digest: (reason, moment) for digest, reason, moment in purge.removed()}
         self._read: dict[str, Texts] = {}
         self._by_digest = {one.digest: one for one in self.entries}
+        open_jobs = pending() if layer == settings.BINARY else OpenJobs()
+        for job in (*open_jobs.here, *open_jobs.elsewhere):
+            address, about = job.key.digest, {**job.metadata, _PENDING: True}
+            if address not in self._by_digest:
+                self._by_digest[address] = ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {})
+                self.entries.append(self._by_digest[address])
+                self._read[address] = texts_in(job.parts)
 
-    def explain(self, kernel: str, key: Key, texts: Texts, moment: float, begun: float) -> Explanation:
-        """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed."""
-        known = [one for one in self.entries if one.kernel == kernel and one.digest != key.digest]
-        earlier = [self._candidate(one) for one in known if self._written(one) < moment]
-        found = compared(key, texts, earlier, begun)
-        again = (_GONE,) if self.made.get(key.digest, _NEVER) < begun else ()
-        return found._replace(changes=(*again, *found.changes))
+    def explain(
+        self, kernel: str, key: Key, texts: Texts, moment: float, begun: float, program: str = ""
+    ) -> Explanation:
+        """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed.
+
+        `program` is the start of the digest of the OpenCL C to compare with, if entries have it.
+        """
+        own = self.entry_of(key)
+        if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
+            return Explanation(None, (_BEING_WRITTEN,))
+        reason, gone = self.removed.get(key.digest, ("", _NEVER))
+        if gone < moment:
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(gone))
+            return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
+
+        def known(is_of_kernel: bool) -> list[ListedEntry]:
+            found = [one for one in self.entries if (one.kernel == kernel) == is_of_kernel]
+            return [one for one in found if one.digest != key.digest and self._written(one) < moment]
+
+        # A program has one entry, under the kernel that asked first.
+        for is_of_kernel in (True, False) if program else ():
+            paired = [one for one in known(is_of_kernel) if one.program == program]
+            if paired:
+                return compared(key, texts, map(self._candidate, paired), begun)
+        return compared(
+            key, texts, map(self._candidate, known(True)), begun, lambda: map(self._candidate, known(False))
+        )
 
     def entry_of(self, key: Key) -> ListedEntry | None:
         """Return the entry under a key."""
@@ -119,13 +153,20 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
     """Explain look-ups that were no hits; `history` holds all known ones."""
     made, begun = _moments(history)
     shelves: dict[str, Shelf] = {}
+    partners: dict[tuple[str, str, str], str] = {}  # run, kernel, its program -> that of the nearest row
     explained = []
     for one, times in _grouped(missed):
         explanation = None
         if one.outcome == "miss" and one.key is not None:
             shelf = shelves.get(one.layer) or shelves.setdefault(one.layer, Shelf(one.layer, made))
             texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
-            explanation = shelf.explain(one.kernel, one.key, texts, one.time, begun[one.process])
+            own = shelf.entry_of(one.key)
+            pair = one.process, one.kernel, own.program if own is not None else ""
+            program = partners.get(pair, "") if one.layer == settings.BINARY else ""
+            explanation = shelf.explain(one.kernel, one.key, texts, one.time, begun[one.process], program)
+            if one.layer == settings.GENERATOR and explanation.nearest is not None:
+                nearest = shelf.entry_of(explanation.nearest.key)
+                partners[pair] = nearest.program if nearest is not None else ""
         explained.append(_miss(one, times, explanation))
     return explained
 
@@ -211,7 +252,8 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
-    return told(asked[-limit:] if limit > 0 else asked, history)
+    found = told(asked[-limit:] if limit > 0 else asked, history)
+    return NotebookTable(found, "misses", "driver", "words")
 
 
 def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> list[JournalMiss]:
@@ -226,5 +268,4 @@ def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> l
 def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
     """Explain in words why a key would miss now; its texts come from the caller."""
     moment = time.time() + 1.0
-    made, _begun = _moments(journal.last_misses())
-    return in_words(Shelf(layer, made).explain(kernel, key, texts, moment, moment))
+    return in_words(Shelf(layer).explain(kernel, key, texts, moment, moment))

@@ -1,4 +1,4 @@
-"""The journal: the work of the last processes: counters, uses of entries, last misses, remarks.
+"""The journal: the work of the last processes: counters, uses of entries, last misses, late switches.
 
 A process leaves one record when it ends (`kcl.inspect.history.records`). The youngest records are kept. No right answer
 depends on the journal, so no fault passes this module.
@@ -16,11 +16,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kcl.base import events
+from kcl.base.events import Consumer
 from kcl.cache.key import Key, Part
+from kcl.caches.late_switches import LateSwitch
 from kcl.inspect.history import records
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merged
 
 KEPT, ROOM = 384, 4 << 20  # records, and their bytes
+_LATE = 64
+AGE = 7 * 86400.0  # seconds: a late switch is reported for this time
 
 Rows = dict[tuple[str, str, str], Counters]  # by day, layer and kernel
 Tallies = dict[tuple[str, str], Counters]  # by layer and kernel
@@ -63,9 +67,9 @@ _UNUSED = EntryUse(0, 0.0)
 class RunRecord(NamedTuple):
     """The record of one process: its name in the journal, the file that it ran, its counters, and the used entries.
 
-    `began`, with the first look-up, and `ended` are in seconds since the epoch. `remarks` are those of its report.
-    `uses` is by the first digits of the digests of the entries. `asked` gives, by the same digits, the kernel and
-    parameters for which an entry was used.
+    `began`, with the first look-up, and `ended` are in seconds since the epoch. `remarks` are those of its report about
+    loopy. `uses` is by the first digits of the digests of the entries. `asked` gives, by the same digits, the kernel
+    and parameters for which an entry was used.
     """
 
     name: str
@@ -74,9 +78,17 @@ class RunRecord(NamedTuple):
     began: float
     ended: float
     remarks: Sequence[str]
-    asked: Mapping[str, tuple[str, Sequence[str]]]
+    asked: Mapping[str, Consumer]
     tallies: Tallies
     uses: Mapping[str, EntryUse]
+
+
+class Note(NamedTuple):
+    """A switch that came too late: the file of the program, and the last time, in seconds since the epoch."""
+
+    time: float
+    driver: str
+    late: LateSwitch
 
 
 def trim() -> None:
@@ -145,6 +157,13 @@ def last(found: Iterable[RunRecord], driver: str | None = None) -> list[RunRecor
     return run
 
 
+def late() -> list[Note]:
+    """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
+    notes = [Note(one[0], record["driver"], LateSwitch(*one[1:])) for record in _read() for one in record["late"]]
+    newest = {note[1:]: note for note in sorted(notes) if note.time > time.time() - AGE}
+    return sorted(newest.values(), reverse=True)[:_LATE]
+
+
 def fault() -> str:
     """Say why the records cannot be read; empty if they can be read or do not exist. Raises nothing."""
     try:
@@ -152,6 +171,14 @@ def fault() -> str:
     except FAULTS as error:
         return str(error)
     return ""
+
+
+def reset() -> None:
+    """Forget all statistics and misses; raises `OSError` or `CacheFault` if the files cannot be removed."""
+    records.begin()
+    store = records.store()
+    for place in list(store.scan()):
+        store.delete(place)
 
 
 def _tallies(record: Record) -> Tallies:
@@ -172,7 +199,9 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
 
 
 def _ran(record: Record) -> RunRecord:
-    return RunRecord._make([*(record[name] for name in RunRecord._fields[:7]), _tallies(record), _uses(record)])
+    asked = {digest: Consumer(kernel, tuple(parameters)) for digest, (kernel, parameters) in record["asked"].items()}
+    head = (record[name] for name in RunRecord._fields[:6])
+    return RunRecord._make([*head, asked, _tallies(record), _uses(record)])
 
 
 def _read() -> list[Record]:

@@ -5,8 +5,9 @@
               "tallies": [[layer, kernel, counter...]...],
               "uses":    {digits: [number of hits, time of the last, seconds, seconds saved]},
               "parts":   [[name, value]...],
-              "missed":  [[time, layer, kernel, outcome, reason, key, texts, seconds, parameters]...]}
+              "missed":  [[time, layer, kernel, outcome, reason, key, texts, seconds, parameters]...],
                                                                       a key is a list of indices into "parts"
+              "late":    [[time, field of `kcl.caches.late_switches.LateSwitch`...]...]}
 
 A process that writes again replaces its record. Any number of processes write at once and lose nothing. A process needs
 only this part of the journal at its end, hence there are no classes here, which take long to make.
@@ -60,12 +61,13 @@ def begin() -> None:
     run().begin()
 
 
-def write(remarks: Sequence[str] = ()) -> bool:
+def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> bool:
     """Write the record of this process; return True if old records should be removed now. Raises nothing.
 
-    `remarks` are those of its report that stand in no counter. Nothing is written if every used layer is off.
+    `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
+    Nothing is written if every used layer is off.
     """
-    record = of_this_process(remarks)
+    record = of_this_process(remarks, late)
     counts = any(hits + misses + errors for _layer, _kernel, hits, misses, _bypassed, errors, *_ in record["tallies"])
     if not counts and all(reason.startswith("off: ") for _time, _layer, _kernel, _end, reason, *_ in record["missed"]):
         return False
@@ -79,7 +81,7 @@ def write(remarks: Sequence[str] = ()) -> bool:
         return False
 
 
-def of_this_process(remarks: Sequence[str] = ()) -> Record:
+def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> Record:
     """Return the record of this process so far."""
     found, now, parts = events.collected(), time.time(), dict[tuple[str, str], int]()
     began = [last - seconds for _count, last, seconds, _saved in found.uses.values()]
@@ -96,6 +98,7 @@ def of_this_process(remarks: Sequence[str] = ()) -> Record:
         "tallies": [[*place, *(row[name] for name in COUNTERS)] for place, row in found.tallies.items()],
         "uses": {digest[:DIGITS]: used for digest, used in found.uses.items()},
         "missed": [_missed(noted, parts) for noted in found.noted],
+        "late": [[now, *one] for one in late],
         "parts": list(parts),
     }
 

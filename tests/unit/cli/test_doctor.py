@@ -35,12 +35,12 @@ class TestDoctor:
 
     def test_problem(self, monkeypatch):
         """A problem makes the exit status 1."""
-        monkeypatch.setattr(checks, "_NEEDED", 1 << 62)
+        monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
         done = doctor("--json")
         assert done.exit_code == 1
-        problems = [finding for finding in json.loads(done.output) if finding["severity"] == "problem"]
-        assert {name for problem in problems for name in problem} == {"check", "severity", "words", "cure"}
-        assert {problem["check"] for problem in problems} == {"disk"}
+        (problem,) = [finding for finding in json.loads(done.output) if finding["severity"] == "problem"]
+        assert set(problem) == {"check", "severity", "words", "cure"}
+        assert problem["check"] == "switches"
 
     def test_wrong_use(self):
         """A word that it does not know ends with 2."""

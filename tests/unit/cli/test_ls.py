@@ -2,13 +2,12 @@
 
 import json
 import os
-import shutil
 
 import pytest
 from commands import program, run
 
 from kcl import option
-from kcl.cache import layers, places
+from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
@@ -136,8 +135,8 @@ class TestLs:
 
     @pytest.mark.usefixtures("copy")
     def test_unused(self):
-        """Without statistics no entry was a hit."""
-        shutil.rmtree(places.own(places.JOURNAL))
+        """After a reset of the statistics no entry was a hit."""
+        run("stats", "--reset")
         assert {one["uses"] for one in json.loads(run("ls", "--json").output)} == {0}
         head, *lines = run("ls").output.splitlines()
         assert "  last hit  " in head

@@ -36,3 +36,10 @@ class TestStats:
     def test_wrong(self):
         """What is none of the three is a wrong use."""
         assert "none of layer, kernel, day" in run("stats", "--by", "week", code=2).output
+
+    @pytest.mark.usefixtures("copy")
+    def test_reset(self):
+        """--reset forgets statistics, uses and misses."""
+        run("stats", "--reset")
+        assert run("stats").output == "no look-ups are recorded\n"
+        assert journal.last_misses() == []

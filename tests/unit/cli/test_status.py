@@ -3,6 +3,7 @@
 import json
 import os
 
+import late_switching
 import pytest
 from click.testing import CliRunner
 
@@ -10,6 +11,7 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.caches import presence
+from kcl.caches.late_switches import LateSwitch
 from kcl.caches.table import ROWS
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import JobQueue
@@ -74,7 +76,7 @@ class TestJson:
         assert rows["binary"]["hit_rate"] is None
         nothing = {"programs": 0, "since": 0.0, "helper": False, "elsewhere": {}, "words": []}
         assert document["pending"] == nothing
-        assert document["notes"] == []
+        assert document["late"] == document["notes"] == []
         assert not (tmp_path / "cache").exists()
 
 
@@ -119,6 +121,20 @@ class TestText:
         document, _rows = said()
         assert document["pending"]["programs"] == 2
         assert document["pending"]["helper"] is False
+
+    def test_late(self):
+        """A switch that came too late in a program of the last week is said, with the program's name."""
+        late_switching.leave(LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True))
+        assert "POCL_CACHE_DIR=/x was set too late" in status()
+        document, _rows = said()
+        assert document["late"][0]["variable"] == "POCL_CACHE_DIR"
+        assert document["late"][0]["driver"]
+
+    def test_directory(self, tmp_path):
+        """Another cache is shown by its directory, which is not made."""
+        assert str(tmp_path / "other" / "pyopencl") in (said := status("--dir", str(tmp_path / "other")))
+        assert "cache_dir()" not in said  # nothing but the option decided it
+        assert not (tmp_path / "other").exists()
 
     def test_rejected(self, monkeypatch):
         """A setting that is not understood is said."""

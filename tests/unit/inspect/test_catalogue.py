@@ -39,6 +39,12 @@ class TestEntries:
         assert kcl.entries(device=device[2:9].upper()) == kcl.entries("binary")
         assert kcl.entries(device="no such device") == []
 
+    def test_in_a_notebook(self):
+        """A notebook shows the entries as a table with a line for each."""
+        shown = kcl.entries()._repr_html_()
+        assert shown.count("<tr>") == len(kcl.entries()) + 1
+        assert all(f">{one.key}</td>" in shown and f">{one.kernel}</td>" in shown for one in kcl.entries())
+
     def test_unknown_layer(self):
         """A layer that there is not is named, with those that there are."""
         with pytest.raises(ValueError, match="'binaries' is no layer: take generator or binary"):

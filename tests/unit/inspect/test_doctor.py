@@ -84,6 +84,17 @@ class TestFiles:
         monkeypatch.setattr(doctor, limit, 1 << 62)
         assert {finding.severity for finding in doctor.disk()} == {severity}
 
+    def test_damaged_entry(self):
+        """A file in a layer that is no entry is named."""
+        place = os.path.join(option.folder("pyopencl"), "kcl-binary-v1", "device", "k-" + "0" * 64)
+        os.makedirs(os.path.dirname(place), 0o700)
+        with open(place, "wb") as stream:
+            stream.write(b"garbage")
+        os.chmod(place, 0o600)
+        finding = only(doctor.damaged())
+        assert place in finding.words
+        assert "kcl verify" in finding.cure
+
     def test_damaged_database(self):
         """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
         folder = caches.place("loopy").path
@@ -115,18 +126,60 @@ class TestFiles:
         assert finding.words.startswith("2 damaged files in PoCL's cache")
 
     def test_lock(self):
-        """pyopencl's lock is a problem once nobody can hold it any more, and nothing before."""
+        """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
         path = os.path.join(caches.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock")
         os.makedirs(os.path.dirname(path))
         assert list(doctor.locks()) == []
         open(path, "w").close()
-        assert list(doctor.locks()) == []
+        assert only(doctor.locks()).severity == "note"
         os.utime(path, (time.time() - 120,) * 2)
         finding = only(doctor.locks())
         assert (finding.severity, finding.cure) == ("problem", f"rm {path}")
 
 
-class TestSettings:
+class TestRoots:
+    @pytest.mark.parametrize("value", ["relative", "~/cache"])
+    def test_relative(self, monkeypatch, value):
+        """A relative XDG_CACHE_HOME splits the root: some ignore it, some take it from wherever a program starts."""
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        finding = only(doctor.roots())
+        assert finding.severity == "warning"
+        assert os.path.isabs(finding.cure.partition("=")[2])
+
+    def test_no_home(self, monkeypatch):
+        """Without HOME PoCL goes to a directory for temporary files."""
+        monkeypatch.delenv("HOME")
+        assert "/tmp/pocl" in only(doctor.roots()).words
+
+
+class TestSwitches:
+    @pytest.mark.parametrize(
+        ("variable", "value", "severity", "words"),
+        [
+            ("POCL_KERNEL_CACHE", "true", "note", "is off: POCL_KERNEL_CACHE=true (PoCL reads anything but 1 as off)"),
+            ("POCL_KERNEL_CACHE", "0", "note", "is off"),
+            ("POCL_KERNEL_CACHE", "1", "ok", "PoCL's kernel cache is on: POCL_KERNEL_CACHE=1"),
+            ("NEO_CACHE_PERSISTENT", "yes", "note", "is off: NEO_CACHE_PERSISTENT=yes (read as the number 0)"),
+            ("CUDA_CACHE_DISABLE", "true", "ok", "NVIDIA ComputeCache is on: CUDA_CACHE_DISABLE=true"),
+            ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail"),
+            ("LOOPY_NO_CACHE", "no", "ok", "is on: LOOPY_NO_CACHE=no"),
+            ("PYOPENCL_NO_CACHE", "1", "note", "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1"),
+            ("NEO_CACHE_DIR", "/none", "note", "there is no such directory"),
+        ],
+    )
+    def test_values(self, monkeypatch, variable, value, severity, words):
+        """A switch that is set is named as its owner reads it; a value that makes an import fail is a problem."""
+        monkeypatch.setenv(variable, value)
+        finding = only(doctor.switches())
+        assert (finding.severity, bool(finding.cure)) == (severity, severity == "problem")
+        assert words in finding.words
+
+    def test_strict_and_off(self, monkeypatch):
+        """To demand hits of a layer that is off demands nothing."""
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        monkeypatch.setenv("KCL_NO_CACHE", "binary")
+        assert only(doctor.unknown_settings()).severity == "note"
+
     def test_unknown_variable(self, monkeypatch):
         """A variable that begins as kcl's do and is none is compared with those."""
         monkeypatch.setenv("KCL_CACHEDIR", "/x")

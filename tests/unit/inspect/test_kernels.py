@@ -98,6 +98,14 @@ class TestRows:
         found = rows([look("generator", digest=code.digest), look("binary", outcome="miss", saved=0.0)], code)
         assert [line.split() for line in kernels.lines(found)[1:]] == [["axpy", "hit", "miss", "1.000", "2.000"]]
 
+    def test_program_of_several(self):
+        """A program of pyopencl is named by its first kernel, and counts the others that its entry names."""
+        program = stored("binary", "lap", "a")
+        program.metadata.update(site="solver.py:49", kernels=["lap", "norm", "axpy"])
+        given = (("solver.py:49", ""), ("-DREAL", ""))
+        (row,) = rows([look("binary", "lap", digest=program.digest, parameters=given)], program)
+        assert kernels.labels([row]) == ["lap(solver.py:49, -DREAL) +2"]
+
     def test_order(self):
         """Rows come in the order in which their look-ups began."""
         found = rows([look("binary", "late", time=9.0), look("binary", "early", time=8.0)])

@@ -97,6 +97,15 @@ class TestPurge:
         assert repr(found).endswith("1 place left alone>")
         assert left()["generator"] == []
 
+    def test_remembered(self):
+        """Entries that were chosen one by one are remembered with the reason, those of a whole store are not."""
+        kcl.purge(kernel="first")
+        (key,) = {digest for digest, _reason, _time in purge.removed()}
+        assert key == Key([Part("name", "first")]).digest
+        assert [reason for _digest, reason, _time in purge.removed()] == ["kcl purge"] * 2
+        kcl.purge("binary")
+        assert len(purge.removed()) == 2
+
     @pytest.mark.parametrize(
         ("names", "wish", "words"),
         [

@@ -43,7 +43,7 @@ def there(layer="binary"):
 def kept(bound):
     """Remove what a choice says; returns the names of the kernels that are left."""
     choice = space.chosen(bound)
-    purge.remove(choice.gone)
+    purge.remove(choice.gone, "a test")
     assert choice.gone.refusals == []
     return {one.kernel for one in inventory.entries(all_rows=True)}
 
@@ -150,7 +150,7 @@ class TestChosen:
         put("b", 1_000, 0)
         monkeypatch.setattr(purge, "remove_path", refuse)
         choice = space.chosen(9_000)
-        purge.remove(choice.gone)
+        purge.remove(choice.gone, "a test")
         assert [refusal.reason for refusal in choice.gone.refusals] == ["read-only"]
 
 
@@ -165,6 +165,7 @@ class TestKeepBound:
         put("c", 25_000, 1)
         space.keep_bound()
         assert 25_000 < space.used() < 36_000
+        assert [reason for _digest, reason, _time in purge.removed()][:1] == ["the bound on space (KCL_MAX_SIZE)"]
 
     def test_no_bound(self, monkeypatch):
         """0 is no bound."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcl.inspect.explain import listing
-from kcl.inspect.explain.listing import distance, of, of_code, read
+from kcl.inspect.explain.listing import distance, is_akin, is_elsewhere, of, of_code, read
 
 LOOPS = "'{[i]: 0<=i<n}'"
 FUNCTIONS = ("split_iname", "tag_inames", "add_prefetch", "prioritize_loops")
@@ -192,11 +192,13 @@ class TestReached:
         assert self.said((None, 2), (parts, 2)) == ["call 1 (driver.py:10), register_callable: callable_ changed"]
 
     def test_beside(self):
-        """A distribution that is told beside the calls is not told again."""
-        facts = [[("distribution loopy", f"{number} {'1' * 64}")] for number in (1, 2)]
-        before, after = ([["code preamble", digit * 64], *facts[0]] for digit in "12")
-        said = self.said((before, 2), ([*after[:1], *map(list, facts[1])], 2), beside=facts)
-        assert said == ["call 1 (driver.py:10), register_callable: callable_: helper `preamble` changed"]
+        """A distribution that is told beside the calls is not told again; another Python digests code otherwise."""
+        for name in ("distribution loopy", "python"):
+            facts = [[(name, f"{number} {'1' * 64}")] for number in (1, 2)]
+            before, after = ([["code preamble", digit * 64], *facts[0]] for digit in "12")
+            said = self.said((before, 2), ([*after[:1], *map(list, facts[1])], 2), beside=facts)
+            told = "call 1 (driver.py:10), register_callable: callable_: helper `preamble` changed"
+            assert said == ([told] if name != "python" else [])
 
 
 class TestStatements:
@@ -212,6 +214,16 @@ class TestStatements:
         domains = [["[n] -> {[i]: 0 <= i < n}", f"[n] -> {{[j]: 0 <= j < {end}}}", "{[k]}"] for end in "nm"]
         before, after = (record(("make_kernel", [("domains", repr(one))])) for one in domains)
         assert differences(before, after)[1:] == ["  -[n] -> {[j]: 0 <= j < n}", "  +[n] -> {[j]: 0 <= j < m}"]
+
+    def test_long_lines(self):
+        """Of two long lines the part that differs is shown."""
+        line = "kernel void f(" + "global float const *x, " * 8
+        texts = [repr(f"{line}{kind} n, int m)") for kind in ("int", "long")]
+        before, after = (record(("kcl.Source", [("code", text)])) for text in texts)
+        assert differences(before, after)[1:] == [
+            "  -... float const *x, global float const *x, int n, int m)",
+            "  +... float const *x, global float const *x, long n, int m)",
+        ]
 
     def test_layout(self):
         """Another layout of the same statements is said to be that."""
@@ -361,3 +373,11 @@ class TestDistance:
         after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
         assert distance(of(BEFORE), of(after)) == 2
         assert distance(of(BEFORE), of({**BEFORE, "beside": [["python", "3.11"]]})) == 1
+
+    def test_files(self):
+        """Records of other files are those of another program; a record without calls is nowhere."""
+        before, other = of(record(made("a"), split(1, 16))), of(record(made("a"), split(1, 16), file="other.py"))
+        assert is_elsewhere(before, other)
+        assert not is_elsewhere(before, of(record()))
+        assert is_akin(before, of(record(made("a"), split(1, 32))))
+        assert not is_akin(before, other)

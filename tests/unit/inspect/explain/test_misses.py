@@ -8,11 +8,13 @@ from click.testing import CliRunner
 import kcl
 from kcl.base import events
 from kcl.base.events import Event
-from kcl.cache import layers
+from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.lead import Lead
 from kcl.cli import main
+from kcl.drivers.pocl.jobs import JobQueue
+from kcl.inspect import purge
 from kcl.inspect.explain import FIRST_TIME, Texts, misses
 from kcl.inspect.explain.misses import Shelf, in_words
 
@@ -53,16 +55,41 @@ def test_now():
     assert misses.now("binary", "other", NEW, Texts()) == ["first time seen"]
 
 
-def test_missed_before():
-    """A miss of a key that an earlier run missed says so first: the entry is gone, or waits to be completed."""
+def test_removed():
+    """A miss of an entry that was removed says by what, and when; the nearest entry is no cause."""
     stored(OLD)
     now = time.time()
-    said = [
-        "it was missed before: its entry was removed or not stored, or is not complete yet",
-        "option: -DA=1 -> -DA=2",
-    ]
-    assert in_words(explain(made={NEW.digest: now - 9})) == said
-    assert in_words(explain(begun=now - 9, made={NEW.digest: now})) == said[1:]
+    purge.note_removed([NEW.digest], "kcl gc")
+    removed = Shelf("binary")
+    (said,) = in_words(removed.explain("add", NEW, Texts(), now + 60, now + 60))
+    assert said.startswith("removed by kcl gc, ")
+    assert removed.explain("add", NEW, Texts(), now - 90, now - 90).nearest.key == OLD
+
+
+class TestPending:
+    """A helper of PoCL's still writes an entry: its job holds all but the binary."""
+
+    def pend(self, key):
+        """Leave a job that no helper takes."""
+        JobQueue(places.own()).add(Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"}))
+
+    def test_nearest(self):
+        """The entry is compared like one that is written."""
+        self.pend(OLD)
+        found = explain(Texts({"source": "void"}))
+        assert [change.part for change in found.changes] == ["option"]
+        assert found.nearest.key == OLD
+
+    def test_own(self):
+        """A miss of the entry itself is no first time, but in the run that asked for it."""
+        self.pend(NEW)
+        said = ["it was missed before, and its entry waits to be completed"]
+        assert misses.now("binary", "add", NEW, Texts()) == said
+        now = time.time()
+        assert in_words(explain(made={NEW.digest: now - 9})) == said
+        assert explain(begun=now - 1, made={NEW.digest: now}) == FIRST_TIME
+        stored(NEW)
+        assert misses.now("binary", "add", NEW, Texts()) == ["first time seen"]
 
 
 class TestCall:
@@ -89,6 +116,9 @@ class TestCall:
         assert [miss.kernel for miss in kcl.explain(limit=2)] == ["sub", "mul"]
         assert [miss.kernel for miss in kcl.explain("sub")] == ["sub"]
         assert kcl.explain("none") == kcl.explain("none", every=True, limit=0) == []
+        shown = kcl.explain()._repr_html_()  # the table of a notebook
+        assert shown.count("<tr>") == 4
+        assert "sub, binary layer: miss; first time seen" in shown
 
     def test_parameters_of_one_text(self):
         """Programs of one text with other options have each the parameters of their own look-up, and answer to them."""

@@ -15,6 +15,7 @@ from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
+from kcl.caches.late_switches import LateSwitch
 from kcl.inspect.history import journal, records
 from kcl.inspect.history.journal import RunRecord
 
@@ -113,6 +114,16 @@ class TestKept:
         assert (root / "kcl" / "journal").stat().st_mode & 0o777 == 0o700
         assert (root / "kcl" / "journal" / name).stat().st_mode & 0o777 == 0o600
 
+    def test_reset(self, root):
+        """A reset forgets everything, also what was not written yet."""
+        end(HIT, MISS)
+        events.emit(HIT)
+        journal.reset()
+        assert journal.totals() == journal.uses() == {}
+        assert (journal.last_misses(), journal.rows()) == ([], {})
+        records.write()
+        assert names(root) == []
+
 
 class TestTexts:
     """What explains a miss that stored nothing is kept with it."""
@@ -144,6 +155,7 @@ class TestNothing:
         records.write()
         assert journal.totals() == {}
         assert journal.rows() == {}
+        journal.reset()
         assert not root.exists()
 
     def test_all_off(self, root):
@@ -156,6 +168,66 @@ class TestNothing:
         """A layer that is off is counted where the other one is on."""
         end(MISS._replace(outcome="bypass", reason="off: KCL_NO_CACHE=binary"), HIT)
         assert journal.totals()["binary"]["bypassed"] == 1
+
+
+class TestLate:
+    LATE = LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "words", True)
+
+    @pytest.fixture(autouse=True)
+    def clock(self, monkeypatch):
+        """The clock of the records, which a test sets back."""
+        self.past = 0.0
+        monkeypatch.setattr(records.time, "time", lambda now=time.time: now() - self.past)
+
+    def left(self, *values, past=0.0):
+        """Leave late switches with these values, so many seconds ago."""
+        self.past = past
+        events.emit(HIT)
+        records.write((), [self.LATE._replace(value=value) for value in values])
+        records.begin()
+        self.past = 0.0
+
+    def test_once(self):
+        """What is found again is told once, with the time of the last."""
+        for value, past in (("/x", 90.0), ("/y", 0.0), ("/x", 60.0)):
+            self.left(value, past=past)
+        found = journal.late()
+        assert [note.late.value for note in found] == ["/y", "/x"]
+        assert found[1].late == self.LATE
+        assert found[1].driver
+        assert abs(found[1].time - time.time() + 60.0) < 30
+
+    def test_of_a_process(self):
+        """A process leaves its late switches, also where its look-ups stand in an earlier record of it."""
+        events.emit(HIT)
+        records.write()
+        assert journal.late() == []
+        records.write((), [self.LATE])
+        assert [note.late for note in journal.late()] == [self.LATE]
+
+    def test_of_a_layer_that_is_off(self):
+        """A process whose look-ups were all switched off leaves nothing."""
+        events.emit(events.Event("binary", "axpy", "", "bypass", "off: KCL_NO_CACHE=1", 0.0, 0))
+        records.write((), [self.LATE])
+        assert journal.late() == []
+
+    def test_unusable(self):
+        """Where nothing can be written or read nothing is raised."""
+        option.cache_dir("/proc/nowhere")
+        events.emit(HIT)
+        records.write((), [self.LATE])
+        assert journal.late() == []
+
+    def test_old(self):
+        """A switch of more than a week ago is forgotten."""
+        self.left("/x", past=journal.AGE + 60)
+        assert journal.late() == []
+
+    def test_bounded(self):
+        """The number of late switches is bounded; the newest stay."""
+        for number in range(80):
+            self.left(str(number), past=100.0 - number)
+        assert [note.late.value for note in journal.late()] == [str(number) for number in reversed(range(16, 80))]
 
 
 class TestBounds:

@@ -1,0 +1,49 @@
+"""kcl.base.text.markup: HTML whose texts are escaped."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+from kcl.base.text.markup import Html, element, join, text, titled
+
+
+@pytest.mark.parametrize(
+    ("plain", "escaped"),
+    [
+        ("<script>", "&lt;script&gt;"),
+        ("\"quoted\" & 'so'", "&quot;quoted&quot; &amp; &#x27;so&#x27;"),
+        ("a\x00b\x1bc\udc80", "a\ufffdb\ufffdc\ufffd"),
+        ("tab\tline\nπ", "tab\tline\nπ"),
+    ],
+)
+def test_text(plain, escaped):
+    """Markup and what HTML cannot hold is replaced; white space and letters stay."""
+    assert text(plain) == escaped
+    assert element("a", plain, title=plain) == f'<a title="{escaped}">{escaped}</a>'
+
+
+def test_nothing_twice():
+    """What is markup is not escaped again."""
+    assert element("p", element("b", "&")) == "<p><b>&amp;</b></p>"
+    assert join(["<", [Html("<br>"), "x"]]) == "&lt;<br>x"
+
+
+def test_attributes():
+    """Names that Python cannot write have underscores; an empty element has no end."""
+    assert element("meta", http_equiv="a", class_="b", name="c") == '<meta http-equiv="a" class="b" name="c">'
+
+
+class TestTitled:
+    def test_escaped(self):
+        """Nothing in a text is markup: what a notebook shows is the text."""
+        bad = '<script>alert("&")</script>'
+        found = ElementTree.fromstring(titled(bad, [bad, "b"], [["1", bad]]))
+        assert ["".join(row.itertext()) for row in found] == [bad, f"{bad}b", f"1{bad}"]
+        assert {element.tag for element in found.iter()} == {"table", "caption", "tr", "th", "td"}
+
+    def test_long(self):
+        """A long cell is cut, and is there in full for the pointer."""
+        found = ElementTree.fromstring(titled("t", ["a"], [['"' * 200]]))
+        (cell,) = found.iter("td")
+        assert cell.text == '"' * 100 + "..."
+        assert cell.get("title") == '"' * 200
