@@ -76,7 +76,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
         _object(
             Field("layers", "list of <layer>", "the layers of kcl, then the foreign caches by name"),
             Field("max_size", "integer", "the bound on the bytes of kcl's entries, 0 where there is none"),
-            Field("leftovers", "integer", "the bytes of stores that only an earlier kcl reads"),
             Field("pins", "list of string", "what `kcl pin` holds: names, patterns, digests"),
             Field("sites", "list of <site>", "the site directories"),
             Field("remote", "<remote>", "the remote"),
@@ -100,7 +99,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
                 Field("version", "string", "the installed version of its owner, as far as it is known"),
                 Field("hit_rate", "number or null", "hits by look-ups over the last runs; null where there were none"),
                 Field("saved", "number or null", "seconds that its hits saved over the last runs; null of foreign"),
-                Field("remark", "string", "what else there is to know about it"),
                 Field("fault", "string", "what is wrong with it; empty where nothing is"),
             ),
             site=(
@@ -230,7 +228,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("checked", "object", "how many entries were checked, by layer"),
             Field("whole", "boolean", "whether every byte was read: false with `--headers`"),
             Field("damaged", "list of <damaged>", "the entries, and PoCL's files, that are not what was written"),
-            Field("differing", "list of string", "PoCL's files that differ from their entries; none with `--headers`"),
             damaged=(
                 _LAYER,
                 Field("place", "string", "the file, or the address in its store"),
@@ -270,7 +267,6 @@ SCHEMA: dict[str, tuple[Printed, ...]] = {
             Field("dry_run", "boolean", "whether nothing was removed"),
             Field("entries", "integer", "how many entries went, or would go"),
             Field("bytes", "integer", "their size, with the rows that lead to them"),
-            Field("stores", "integer", "how many stores of an earlier kcl went, or would go"),
             Field("refusals", "list of <refusal>", "what was left alone"),
             refusal=(
                 Field("cache", "string", "the layer"),

@@ -160,10 +160,6 @@ class Driver:
         """Yield the damaged files below folders of the driver's own cache."""
         return iter(())
 
-    def differing(self, _entry: Entry, /) -> list[str]:
-        """Return the files of the driver's own cache that hold other bytes than an entry."""
-        return []
-
     def files(self, _binary: bytes) -> dict[str, bytes]:
         """Return the files in a binary by their path, none for another driver's; raises ValueError if it is damaged."""
         return {}

@@ -127,10 +127,8 @@ def _own(setting: settings.Setting) -> VariableLine:
 def _foreign(variable: str, names: list[str]) -> VariableLine:
     value = settings.variable(variable)
     effects = dict.fromkeys(_effect(variable, value, name) for name in names)
-    is_switch = any(switch.variable == variable for name in names for switch in ROWS[name].switches)
-    for_kcl = variable == "XDG_CACHE_HOME" or (is_switch and not EFFECTS.keys().isdisjoint(names))
-    is_code = any(variable in ROWS[name].code_variables for name in names)
-    return VariableLine(variable, value, ("kcl", *names) if for_kcl or is_code else tuple(names), "; ".join(effects))
+    for_kcl = not EFFECTS.keys().isdisjoint(names) or any(variable in ROWS[name].code_variables for name in names)
+    return VariableLine(variable, value, ("kcl", *names) if for_kcl else tuple(names), "; ".join(effects))
 
 
 def _effect(variable: str, value: str | None, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
@@ -14,7 +14,6 @@ from kcl.errors import meant
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import JournalMiss
 from kcl.remote import state
 from kcl.tuning import views
 
@@ -28,9 +27,9 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
     """Say why the last run missed: what differs from the nearest earlier entry.
 
     KERNEL is the name of a recipe, alone or with its parameters as they are printed; without one all of the last run in
-    which anything missed are shown. Where a later run missed nothing, that is said first. A miss names the calls and
-    the parts of the key that differ, a bypass its reason and what would cure it. Of a recipe with a space it says which
-    row of its table served each size in the last run, or which one is nearest. Nothing is run again.
+    which anything missed are shown. A miss names the calls and the parts of the key that differ, a bypass its reason
+    and what would cure it. Of a recipe with a space it says which row of its table served each size in the last run, or
+    which one is nearest. Nothing is run again.
 
     Exits with 0; with 1 where KERNEL has never missed, or the misses cannot be read.
     """
@@ -41,7 +40,7 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
 
     def show() -> None:
         if found:
-            output.say("\n".join([*([] if every else hits(asked, kernel)), *lines(found)]))
+            output.say("\n".join(lines(found)))
             for line in [*misses.pending().described(), *state.facts()["words"]]:
                 output.say(line)
             if left_out > 0:
@@ -58,25 +57,12 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
     return Reply(lambda: [described(one) for one in found], show, kernel is not None and not found)
 
 
-def hits(asked: Sequence[JournalMiss], kernel: str | None) -> list[str]:
-    """Say that the last run missed nothing, where the look-ups to explain are those of an earlier one."""
-    run = journal.last_run()
-    looked_up = {name for one in run for _layer, name in one.tallies}
-    if not run or any(one.process in {ran.name for ran in run} for one in asked) or kernel not in {None, *looked_up}:
-        return []
-    last = run[0]
-    of_kernel = "" if kernel is None else f" of {kernel}"
-    said = f"{last.driver or 'python'}, process {last.pid}, {output.ago(last.ended)}: nothing{of_kernel} was missed"
-    return [said, f"The last misses before are of {output.date(asked[-1].time)}:"]
-
-
 def lines(found: Iterable[Miss]) -> list[str]:
-    """Write each process with its end and its misses; where the end is forgotten, with the first miss."""
-    said, ended = list[str](), journal.ended()
+    """Write each process with its misses, and how long ago the last of these was."""
+    said = list[str]()
     for (driver, process), group in groupby(found, lambda one: (one.driver, one.process)):
         run = list(group)
-        past = output.ago(ended.get(run[0].run, run[0].time))
-        said.append(f"{driver or 'python'}, process {process}, {past}")
+        said.append(f"{driver or 'python'}, process {process}, {output.ago(run[-1].time)}")
         said += [f"  {line}" for line in misses.lines(run)]
     return said
 

@@ -28,7 +28,6 @@ HEAD = (
     Column("last hit", 2),
     Column("uses", 6),
     Column("recipe", 10, "middle", 12),
-    Column("partners", 9),
     Column("key"),
 )
 _DIGITS = 12  # of a digest, for the user
@@ -47,9 +46,9 @@ def ls(layer_names: tuple[str, ...], kernel: str | None, device: str | None, sor
     """List the entries of all layers.
 
     For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
-    what that took, last hit, uses, file and line of the recipe, the partners (the programs of generated code, or the
-    code of a program), key. A narrow terminal shows fewer of these. An entry of the generator layer serves every
-    device. A use is a hit, and making an entry is none. Uses are counted by the processes that have ended.
+    what that took, last hit, uses, file and line of the recipe, key. A narrow terminal shows fewer of these. An entry
+    of the generator layer serves every device. A use is a hit, and making an entry is none. Uses are counted by the
+    processes that have ended.
 
     Exits with 0; with 1 where something in a layer cannot be read.
     """
@@ -74,8 +73,7 @@ def ls(layer_names: tuple[str, ...], kernel: str | None, device: str | None, sor
 
 def cells(entry: CacheEntry) -> tuple[str, ...]:
     """Write an entry as a line of a table."""
-    kernel, layer, _platform, device, _here, recipe, given, types, size, built, took, last, uses, partners, key = entry
-    more = f" +{len(partners) - 1}" if len(partners) > 1 else ""
+    kernel, layer, _platform, device, _here, recipe, given, types, size, built, took, last, uses, _partners, key = entry
     return (
         kernel,
         layer,
@@ -88,7 +86,6 @@ def cells(entry: CacheEntry) -> tuple[str, ...]:
         output.ago(last or 0.0) or "-",
         str(uses),
         recipe,
-        partners[0][:_DIGITS] + more if partners else "",
         key[:_DIGITS],
     )
 

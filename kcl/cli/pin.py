@@ -6,7 +6,7 @@ import click
 
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.inspect import inventory, pins
+from kcl.inspect import pins
 
 
 @click.command()
@@ -15,14 +15,13 @@ from kcl.inspect import inventory, pins
 def pin(kernel: tuple[str, ...]) -> Reply:
     """Keep kernels whatever the bounds on space are; without a name, list the pins.
 
-    KERNEL is the name of a kernel, a shell pattern of names, or the start of the digest of an entry. `kcl purge`
-    removes pinned kernels too.
+    KERNEL is the name of a kernel, a shell pattern of names, or the digest of an entry, of which twelve digits are
+    enough. `kcl purge` removes pinned kernels too.
 
     Exits with 0.
     """
-    wanted = {text: _pinned(text) for text in kernel}
-    if wanted:
-        pins.write([*pins.read(), *wanted.values()])
+    if kernel:
+        pins.write([*pins.read(), *kernel])
     held = pins.read()
     if not held:
         output.complain("nothing is pinned")
@@ -37,19 +36,10 @@ def unpin(kernel: tuple[str, ...]) -> None:
     Exits with 1 where one was not pinned.
     """
     before = pins.read()
-    wanted = {text: _pinned(text) for text in kernel}
-    pins.write([one for one in before if one not in wanted.values()])
-    for text, one in wanted.items():
+    pins.write([one for one in before if one not in kernel])
+    for one in kernel:
         if one in before:
-            click.echo(f"{text} is not pinned any more")
+            click.echo(f"{one} is not pinned any more")
         else:
-            output.complain(f"{text} is not pinned; `kcl pin` lists the pins")
-    raise SystemExit(output.FINE if set(wanted.values()) <= set(before) else output.FOUND)
-
-
-def _pinned(text: str) -> str:
-    """Return the pin for a text: the whole digest where the text is the start of one, else the text itself."""
-    if len(text) < 6 or not frozenset(text) <= frozenset("0123456789abcdef"):
-        return text
-    digests = {one.digest for one in inventory.entries() if one.digest.startswith(text)}
-    return digests.pop() if len(digests) == 1 else text
+            output.complain(f"{one} is not pinned; `kcl pin` lists the pins")
+    raise SystemExit(output.FINE if set(kernel) <= set(before) else output.FOUND)

@@ -52,7 +52,7 @@ def purge(
         shown = set(found.refusals)
         found = removing.purge(*layer, everything=everything, older=older, kernel=kernel)
         left = [refusal for refusal in found.refusals if refusal not in shown]
-        output.complain(*found.remarks, *(refusal.words("could not be removed") for refusal in left))
+        output.complain(*(refusal.words("could not be removed") for refusal in left))
         click.echo("the rest is removed" if left else f"{output.size(found.bytes)} are removed")
     raise SystemExit(output.FOUND if found.refusals else output.FINE)
 

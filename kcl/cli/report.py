@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import click
 
 from kcl.base.text import tables
-from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.cli.output import Reply
 from kcl.inspect import kernels, summary
@@ -21,7 +20,7 @@ from kcl.inspect.kernels import Run, last_run
 @click.option("--html", type=click.Path(dir_okay=False, allow_dash=True), help="Write one page of HTML there.")
 @output.replies("the run, its layers and its kernels")
 def report(driver: str | None, html: str | None) -> Reply:
-    """Show the last run: layers, kernels with their look-ups, what missed and why, and what is in the cache.
+    """Show the last run: layers, kernels with their look-ups, what missed and why.
 
     DRIVER is the name of the file that ran; without one the run that ended last is shown, of any. Nothing is run again:
     all comes from what processes left as they ended, and from the entries. Processes of the same file that were alive
@@ -49,13 +48,11 @@ def report(driver: str | None, html: str | None) -> Reply:
 def facts(run: Run) -> dict[str, str]:
     """Write what the terminal and the page have in common."""
     left = [f"{run.untold} earlier ones are left out: kcl explain --limit 0"] if run.untold else []
-    sizes = {name: (counted(of.entries, "entry", "entries"), output.size(of.bytes)) for name, of in run.held.items()}
     return {
         "processes": f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}",
         "layers": "\n".join(tables.lines(summary.HEAD, summary.cells(run.layers))),
         "kernels": "\n".join(kernels.lines(run.rows)),
         "misses": "\n".join([*misses.lines(run.told), *left]),
-        "cache": "; ".join(f"{name} {', '.join(words)}" for name, words in sizes.items()),
     }
 
 
@@ -64,5 +61,4 @@ def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}"
     missed = ["", shared["misses"]] if shared["misses"] else []
     remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in summary.wrapped(each)]
-    cached = f"in the cache: {shared['cache']}"
-    return [title, shared["layers"], "", shared["kernels"], *missed, "", *remarks, cached]
+    return [title, shared["layers"], "", shared["kernels"], *missed, *([""] if remarks else []), *remarks]

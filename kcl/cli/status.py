@@ -20,7 +20,7 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge
+from kcl.inspect import inventory, pins
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import Counters
@@ -66,7 +66,6 @@ def status(everything: bool, directory: str | None) -> Reply:
         found = {
             "layers": rows,
             "max_size": settings.read().max_size,
-            "leftovers": sum(item.size for item in purge.leftovers(0.0)),
             "pins": pins.read(),
             "sites": [_site(root) for root in settings.read().site],
             "tuning": views.facts(),
@@ -92,13 +91,11 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
         fault = str(error)
-    is_remote = name == settings.GENERATOR and trust.is_network(layer.place)
     held = inventory.measure(name) if on and not fault else contents.total([])  # a layer that is off opens no file
     return {
         **_row(name, KCL, f"kcl's {name} layer", on, layer.off(), Place(layer.place, option.reason()), held),
         "hit_rate": stats.hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
-        "remark": "a file for each entry: SQLite is not safe on a network file system" if is_remote else "",
         "fault": fault or held.fault,
     }
 
@@ -114,7 +111,7 @@ def _row(name: str, kind: str, title: str, on: bool, reason: str, place: Place, 
     """Return what a row of the table says of any cache."""
     known = {"layer": name, "kind": kind, "title": title, "on": on, "reason": reason}
     where = {"directory": place.path, "why": place.why, **held._asdict()}
-    return {**known, **where, "version": "", "hit_rate": None, "saved": None, "remark": "", "here": True}
+    return {**known, **where, "version": "", "hit_rate": None, "saved": None, "here": True}
 
 
 def _site(root: str) -> dict[str, Any]:
@@ -144,14 +141,11 @@ def _show(found: dict[str, Any], everything: bool) -> None:
     for site in found["sites"]:
         held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or held}")
-    lines += [f"{row['layer']}: {row[of]}" for row in rows for of in ("remark", "fault") if row[of]]
+    lines += [f"{row['layer']}: {row['fault']}" for row in rows if row["fault"]]
     lines += [found["tuning"]["words"]] if found["tuning"]["words"] else []
     lines += found["remote"]["words"]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
-    if found["leftovers"]:
-        size = output.size(found["leftovers"])
-        lines.append(f"stores of an earlier kcl take {size}: `kcl gc` removes them after a week")
     lines += [f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]]
     for line in lines:
         output.say(line)

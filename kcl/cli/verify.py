@@ -6,7 +6,6 @@ import click
 
 from kcl import drivers
 from kcl.base import settings
-from kcl.base.text.layout import counted
 from kcl.cache.stores.base import digest_of
 from kcl.caches import contents
 from kcl.cli import output
@@ -30,34 +29,30 @@ def verify(headers: bool) -> Reply:
     Every byte is read against the digest over the whole, as each hit does. With --headers only the digest of every
     header, the lengths and the keys are checked, which finds torn and misplaced entries at once.
 
-    PoCL's own cache is checked too: files that are empty, cut short or something else are damaged. Without --headers
-    the files of each program that has an entry are compared with the entry; where they differ, the next run replaces
-    them.
+    PoCL's own cache is checked too: files that are empty, cut short or something else are damaged.
 
     Exits with 0; with 1 where an entry is damaged.
     """
     faults: list[Refusal] = []
-    differing: set[str] = set()
-    checked = {layer: _check(layer, headers, faults, differing) for layer in settings.LAYERS}
+    checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
     faults += [
         Refusal("pocl", *found) for driver in drivers.every() for found in driver.damaged(contents.files("pocl"))
     ]
     damaged = [dict(zip(("layer", "place", "reason"), fault, strict=True)) for fault in faults]
-    value = {"checked": checked, "whole": not headers, "damaged": damaged, "differing": sorted(differing)}
-    return Reply(lambda: value, lambda: _show(checked, faults, len(differing)), bool(faults))
+    value = {"checked": checked, "whole": not headers, "damaged": damaged}
+    return Reply(lambda: value, lambda: _show(checked, faults), bool(faults))
 
 
-def _check(layer: str, headers: bool, faults: list[Refusal], differing: set[str]) -> int:
-    """Check the entries of a layer, and compare PoCL's files with them; returns the number of entries."""
+def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
+    """Check the entries of a layer; returns their number."""
     sound, before = 0, len(faults)
     for one in inventory.entries(layer, faults=faults, all_rows=True):
         try:
             if digest_of(one.address) != one.key.digest:
                 raise DamagedEntry(f"the entry is that of another key: {one.key.digest}")
-            entry = None if headers else one.read()
+            if not headers:
+                one.read()
             sound += 1
-            if entry is not None and "binary" in entry.parts:
-                differing.update(path for driver in drivers.every() for path in driver.differing(entry))
         except KeyError:
             continue  # removed in between
         except (OSError, CacheFault, ValueError) as error:
@@ -65,14 +60,11 @@ def _check(layer: str, headers: bool, faults: list[Refusal], differing: set[str]
     return sound + len(faults) - before
 
 
-def _show(checked: dict[str, int], faults: list[Refusal], differing: int) -> None:
+def _show(checked: dict[str, int], faults: list[Refusal]) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
     lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(str, faults)]
     if any(fault.cache != "pocl" for fault in faults):
         lines.append(_CURE)
     if any(fault.cache == "pocl" for fault in faults):
         lines.append(_CURE_OF_POCL)
-    if differing:
-        files = counted(differing, "file is as PoCL wrote it", "files are as PoCL wrote them")
-        lines.append(f"PoCL's cache: {files}; the next run puts what the entries hold there")
     output.say("\n".join(lines))

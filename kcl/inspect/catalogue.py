@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from kcl.base import settings
@@ -119,18 +119,20 @@ class Catalogue:
 
     def described(self, shown: Iterable[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
-        shown = list(shown)
-        partners = inventory.partners(shown, self.rows)
-        here = {platform: presence.is_platform_here(platform) for platform in {one.platform for one in shown}}
-        return [self._described(one, partners, here) for one in shown]
+        alike: dict[str, list[ListedEntry]] = {}  # by their OpenCL C: code and its programs
+        for one in self.rows:
+            if one.program:
+                alike.setdefault(one.program, []).append(one)
+        here = functools.cache(presence.is_platform_here)
+        return [self._described(one, alike.get(one.program, ()), here) for one in shown]
 
-    def _described(self, one: ListedEntry, partners: inventory.Partners, here: Mapping[str, bool]) -> CacheEntry:
-        others, recipe = partners.get((one.layer, one.program), ()), one.recipe
-        if others and one.layer == settings.BINARY:
-            recipe = inventory.common([other.recipe for other in others])
+    def _described(self, one: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]) -> CacheEntry:
+        others, recipe = [other for other in alike if other.layer != one.layer], one.recipe
+        if len(others) == 1 and one.layer == settings.BINARY:
+            recipe = others[0].recipe
         uses, last, _seconds, _saved = self._used(one.digest)
         keys = tuple(other.digest for other in others)
-        made = (one.kernel, one.layer, one.platform, one.device, here[one.platform], *recipe)
+        made = (one.kernel, one.layer, one.platform, one.device, here(one.platform), *recipe)
         return CacheEntry(*made, one.size, one.built, one.seconds, last or None, uses, keys, one.digest)
 
 

@@ -3,7 +3,7 @@
     <directory>/<device>/<kernel>/<key digest>/
         key.json options.txt source.cl build.log invoker.py rebuild.py     of the entry, and of what launches it
         unit.txt scheduled.txt                                             loopy's unit, as returned and as scheduled
-        program.bin, and the files in it: program.bc, <kernel>-<size>.so   as soon as the entry is complete
+        program.bin, and the files in it: program.bc, <kernel>-<size>.so   if the entry is complete
 
 `KCL_DUMP` names the directory. A program that is built asks for its folder, after the code that launches it was seen.
 """
@@ -14,16 +14,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kcl import drivers
-from kcl.base import events, process, settings
-from kcl.cache import layers
+from kcl.base import process, settings
 from kcl.cache.layer import warn_once
 from kcl.cache.stores.base import safe
-from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -146,25 +144,3 @@ def write(folder: str, found: Mapping[str, bytes]) -> bool:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return True
-
-
-def complete() -> None:
-    """Add what the driver completed since to the folders below `KCL_DUMP`: binaries, and the files in them."""
-    for folder in _incomplete(settings.read().dump or ""):
-        try:
-            with open(os.path.join(folder, "key.json"), "rb") as stream:
-                address = json.load(stream)["address"]
-            entry = layers.binary().read(address)
-            if entry is not None and "binary" in entry.parts:
-                binary = entry.parts["binary"]
-                for name, content in {**_own_files(binary), "program.bin": binary}.items():
-                    with open(os.path.join(folder, name), "wb") as output:
-                        output.write(content)
-        except (OSError, CacheFault, KeyError, ValueError) as error:
-            events.logger().info("%s stays as it is: %s", folder, error)
-
-
-def _incomplete(directory: str) -> Iterator[str]:
-    for folder, _folders, names in os.walk(directory) if directory else ():
-        if "rebuild.py" in names and "program.bin" not in names:
-            yield folder

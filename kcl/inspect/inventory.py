@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -123,9 +123,6 @@ class ListedEntry:
             return RecipeSummary()
 
 
-Partners = dict[tuple[str, str], list[ListedEntry]]
-
-
 def led_by(key: Key) -> list[str]:
     """Return the digests by which rows lead to a row with this key: its own, and that of its base row if it has one."""
     base = [Key(key.parts[: key.parts.index(_SPECIAL)]).digest] if _SPECIAL in key.parts else []
@@ -150,24 +147,6 @@ class Refusal(NamedTuple):
     def words(self, verdict: str) -> str:
         """Say what happened at the place, and why."""
         return f"{self.cache}: {self.place} {verdict}".rstrip() + f": {self.reason}"
-
-
-def partners(shown: Iterable[ListedEntry], every: Iterable[ListedEntry]) -> Partners:
-    """Return, by layer and program, the entries of other layers with the same OpenCL C: code and its programs."""
-    wanted = {one.program for one in shown if one.program}
-    found: Partners = {}
-    for one in every:
-        for layer in settings.LAYERS if one.program in wanted else ():
-            if layer != one.layer:
-                found.setdefault((layer, one.program), []).append(one)
-    return found
-
-
-def common(recipes: Sequence[RecipeSummary]) -> RecipeSummary:
-    """Return the common facts of recipes, for a program whose code several entries hold."""
-    first, *rest = recipes
-    same = [name for name in first._fields if all(getattr(one, name) == getattr(first, name) for one in rest)]
-    return RecipeSummary(**{name: getattr(first, name) for name in same})
 
 
 def entries(

@@ -16,7 +16,6 @@ from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
 from kcl.base.text.tables import Column
-from kcl.caches.contents import Contents
 from kcl.inspect import inventory
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
@@ -94,7 +93,7 @@ class KernelRow(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The processes of one run, their look-ups, the explanations of their misses, and the contents of the cache now.
+    """The processes of one run, their look-ups, and the explanations of their misses.
 
     `began` is the time of the first look-up, `ended` the end of the last process, in seconds since the epoch. `layers`
     has the counters of each layer. `untold` counts the earlier misses that are not explained: there were too many.
@@ -109,7 +108,6 @@ class Run(NamedTuple):
     remarks: Sequence[str] = ()
     told: Sequence[Miss] = ()
     untold: int = 0
-    held: Mapping[str, Contents] = {}
 
     def described(self) -> dict[str, Any]:
         """Write the run as JSON: see doc/reference/command-line.md."""
@@ -135,7 +133,6 @@ def last_run(driver: str | None = None) -> Run | None:
         list(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
         misses.told(missed[-EXPLAINED:], history),
         max(0, len(missed) - EXPLAINED),
-        {layer: inventory.measure(layer) for layer in settings.LAYERS},
     )
 
 
@@ -158,18 +155,24 @@ def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Ent
         LookSummary(*one[2:6], one.key.digest if one.key else "", 1, one.time, one.seconds, 0.0, _texts(one.parameters))
         for one in missed
     ]
+    codes = {text_of(one): one for one in entries.values() if one.kind == inventory.CODE and one.program}
     for one in run:
         for digest, used in one.uses.items():
             stored = entries.get(digest)
             if stored is not None:
-                held: Mapping[str, str] = stored.recipe.parameters
-                kernel, names = one.asked.get(digest, (stored.kernel, tuple(held)))
-                # Of another recipe the values are not known; the names of a program, such as -DREAL, have none.
-                held = held if all(map(str.isidentifier, names)) else dict.fromkeys(names, "")
-                is_known = not names or (kernel == stored.kernel and held and held.keys() <= set(names))
-                parameters = _texts(held if names else {}) if is_known else None
+                code = codes.get(text_of(stored), stored) if stored.layer == settings.BINARY else stored
+                kernel, names = one.asked.get(digest, (code.kernel, tuple(code.recipe.parameters)))
+                parameters = _texts(_known(code, kernel, names))
                 looks.append(LookSummary(stored.layer, kernel, "hit", "", stored.digest, *used, parameters))
     return looks
+
+
+def _known(code: ListedEntry, kernel: str, names: Sequence[str]) -> Mapping[str, str] | None:
+    """Return the parameters of a hit; None if another recipe stored the code, so that their values are not known."""
+    if not all(map(str.isidentifier, names)):
+        return dict.fromkeys(names, "")  # of a program of pyopencl, such as -DREAL
+    held = code.recipe.parameters
+    return {} if not names else held if kernel == code.kernel and held and held.keys() <= set(names) else None
 
 
 def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
@@ -177,7 +180,7 @@ def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] 
 
 
 def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
-    """Group look-ups by kernel: a program belongs to the code with the same OpenCL C."""
+    """Group look-ups by kernel, parameters and OpenCL C."""
     found: list[KernelRow] = []
     for look in sorted(_added(looks), key=lambda one: settings.LAYERS.index(one.layer)):
         stored = entries.get(look.key[:DIGITS])
@@ -203,24 +206,16 @@ def _added(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
 
 
 def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> bool:
-    """Return True if a look-up belongs to the look-ups of a row."""
-    same = look.layer, look.kernel, look.key, look.parameters
-    if any((one.layer, one.kernel, one.key, one.parameters) == same for one in row.looks):
-        return True
-    if look.layer == settings.GENERATOR:
-        return False
-    code = [one for one in row.stored if one.layer == settings.GENERATOR]
-    if stored is not None and code:
-        return any(text_of(one) == text_of(stored) for one in code)
-    if None not in (row.looks[0].parameters, look.parameters):
-        return (row.kernel, row.looks[0].parameters) == (look.kernel, look.parameters)
-    return row.kernel == look.kernel and not (row.stored and row.of(look.layer))
+    """Return True if a look-up may belong to a row, as far as parameters and OpenCL C are known."""
+    known = row.looks[0].parameters
+    is_of_kernel = row.kernel == look.kernel and (known == look.parameters or None in (known, look.parameters))
+    return is_of_kernel and (stored is None or not row.stored or text_of(row.stored[0]) == text_of(stored))
 
 
-def text_of(one: ListedEntry) -> tuple[str, list[str]]:
+def text_of(one: ListedEntry) -> tuple[str, ...]:
     """Name the OpenCL C of an entry with the macros in its build options: the two tell programs apart."""
     options = " ".join([option for option in one.metadata.get("options", ()) if isinstance(option, str)])
-    return one.program, sorted(_MACRO.findall(options))
+    return one.program, *sorted(_MACRO.findall(options))
 
 
 def lines(found: Sequence[KernelRow]) -> list[str]:
@@ -233,21 +228,11 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key."""
-    plain = [of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "") for row in found]
-    rows, shared = Counter(plain), Counter[tuple[str, str, str]]()
-    for row, label in zip(found, plain, strict=True):
-        shared.update((label, *item) for item in row.dtypes.items())
-    typed = list[str]()
-    for row, label in zip(found, plain, strict=True):
-        own: dict[str, list[str]] = {}
-        for name, kind in row.dtypes.items():
-            if shared[label, name, kind] < rows[label]:
-                own.setdefault(kind, []).append(name)
-        written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in own.items())
-        typed.append(f"{label} {written}" if own else label)
-    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
-    return [f"{name}, key {key}" if key and rows[name] > 1 else name for name, key in zip(typed, keys, strict=True)]
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`, and by the key where that names several."""
+    names = [of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "") for row in found]
+    keys = [row.looks[0].key[:12] for row in found]
+    several = Counter(names)
+    return [f"{name}, key {key}" if key and several[name] > 1 else name for name, key in zip(names, keys, strict=True)]
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:

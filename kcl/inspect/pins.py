@@ -1,6 +1,7 @@
 """Pins: the kernels that stay, however small the bounds on the stores are.
 
-A pin is the name of a kernel, a shell pattern of names, or the whole digest of an entry. The pins are one small file.
+A pin is the name of a kernel, a shell pattern of names, or the digest of an entry, of which twelve digits are
+enough. The pins are one small file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 
 _ADDRESS = address("0" * 64, label="pins")
+_DIGITS = 12  # of a digest, as `kcl ls` prints it
 
 
 def read() -> list[str]:
@@ -32,8 +34,8 @@ def write(pins: Iterable[str]) -> None:
 
 
 def hold(pins: Iterable[str], kernel: str, digest: str) -> bool:
-    """Tell whether one of the pins names this kernel, or the entry with this digest."""
-    return any(one == digest or fnmatch.fnmatchcase(kernel, one) for one in pins)
+    """Return True if one of the pins names this kernel, or the entry with this digest."""
+    return any((digest.startswith(one) and len(one) >= _DIGITS) or fnmatch.fnmatchcase(kernel, one) for one in pins)
 
 
 def _store() -> Directory:

@@ -35,9 +35,7 @@ OWN = "kcl"  # the name that stands for both layers and all that belongs to them
 KEPT = "kept"  # the files that kcl keeps beside its entries
 _LINK = "it is a symbolic link, and none is followed"
 _AT_ONCE = 100  # pages of a database
-_HOUR, _WEEK = 3600.0, 7 * 86400.0
-_VERSION = re.compile(r"(pdict|kcl-generated|kcl-binary)-v(\d+)")
-_CURRENT = dict(_VERSION.findall(f"{places.DICTIONARY}{places.GENERATED} {places.BINARIES}"))
+_HOUR = 3600.0
 _REMEMBERED = 10_000  # removed entries
 
 
@@ -63,7 +61,7 @@ class Removal(NamedTuple):
     """What `kcl.purge` removed, or would remove.
 
     `items` are files and directories, and rows of the generator layer's database. `refusals` names the places that
-    were left alone, each with the reason. `remarks` says what may come back, and why.
+    were left alone, each with the reason.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> removal = kcl.purge("generator")
@@ -73,7 +71,6 @@ class Removal(NamedTuple):
 
     items: list[RemovalItem]
     refusals: list[Refusal]
-    remarks: list[str]
 
     @property
     def files(self) -> int:
@@ -119,10 +116,11 @@ def purge(
     Thread-safe.
     """
     age = units.age(older) if isinstance(older, str) else older
-    own, remarks = {*settings.LAYERS, KEPT}, []
-    if not (dry_run or own.isdisjoint(_names(layers, everything, kernel)) or drivers.quiet(places.own())):
-        remarks.append("kcl's helper process still works: what it makes may reappear")
-    found = planned(layers, everything, age, kernel)._replace(remarks=remarks)
+    is_own = not {*settings.LAYERS, KEPT}.isdisjoint(_names(layers, everything, kernel))
+    is_quiet = dry_run or not is_own or drivers.quiet(places.own())
+    found = planned(layers, everything, age, kernel)
+    if not is_quiet:
+        found.refusals.append(Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear"))
     if not dry_run:
         remove(found, "kcl purge")
         with suppress(OSError):  # it may hold something else, or be a link
@@ -136,7 +134,7 @@ def planned(names: tuple[str, ...], everything: bool, older: float | None, kerne
     wanted = _names(names, everything, kernel)
     before = None if older is None else time.time() - older
     own = [name for name in wanted if name in settings.LAYERS]
-    found = Removal([], [], [])
+    found = Removal([], [])
     if own and (kernel is not None or before is not None):
         found.items.extend(_entries(own, kernel, before, found.refusals))
         wanted = [name for name in wanted if name not in own]
@@ -207,16 +205,6 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
 def last_use(one: ListedEntry, uses: Mapping[str, journal.EntryUse]) -> float:
     """Return when an entry was made or was a hit for the last time."""
     return max(one.modified, journal.use(uses, one.digest).last)
-
-
-def leftovers(older: float = _WEEK) -> list[RemovalItem]:
-    """Return the stores of both layers that an earlier kcl wrote and that no process has changed for a week.
-
-    This kcl reads no store of an earlier one. The stores of a later kcl stay.
-    """
-    found = [item for layer in settings.LAYERS for item in items(layer, [], time.time() - older)]
-    versions = {item: _VERSION.findall(os.path.basename(item.path)) for item in found}
-    return [item for item in found if any(int(number) < int(_CURRENT[of]) for of, number in versions[item])]
 
 
 def removed() -> list[tuple[str, str, float]]:

@@ -118,10 +118,7 @@ def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None 
     _write_journal()
     from kcl import drivers
 
-    done = drivers.flush(seconds, progress)
-    if settings.read().dump:
-        events.tool("dump").complete()
-    return done
+    return drivers.flush(seconds, progress)
 
 
 def _write_journal() -> None:

@@ -53,7 +53,7 @@ def chosen(bound: int) -> Choice:
             if size > bound * _ROOM and not any(pins.hold(pinned, part.kernel, part.digest) for part in kernel):
                 gone += kernel
                 size -= sum(part.size for part in kernel)
-    return Choice(purge.Removal(purge.of_entries(gone, listed), refusals, []), len(gone), before)
+    return Choice(purge.Removal(purge.of_entries(gone, listed), refusals), len(gone), before)
 
 
 def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:

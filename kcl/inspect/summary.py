@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kcl import caches
 from kcl.base import events, settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
@@ -29,12 +28,6 @@ class Report(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-    def _repr_html_(self) -> str:
-        """Return the text for a notebook."""
-        from kcl.base.text import markup
-
-        return markup.element("pre", self)
 
 
 def report() -> Report:
@@ -115,8 +108,5 @@ def explained() -> str:
 
 
 def _remarks() -> list[str]:
-    too_late, pocl, waiting = late(), caches.off("pocl"), misses.pending()
-    remarks = about_loopy()
-    if pocl and "pocl" not in [found.cache for found in too_late]:
-        remarks.append(f"PoCL's own cache is off: {pocl}")
-    return [*remarks, *(found.words for found in too_late), *(() if waiting.helper else waiting.described())]
+    waiting = misses.pending()
+    return [*about_loopy(), *(found.words for found in late()), *(() if waiting.helper else waiting.described())]

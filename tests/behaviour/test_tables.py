@@ -192,7 +192,7 @@ class TestNarrow:
             monkeypatch.setenv("COLUMNS", columns)
             heads.append(set(lines("ls", "--limit", "5")[0].split()))
         assert all(one < other for one, other in pairwise(heads))
-        assert {"parameters", "dtypes", "recipe", "partners"} < heads[-1]
+        assert {"parameters", "dtypes", "recipe"} < heads[-1]
 
     def test_help(self):
         """Help is not cut: every command has its whole first sentence, and no line is too long."""

@@ -17,20 +17,20 @@ ROOMS = {
     "cache": 2479,
     "record": 4776,
     "generate": 2224,
-    "build": 1497,
-    "drivers": 1920,
+    "build": 1493,
+    "drivers": 1914,
     "bundle": 554,
     "remote": 955,
     "sized": 432,
     "tuning": 2060,
-    "inspect": 3039,
+    "inspect": 2922,
     "workers": 280,
     "integrations": 987,
-    "cli": 2189,
+    "cli": 2115,
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 67
-WARM_LINES = 11471
+WARM_LINES = 11458
 
 
 def lines():

@@ -88,7 +88,6 @@ class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
     loading = staticmethod(repair.repair)
-    differing = staticmethod(repair.differing)
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""

@@ -41,11 +41,6 @@ def repair(entry: Entry) -> None:
             os.unlink(folder)
 
 
-def differing(entry: Entry) -> list[str]:
-    """Return the files of PoCL's cache that hold other bytes than an entry; raises nothing."""
-    return list(_compared(entry)[1])
-
-
 def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
     """Return the program's folder in PoCL's cache, and the entry's files that differ from those there."""
     try:

@@ -157,11 +157,6 @@ def last(found: Iterable[RunRecord], driver: str | None = None) -> list[RunRecor
     return run
 
 
-def ended() -> dict[str, float]:
-    """Return the end of each known process, by its name."""
-    return {record["name"]: record["ended"] for record in _read()}
-
-
 def late() -> list[Note]:
     """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
     notes = [Note(one[0], record["driver"], LateSwitch(*one[1:])) for record in _read() for one in record["late"]]

@@ -35,7 +35,7 @@ def test_needs_nothing():
     assert (driver.added_options(), driver.mark('#include "a.h"', lambda: "x"), driver.described(None)) == ("", "", {})
     assert driver.awaited(None, "f") is False
     assert driver.pending() is None
-    assert (list(driver.damaged(["."])), driver.differing(None), driver.files(b"")) == ([], [], {})
+    assert (list(driver.damaged(["."])), driver.files(b"")) == ([], {})
     assert driver.flush(0, None, True)
     assert driver.quiet("", 0)
 

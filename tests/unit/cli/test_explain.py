@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 
 import pytest
 from commands import kcl
@@ -122,17 +121,6 @@ class TestExplain:
         said = kcl(warm, "explain").stdout
         titles, _, _rest = said.partition("    first time seen\n")
         assert "  typed(block=16), generator layer: miss\n" in titles
-
-    def test_hits(self, warm):
-        """A later run that missed nothing is told first, then the date of the misses; not for a kernel it left out."""
-        for words, of_kernel in ((), ""), (("typed",), " of typed"):
-            first, second, third = kcl(warm, "explain", *words).stdout.splitlines()[:3]
-            assert re.fullmatch(rf"driver.py, process \d+, .* ago: nothing{of_kernel} was missed", first)
-            assert re.fullmatch(r"The last misses before are of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d:", second)
-            assert re.fullmatch(r"driver.py, process \d+, .* ago", third)
-        warm.run("unknowable")
-        for words in (), ("typed",):
-            assert "was missed" not in kcl(warm, "explain", *words).stdout
 
     def test_bypass(self, warm):
         """A bypass is told with the line that caused it and what would cure it; how often, once."""

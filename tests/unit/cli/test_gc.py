@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import time
 
 import pytest
 from click.testing import CliRunner
@@ -66,40 +65,3 @@ class TestGc:
         done = gc()
         assert "have no bound" in done.output
         assert "removed" not in done.output
-
-    def test_leftovers(self):
-        """The stores of an earlier kcl go a week after their last change; status counts them, those of a later stay."""
-        folders = [os.path.dirname(places.binaries()), places.dictionaries()]
-        names = {
-            "kcl-binary-v0": False,
-            "kcl-binary-v9": True,
-            "pdict-v4-kcl-generated-v1-3.9.1.sqlite": False,
-            "pdict-v5-kcl-generated-v0-3.9.1.sqlite": False,
-            "pdict-v5-kcl-generated-v9-3.9.1.sqlite": True,
-            "kcl-generated-v0": False,
-        }
-        for name in names:
-            folder = folders["binary" not in name]
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            path = os.path.join(folder, name)
-            if not name.endswith(".sqlite"):
-                os.mkdir(path, 0o700)
-                path = os.path.join(path, "entry")
-            with open(path, "w") as stream:
-                stream.write("x" * 1000)
-        assert "stores of an earlier kcl take 4.0 kB" in CliRunner().invoke(main, ["status"]).output
-        assert "earlier kcl" not in gc().output
-        age(folders[0])
-        age(folders[1])
-        assert "4 stores of an earlier kcl with 4.0 kB would be removed" in gc("--dry-run").output
-        assert "4 stores of an earlier kcl with 4.0 kB are removed" in gc().output
-        assert {name for folder in folders for name in os.listdir(folder)} == {
-            name for name, stays in names.items() if stays
-        }
-
-
-def age(folder, days=8):
-    """Make all below a folder look as if it was written so many days ago."""
-    for place, folders, names in os.walk(folder):
-        for name in folders + names:
-            os.utime(os.path.join(place, name), (time.time() - 86400 * days,) * 2, follow_symlinks=False)

@@ -12,7 +12,6 @@ from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
-from kcl.caches.contents import Contents
 from kcl.cli.page import page
 from kcl.cli.report import facts
 from kcl.inspect.explain.listing import Change
@@ -113,7 +112,7 @@ def evil_run() -> Run:
         "bytes": 9,
     }
     rows = [KernelRow(EVIL, looks, [held])]
-    return Run(EVIL, (1, 2), 4.0, 5.0, [layer], rows, [EVIL], told, 3, {EVIL: Contents(1, 1, 1.0, 1.0)})
+    return Run(EVIL, (1, 2), 4.0, 5.0, [layer], rows, [EVIL], told, 3)
 
 
 class TestPage:
@@ -130,7 +129,7 @@ class TestPage:
 
     @pytest.mark.one_platform
     def test_of_a_run(self, warm):
-        """The page of a run has each kernel, its parameters and code, what missed and why, and the cache."""
+        """The page of a run has each kernel, its parameters and code, and what missed and why."""
         warm.edit("driver.py", "parameter(9)", "parameter(10)")
         warm.run("inputs")
         option.cache_dir(warm.child.cache)
@@ -140,11 +139,3 @@ class TestPage:
             assert label in reader.text
         for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel"):
             assert words in reader.text
-
-
-class TestTexts:
-    def test_long(self):
-        """Of a very long text the beginning is shown, and the command for the rest."""
-        entry = Entry(Key([("source", "long")]), {"device": {"name": "a device"}}, {"source.cl": b"x;\n" * 2000})
-        look = LookSummary("binary", "k", "hit", "", entry.key.digest, 1, 1.0, 1.0, 1.0)
-        assert "1000 more lines: kcl show" in check(page_of([KernelRow("k", [look], [stored(entry)])])).text

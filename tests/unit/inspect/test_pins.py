@@ -33,8 +33,9 @@ def test_damaged(content):
 
 
 def test_hold():
-    """A name, a pattern, or a whole digest."""
+    """A name, a pattern, or a digest, of which twelve digits are enough."""
     assert pins.hold(["axpy"], "axpy", "0" * 64)
     assert pins.hold(["ax*"], "axpy", "0" * 64)
     assert pins.hold(["0" * 64], "axpy", "0" * 64)
-    assert not pins.hold(["0" * 12, "AXPY"], "axpy", "0" * 64)
+    assert pins.hold(["0" * 12], "axpy", "0" * 64)
+    assert not pins.hold(["0" * 11, "1" * 12, "AXPY"], "axpy", "0" * 64)

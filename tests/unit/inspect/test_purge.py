@@ -53,7 +53,7 @@ class TestPurge:
         found = kcl.purge()
         size = sum(item.size for item in found.items)
         assert left() == {"generator": [], "binary": []}
-        assert (found.bytes, found.refusals, found.remarks) == (size, [], [])
+        assert (found.bytes, found.refusals) == (size, [])
         assert found.files >= 3
         assert repr(found) == f"<kcl.Removal {found.files} files, 0 rows, {size} bytes>"
         assert not os.path.exists(places.own())
