@@ -15,7 +15,7 @@ ROOMS = {
     "launch": 1337,
     "caches": 877,
     "cache": 2479,
-    "record": 4776,
+    "record": 4787,
     "generate": 2224,
     "build": 1493,
     "drivers": 1914,

@@ -23,7 +23,7 @@ UNKNOWN = "*"  # the module of an import that cannot be read off the instruction
 _NOISE = frozenset({"EXTENDED_ARG", "PUSH_NULL", "NOP", "CACHE", "RESUME", "PRECALL", "NOT_TAKEN"})
 _TAKES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 # instructions with a name that read no global; a class body stores its own names
-_LOCAL = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "IMPORT_FROM"})
+_LOCAL = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "IMPORT_NAME", "IMPORT_FROM"})
 _FLAGS = 0xFFFF  # those about parameters and kinds of functions, without the futures of the module
 
 
@@ -102,27 +102,39 @@ class _Reader:
     def read(self, code: CodeType, cells: frozenset[str]) -> None:
         """Read a code object; `cells` are those of the function that it belongs to."""
         listed = [one for one in dis.get_instructions(code) if one.opname not in _NOISE]
+        imports = [index for index, one in enumerate(listed) if one.opname == "IMPORT_NAME"]
+        modules = dict(filter(None, [self.imported(listed, index) for index in imports]))
+        unused = {*modules}
         for index, one in enumerate(listed):
-            if one.opname == "IMPORT_NAME":
-                self.imported(listed, index)
+            if "LOAD_FAST" in one.opname and modules:
+                names = one.argval if isinstance(one.argval, tuple) else (one.argval,)  # Python 3.13 joins two
+                for name in set(names).intersection(modules):
+                    behind = _behind(listed, index + 1) if name not in names[:-1] else ()
+                    self.reads.append(modules[name]._replace(attributes=behind))
+                    unused.discard(name)
             elif one.opname in _TAKES or one.opname == "LOAD_SUPER_ATTR":
                 self.attributes.add(one.argval)
             elif one.opcode in opcode.hasname and one.opname not in _LOCAL:
                 self.reads.append(Reference(GLOBAL, one.argval, _behind(listed, index + 1), 0))
             elif "DEREF" in one.opname and one.opname.startswith("LOAD") and one.argval in cells:
                 self.reads.append(Reference(CELL, one.argval, _behind(listed, index + 1), 0))
+        self.reads += [modules[name] for name in sorted(unused)]
         self.texts.update(_texts(code.co_consts))
         for inner in code.co_consts:
             if type(inner) is CodeType:
                 self.read(inner, cells.intersection(inner.co_freevars))
 
-    def imported(self, listed: list[Any], index: int) -> None:
-        """Note an import, and the names that it takes of the module."""
+    def imported(self, listed: list[Any], index: int) -> tuple[str, Reference] | None:
+        """Note the names that an import takes of its module; return the variable that it makes the module, if any."""
         level, names = (listed[index - 2].argval if index > 1 else None), listed[index - 1].argval
-        if isinstance(level, int) and isinstance(names, (tuple, type(None))):
-            self.reads.append(Reference(IMPORT, listed[index].argval, tuple(names or ()), level))
-        else:
+        if not isinstance(level, int) or not isinstance(names, (tuple, type(None))):
             self.reads.append(Reference(IMPORT, UNKNOWN, (), 0))
+            return None
+        read, store = Reference(IMPORT, listed[index].argval, (), level), listed[index + 1]
+        if names is None and store.opname == "STORE_FAST" and "." not in read.name:
+            return store.argval, read
+        self.reads += [read._replace(attributes=(one,)) for one in names] if names else [read]
+        return None
 
 
 def _texts(constants: tuple[Any, ...]) -> Iterator[str]:

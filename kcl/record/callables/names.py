@@ -83,18 +83,17 @@ def _imported(walk: Any, read: Reference, scope: Mapping[str, Any], label: str) 
     module = absolute(read, scope)
     module = "loopy" if module == "kcl.loopy" else module
     if walk.lenient:
-        for name in (module, *[f"{module}.{name}" for name in read.attributes if walk.is_walked(module)]):
+        for name in (module, *[f"{module}.{name}" for name in read.attributes[:1] if walk.is_walked(module)]):
             walk.note_module(name)
         return
     if not read.attributes:
-        walk.refuse(f"imports {module} in its body; import it at the head of the file, or name what it takes of it")
+        walk.refuse(f"imports {module} in its body in an unusual way; import it at the head of the file")
     is_known = module in sys.modules if walk.is_walked(module) else pure.has_module(module)
     if not is_known:
         walk.refuse(f"imports {module}, which is not imported yet or not on kcl's list of what is pure; {CURE}")
     if module.partition(".")[0] not in pure.GENERATORS:
         __import__(module)
-    for name in read.attributes:
-        _chain(walk, f"import {module}", sys.modules.get(module) or ModuleType(module), (name,), label)
+    _chain(walk, f"import {module}", sys.modules.get(module) or ModuleType(module), read.attributes, label)
 
 
 def absolute(read: Reference, scope: Mapping[str, Any]) -> str:

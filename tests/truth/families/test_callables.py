@@ -302,7 +302,7 @@ REFUSED = {
             return other.get_printoptions()["precision"]
         """,
         "number()",
-        "imports numpy in its body",
+        "get_printoptions",
     ),
     "the same by a name of another module": Reads(
         "import NAME_pkg\nNAME_pkg.np = np\nnp.set_printoptions(precision=STATE)",

@@ -50,15 +50,18 @@ class TestReads:
     @pytest.mark.parametrize(
         ("statement", "used", "expected"),
         [
-            ("import numpy as other", "other.sin(x)", (IMPORT, "numpy", ())),
+            ("import numpy as other", "other.linalg.norm(x)", (IMPORT, "numpy", ("linalg", "norm"))),
+            ("import math", "x(math)", (IMPORT, "math", ())),
+            ("import math", "[math.sin for one in x], lambda: math", (IMPORT, "math", ())),
+            ("import math", "x", (IMPORT, "math", ())),
             ("import os.path", "os.path.join(x)", (IMPORT, "os.path", ())),
             ("from math import sin as s", "s(x)", (IMPORT, "math", ("sin",))),
-            ("from math import sin, cos", "[cos(i) for i in x]", (IMPORT, "math", ("sin", "cos"))),
+            ("from math import sin, cos", "[cos(i) for i in x]", (IMPORT, "math", ("cos",))),
             ("from . import near", "near.x", (IMPORT, "", ("near",))),
         ],
     )
     def test_imports(self, statement: str, used: str, expected: tuple) -> None:
-        """An import reads the names that it lists, or the module itself."""
+        """An import reads the names that it lists, or that code takes of its variable; else the module itself."""
         assert expected in read(f"def f(x):\n    {statement}\n    return {used}\n")
 
     def test_names(self) -> None:

@@ -30,6 +30,12 @@ def late():
     return far.VALUE
 def missing():
     return near.no_such_name
+def plain():
+    import math, numpy as other
+    return other.sin(math.pi)
+def value():
+    import numpy
+    return [numpy]
 """
 
 
@@ -62,6 +68,13 @@ def test_library_through_a_module(package: types.ModuleType) -> None:
     """A module of a library in a module of the user is judged by what is taken of it."""
     with pytest.raises(UnknownInput, match=r"numpy\.get_printoptions"):
         walked(package.options)
+
+
+def test_import_of_a_module(package: types.ModuleType) -> None:
+    """A module that a body imports is judged by what is taken of it, and is no value."""
+    assert walked(package.plain).digest
+    with pytest.raises(UnknownInput, match="imports numpy in its body"):
+        walked(package.value)
 
 
 def test_module_that_is_not_imported(package: types.ModuleType) -> None:
