@@ -76,6 +76,9 @@ class RecordedResult(_Bare):
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:  # for notebooks
+        return {"text/plain": shown(self)}
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return asked(self, "pickle").__reduce_ex__(protocol)
 

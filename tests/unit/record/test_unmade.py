@@ -42,10 +42,12 @@ def is_waiting(value):
 
 
 def test_cell_of_a_notebook():
-    """The names that notebooks look for in a unit ask it nothing."""
+    """A cell that ends in a unit asks it nothing, and shows a line with its digest."""
     unit = waiting()
-    names = ("_ipython_display_", "_ipython_canary_method_should_not_exist_", "_repr_html_", "_repr_mimebundle_")
+    names = ("_ipython_display_", "_ipython_canary_method_should_not_exist_", "_repr_html_", "_repr_pretty_")
     assert not any(hasattr(unit, name) for name in names)
+    digest = unmade.record_of(unit).digest[:12]
+    assert unit._repr_mimebundle_(include=None, exclude=None) == {"text/plain": f"<TranslationUnit {digest}>"}
     assert is_waiting(unit)
 
 
