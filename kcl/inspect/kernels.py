@@ -228,11 +228,21 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`, and by the key where that names several."""
-    names = [of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "") for row in found]
-    keys = [row.looks[0].key[:12] for row in found]
-    several = Counter(names)
-    return [f"{name}, key {key}" if key and several[name] > 1 else name for name, key in zip(names, keys, strict=True)]
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key."""
+    plain = [of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "") for row in found]
+    rows, shared = Counter(plain), Counter[tuple[str, str, str]]()
+    for row, label in zip(found, plain, strict=True):
+        shared.update((label, *item) for item in row.dtypes.items())
+    typed = list[str]()
+    for row, label in zip(found, plain, strict=True):
+        own: dict[str, list[str]] = {}
+        for name, kind in row.dtypes.items():
+            if shared[label, name, kind] < rows[label]:
+                own.setdefault(kind, []).append(name)
+        written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in own.items())
+        typed.append(f"{label} {written}" if own else label)
+    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
+    return [f"{name}, key {key}" if key and rows[name] > 1 else name for name, key in zip(typed, keys, strict=True)]
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:

@@ -162,13 +162,14 @@ class TestLines:
         assert max(map(len, lines)) <= 80
 
     def test_dtypes(self):
-        """Where parameters do not tell rows apart the key does, which `kcl show` takes."""
-        code = [
-            stored("generator", "axpy", source, {"x": kind}) for source, kind in zip("ab", ("<f4", "<f8"), strict=True)
-        ]
+        """Where parameters do not tell rows apart, the dtypes that differ do, else the key, which `kcl show` takes."""
+        dtypes = [{"x": kind, "y": kind, "n": "<i4"} for kind in ("<f4", "<f8", "<f8")]
+        code = [stored("generator", "axpy", source, found) for source, found in zip("abc", dtypes, strict=True)]
         keys = [one.digest for one in code]
         looks = [look("generator", digest=key) for key in keys]
-        assert kernels.labels(rows(looks, *code)) == [f"axpy, key {key[:12]}" for key in keys]
+        typed = ["axpy x, y: float32", "axpy x, y: float64"]
+        assert kernels.labels(rows(looks[:2], *code)) == typed
+        assert kernels.labels(rows(looks, *code)) == [typed[0], *(f"{typed[1]}, key {key[:12]}" for key in keys[1:])]
         assert kernels.labels(rows(looks[:1], *code)) == ["axpy"]
 
     def test_outcome(self):
