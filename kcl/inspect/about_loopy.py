@@ -1,13 +1,17 @@
-"""The remarks of the report on loopy: why it was imported where the generator layer held all code."""
+"""The remarks of the report on loopy: the module that imported it, and why, where the generator layer held all code."""
 
 from __future__ import annotations
 
 import sys
+from itertools import dropwhile
+from types import ModuleType
 
 from kcl.base import events, settings
 from kcl.cache import layers
+from kcl.cache.run_memo import driver_name
 
 _MOST = 5  # questions in a report
+_NEITHER = frozenset({"loopy", "kcl"})  # packages whose modules are never blamed
 
 
 def remarks() -> list[str]:
@@ -28,15 +32,42 @@ def remarks() -> list[str]:
 
 
 def _why() -> str:
-    """Say why loopy was imported, as far as that is known, and name the cure."""
+    """Say why loopy was imported, and name the cure; an import that the next run repeats comes first."""
     proofs = sys.modules.get("kcl.record.proofs")
     files = proofs.unproven() if proofs is not None else ()
-    if files:
+    culprit = _culprit()
+    if files and not culprit:
         return (
             f"no earlier run proved the calls in {', '.join(files)}; proofs are kept by the name of the file, and the "
             "next run has them"
         )
-    return (
-        "a module imports it, see python -X importtime; make that `import kcl.loopy as lp`, import it inside recipes, "
-        "import the module below `import kcl.loopy`, or use kcl.lazy"
-    )
+    if "kcl.recipe" in sys.modules:
+        found = f"{culprit} imports it at its head; make that `import kcl.loopy as lp`, " if culprit else ""
+        return f"{found}import it inside recipes, or use kcl.lazy"
+    if not culprit:
+        return "an import needs it; move that import below `import kcl.loopy`, or use kcl.lazy"
+    return f"{culprit} imports it; move that import below `import kcl.loopy`, or import {culprit} by kcl.lazy"
+
+
+def _culprit() -> str:
+    """Name the module that imported loopy; empty if no module holds anything of it.
+
+    A module that imports loopy is imported, and listed, after it; the program itself stands first.
+    """
+    later = dropwhile(lambda name: name != "loopy", list(sys.modules))
+    for name in (*later, "__main__"):
+        module = sys.modules.get(name)
+        is_judged = type(module) is ModuleType and name.partition(".")[0] not in _NEITHER
+        if is_judged and module is not None and _holds_loopy(module):
+            return driver_name() if name == "__main__" else name
+    return ""
+
+
+def _holds_loopy(module: ModuleType) -> bool:
+    """Return True if a module holds loopy, or a module, class or function of it, under a name."""
+    for value in list(vars(module).values()):
+        if isinstance(value, (ModuleType, type)) or type(value).__name__ == "function":
+            own = vars(value).get("__name__" if isinstance(value, ModuleType) else "__module__")
+            if isinstance(own, str) and own.partition(".")[0] == "loopy":
+                return True
+    return False

@@ -23,7 +23,7 @@ ROOMS = {
     "remote": 955,
     "sized": 432,
     "tuning": 2060,
-    "inspect": 2932,
+    "inspect": 2963,
     "workers": 280,
     "integrations": 987,
     "cli": 2115,

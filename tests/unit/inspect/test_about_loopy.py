@@ -1,4 +1,4 @@
-"""kcl.inspect.about_loopy: loopy was imported though nothing was generated, and what helps."""
+"""kcl.inspect.about_loopy: who had loopy imported though nothing was generated, and what helps."""
 
 import pytest
 
@@ -16,7 +16,7 @@ context = cl.create_some_context(interactive=False)
 knl = lp.make_kernel("{{[i]: 0<=i<n}}", "y[i] = 2*x[i]", lang_version=(2018, 2))
 knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))
 """
-IMPORT = "loopy was imported though nothing was generated: a module imports it, see python -X importtime; make that `"
+IMPORTS = "loopy was imported though nothing was generated: "
 
 
 @pytest.fixture
@@ -36,19 +36,42 @@ def said(child, platform_name):
 
 class TestOneImport:
     def test_module_above(self, child, said):
-        """A module that imports loopy above the face is told of, with the cure; below the face it imports the face."""
+        """A module that is imported above the face is named, with the cure that fits."""
         (child.directory / "shapes.py").write_text("import loopy as lp\n", encoding="utf-8")
-        assert IMPORT in said("import shapes")
-        assert "loopy was imported" not in said("", "import shapes")
+        cure = "shapes imports it; move that import below `import kcl.loopy`, or import shapes by kcl.lazy"
+        assert said("import shapes").endswith(IMPORTS + cure)
+        assert IMPORTS not in said("", "import shapes")
+
+    def test_nobody_shows_it(self, said):
+        """If no module holds anything of loopy, the cure is said without a name."""
+        found = said("__import__('loopy.version')")
+        assert found.endswith(
+            IMPORTS + "an import needs it; move that import below `import kcl.loopy`, or use kcl.lazy"
+        )
+
+    def test_library_below(self, child, said):
+        """A library that gets no face is named, wherever it is imported."""
+        site = child.directory / "site-packages"
+        (site / "stencils").mkdir(parents=True)
+        (site / "stencils" / "__init__.py").write_text("import loopy\n", encoding="utf-8")
+        (site / "stencils-1.dist-info").mkdir()
+        (site / "stencils-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: stencils\nVersion: 1\n")
+        (site / "stencils-1.dist-info" / "RECORD").write_text("stencils/__init__.py,,\n")
+        found = said("", f"import sys; sys.path.append({str(site)!r}); import stencils")
+        assert found.endswith(
+            IMPORTS + "stencils imports it; move that import below `import kcl.loopy`, or import stencils by kcl.lazy"
+        )
 
 
 class TestRecipes:
     def test_loopy_imported(self, warm):
-        """A driver that imports loopy at its head though nothing is generated is told so, with the cure."""
+        """A driver that imports loopy at its head though nothing is generated is told so, by its name."""
         warm.edit("driver.py", "import factors\n", "import loopy\nimport factors\n")
         run = warm.run("loopy", KCL_REPORT="1")
         assert run.set("generator") == {"hit"}
-        assert IMPORT in " ".join(run.stderr.split())
+        said = " ".join(run.stderr.split())
+        cure = "make that `import kcl.loopy as lp`, import it inside recipes, or use kcl.lazy"
+        assert f"{IMPORTS}driver.py imports it at its head; {cure}" in said
         warm.edit("driver.py", "import loopy\nimport factors\n", "import kcl.loopy as lp\nimport factors\n")
         assert "loopy was imported" not in warm.run("loopy", KCL_REPORT="1").stderr
 
@@ -61,4 +84,13 @@ class TestRecipes:
         assert (
             "nothing was generated: no earlier run proved the calls in renamed.py; proofs are kept by the name" in said
         )
+        assert "import it inside recipes" not in said
         assert "loopy was imported" not in second.stderr
+
+    def test_renamed_with_an_import(self, warm):
+        """A driver under another name that imports loopy at its head is told of that import, which stays."""
+        text = (warm.folder / "driver.py").read_text()
+        (warm.folder / "renamed.py").write_text(text.replace("import factors\n", "import loopy\nimport factors\n", 1))
+        run = warm.run("loopy", command=("renamed.py",), KCL_REPORT="1")
+        assert run.set("generator") == {"hit"}
+        assert IMPORTS + "renamed.py imports it at its head" in " ".join(run.stderr.split())
