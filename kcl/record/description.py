@@ -8,14 +8,17 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kcl.cache.key import Key
-from kcl.record import unmade
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.record import texts, unmade
+from kcl.record.callables import walker
 from kcl.record.declarations import Evidence, RecipeCall, site_of
 from kcl.record.record import Record, ordered
 from kcl.record.table import CONSTRUCTORS
 
 _SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options")  # no path is in a key
 _CONTENT = frozenset({"record", "unit", "source"})
+_LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 
 
 def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key | None) -> Evidence:
@@ -38,14 +41,23 @@ def of_recipe(task: RecipeCall) -> Evidence:
 
 
 def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
-    """Return a record as JSON: calls in order, with place and texts of arguments; `names` gives those of parameters."""
+    """Return a record as JSON: calls in their order, each with its place and the texts of its arguments.
+
+    `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
+    for, `shown` the expressions in ordinary notation, by their texts.
+    """
     numbers: dict[str, int] = {}
     calls: list[dict[str, Any]] = []
+    reached: dict[str, list[list[str]]] = {}
+    shown: dict[str, str] = {}
     for one in ordered(record, lambda each: each.inputs):
         if one.digest not in numbers:
             calls.append(_call(one, numbers, names))
             numbers[one.digest] = len(calls)
-    return {"calls": calls, "result": len(calls), "beside": []}
+            for thing, text in one.kept:
+                reached |= {digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()}
+                shown |= {text: notation} if (notation := _notation(thing)) else {}
+    return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
 
 
 def _call(record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
@@ -77,6 +89,37 @@ def _numbered(text: str, numbers: dict[str, int]) -> str:
     return _REFERENCE.sub(named, text) if "<" in text else text
 
 
+def _reached(value: Any, text: str) -> dict[str, list[Part]]:
+    """Return the parts, by digest, that a value with this text leads to; empty if the value has another text now.
+
+    This runs on a miss, so that a hit keeps no parts.
+    """
+    try:
+        found = walker.walked(value)
+    except UnknownInput:
+        return {}
+    return {found.digest: [*found.parts]} if found.parts and text == texts.walked(value) else {}
+
+
+def _notation(value: Any) -> str:
+    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large."""
+    primitives: Any = sys.modules.get("pymbolic.primitives")
+    kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
+    try:
+        return str(value) if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE else ""
+    except Exception:  # an expression may hold any object
+        return ""
+
+
+def _size(value: Any, kind: type, known: dict[int, int]) -> int:
+    """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
+    if id(value) not in known:
+        fields = getattr(value, "__dataclass_fields__", ())
+        parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
+        known[id(value)] = 1 + sum(_size(one, kind, known) for one in parts if isinstance(one, (kind, tuple)))
+    return known[id(value)]
+
+
 def _of_value(value: Any) -> dict[str, Any]:
     """Describe a kcl.Source, or say that a unit was made where kcl records nothing."""
     name, arguments = "a unit that loopy made", []
@@ -92,19 +135,24 @@ def _plain(value: Any) -> str:
 
 
 def _parameters(function: str, count: int) -> list[str]:
-    """Return the names of a function's first parameters; a class that takes `*args` hands them to a base class."""
+    """Return the names of the first parameters of a function of loopy, where loopy is imported."""
     found: Any = sys.modules.get("loopy")
     for name in CONSTRUCTORS.get(function, function).split("."):
         found = getattr(found, name, None)
-    bases = found.__mro__ if isinstance(found, type) else ()
-    makers = [vars(base)["__init__"] for base in bases if "__init__" in vars(base)] or [found]
     try:
-        listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]
+        return _positional(found)[:count] if found is not None else []
     except (TypeError, ValueError):
         return []
+
+
+def _positional(function: Any) -> list[str]:
+    """Return the names of a call's positional parameters; a class that takes `*args` hands them to a base class."""
+    bases = function.__mro__[1:] if isinstance(function, type) else ()
+    makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
+    listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]
     named = next((one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0])
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one.name for one in named if one.kind in by_position and one.name != "self"][:count]
+    return [one.name for one in named if one.kind in by_position and one.name != "self"]
 
 
 def _text(function: Any) -> str:

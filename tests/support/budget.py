@@ -15,7 +15,7 @@ ROOMS = {
     "launch": 1337,
     "caches": 877,
     "cache": 2524,
-    "record": 4790,
+    "record": 4839,
     "generate": 2224,
     "build": 1493,
     "drivers": 1914,

@@ -49,6 +49,7 @@ class Walk(Encoder, Modes):
     def __init__(self, lenient: bool = False) -> None:
         super().__init__()
         self.lenient = lenient
+        self.recipe: Any = None  # its parameters stand in the place of its defaults
         self.parts: list[Part] = []
         self.reached: set[str] = set()  # distributions that count
         self.modules: set[str] = set()  # modules of the user that code names, in a lenient walk
@@ -197,7 +198,7 @@ class Walk(Encoder, Modes):
         found = facts(code)
         self.add(f"code {label}", found.digest)
         self.where = f"{label} ({site_of(function)})"
-        for name, value in _defaults(function):
+        for name, value in _defaults(function) if function is not self.recipe else ():
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
         named = found.attributes | {read.name for read in found.reads}
@@ -329,8 +330,8 @@ def reach(task: RecipeCall) -> tuple[list[Part], frozenset[str]]:
 
     Raises UnknownInput if a parameter has no exact text.
     """
-    walk = Walk(lenient=True)
-    declared = task.declared
+    walk, declared = Walk(lenient=True), task.declared
+    walk.recipe = task.function
     try:
         given = [Part(f"{PARAMETER}{name}", exact(value)) for name, value in task.arguments.items()]
         given += [Part(name, exact(value)) for name, value in declared.values.items()]

@@ -15,7 +15,7 @@ from kcl.cache.key import Key
 EDITS = [
     ("driver.py", 'scaled("body", 2)', 'scaled("body", 3)', "body", "recipe `body`: body changed at line {line}"),
     ("driver.py", "    return 3\n", "    return 4\n", "helped", "helper `helper` changed"),
-    ("factors.py", "    return 4\n", "    return 5\n", "elsewhere", "helper `four` in factors changed"),
+    ("factors.py", "    return 4\n", "    return 5\n", "elsewhere", "helper `four` changed"),
     ("driver.py", "closing(5)", "closing(6)", "closed", "closure variable factor of `closing.<locals>.closed`: 5 -> 6"),
     ("driver.py", "factor=6", "factor=7", "defaulted", "parameter factor: 6 -> 7"),
     ("driver.py", "GLOBAL = 7", "GLOBAL = 8", "from_global", "global GLOBAL in `from_global`: 7 -> 8"),
