@@ -92,6 +92,15 @@ def test_waits_within_bounds(bench, monkeypatch):
         assert Pocl().awaited(slots[1]) is False
 
 
+def test_a_helper_was_faster(bench, monkeypatch):
+    """While a helper lives, an entry without a job is looked for again: it may have come since the first look."""
+    monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
+    slot = SimpleNamespace(key=bench.key(0), address=bench.address(0))
+    assert Pocl().awaited(slot) is False
+    with bench.locked():
+        assert Pocl().awaited(slot) is True
+
+
 class SeenDevice:
     """A device of PoCL as pyopencl shows it, with another name or version."""
 
