@@ -93,12 +93,17 @@ class Driver:
         """Return a build option that shows the driver's own cache a changed header; `headers` digests them."""
         return ""
 
+    def messages(self, log: str) -> str:
+        """Return those of the compiler's messages that an entry keeps."""
+        return log
+
     def described(self, _slot: ProgramSlot) -> dict[str, Any]:
         """Return the facts that an entry holds for the process that completes it."""
         return {}
 
     def entry(self, text: ProgramText, slot: ProgramSlot, log: str) -> Entry:
         """Describe a program that was built; its binary is not in it."""
+        log = self.messages(log)
         for mark, directory in marks(slot.options):
             log = log.replace(directory, mark)  # the log names headers by their place
         device = slot.device

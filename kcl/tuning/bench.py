@@ -36,6 +36,8 @@ _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
 _OF_CHILD = 5  # rounds of one child: the next one has other memory
 _BEGIN = 10.0  # times the limit: the default may be slow
+_NO_LAUNCH = "does not launch"
+_DAMAGES = frozenset({"writes past the end", _NO_LAUNCH})  # the memory of a child, or its context on a GPU
 
 
 class ChildFault(Exception):
@@ -201,18 +203,22 @@ class Bench:
                 is_decided = True
             if is_decided and not self._is_over:
                 one.verdict = verdict
-            if child is not None and verdict.outcome == "writes past the end":
+            if child is not None and verdict.outcome in _DAMAGES:
                 child.end()
             elif child is not None:
                 self._thread.child, child.is_clean = child, child.is_clean and verdict.outcome == "ok"
 
     def _begin(self) -> None:
         """Start the first child; the forms of the call at which the default fails are left out."""
-        codes = self.default.codes
+        codes = dict(self.default.codes)
         try:
             self._thread.child, verdicts = self._child(codes)
         except ChildFault:
             codes = {"": codes[""]}
+            self._thread.child, verdicts = self._child(codes)
+        while failed := [form for form, verdict in verdicts.items() if verdict.outcome == _NO_LAUNCH]:
+            self._thread.child.end()
+            del codes[failed[0]]  # the others may have failed for that one
             self._thread.child, verdicts = self._child(codes)
         self.default.codes = {form: code for form, code in codes.items() if verdicts[form].outcome == "ok"}
         self.default.ragged = len(self.default.codes) > 1

@@ -299,11 +299,6 @@ class TestWords:
         """No page runs a program behind `eval "$(...)"; `: where kcl is not found it would run with its caches on."""
         assert not re.search(r'eval "\$\([^)]*kcl env[^)]*\)";', path.read_text(encoding="utf-8"))
 
-    def test_nvidia(self):
-        """The README and the page on NVIDIA say that no such run is recorded."""
-        for name in ("README.md", "doc/explanation/nvidia.md"):
-            assert "not yet run on NVIDIA" in (ROOT / name).read_text(encoding="utf-8")
-
     def test_pages_are_in_the_index(self):
         """Every page is reached from the table of contents."""
         index = (ROOT / "doc" / "index.md").read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ def damages(blob):
         blob[:-1],
         blob + b"\0",
         b"",
-        blob[:4096] + bytes(len(blob) - 4096),
+        blob[: len(blob) // 3] + bytes(len(blob) - len(blob) // 3),
     ]
 
 

@@ -70,7 +70,8 @@ class TestImports:
         """A warm start imports this list of kcl's modules, and of the generators nothing."""
         modules = warm.run(warm=True).said["modules"]
         assert not GENERATORS & {name.partition(".")[0] for name in modules}
-        expected = sorted(warm_modules.MODULES + (warm_modules.POCL if platform_name == "pocl" else []))
+        drivers = {"pocl": warm_modules.POCL, "nvidia": ["kcl.drivers.nvidia"]}
+        expected = sorted(warm_modules.MODULES + drivers.get(platform_name, []))
         assert [name for name in modules if name.partition(".")[0] == "kcl"] == expected
         needless = {"click", "rich", "asyncio", "subprocess", "importlib.metadata"}
         assert not needless & set(modules) - _own(warm)

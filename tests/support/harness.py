@@ -48,7 +48,7 @@ SCRUBBED = (
         "CL_CONFIG_CPU_TARGET_ARCH",
     ),
 )
-PLATFORMS = {"pocl": "Portable Computing Language", "intel": "Intel(R) OpenCL"}
+PLATFORMS = {"pocl": "Portable Computing Language", "intel": "Intel(R) OpenCL", "nvidia": "NVIDIA CUDA"}
 
 # `fault`: every test sees KCL_STRICT=fault, unless it has the mark `faults` or sets the variable itself.
 STRICT = os.environ.get("KCL_TEST_STRICT", "")

@@ -15,6 +15,7 @@ import random
 import time
 
 import pytest
+from harness import PLATFORMS
 
 CHUNK = 8  # tests of one file and one platform that run after each other, since they share what is made for them
 
@@ -87,7 +88,7 @@ def _mark(items: list[pytest.Item]) -> None:
             if counted[place] % few.args[0]:
                 item.add_marker(pytest.mark.slow)
     platforms = {item: item.callspec.params.get("platform_name", "") for item in items if hasattr(item, "callspec")}
-    last = max(platforms.values(), key=["", "pocl", "intel"].index, default="")
+    last = max(platforms.values(), key=["", *PLATFORMS].index, default="")
     for item, platform in platforms.items():
         if platform not in ("", last) and item.get_closest_marker("slow_platforms") is not None:
             item.add_marker(pytest.mark.slow)

@@ -205,6 +205,8 @@ told = ran(PROGRAMS, "run")
 
 @pytest.mark.slow_platforms
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program(program, told):
+def test_program(program, told, platform_name):
     """A program says with kcl what it says without, in each run."""
+    if platform_name == "nvidia" and program.title == "what is told of a program":
+        pytest.skip("NVIDIA's driver has another log for a program of PTX")
     check(program, told[program.title])

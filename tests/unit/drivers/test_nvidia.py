@@ -1,8 +1,15 @@
-"""kcl.drivers.nvidia: NVIDIA's own cache is shown a changed header."""
+"""kcl.drivers.nvidia: NVIDIA's own cache is shown a changed header, and its notes are not repeated."""
 
 import pytest
+from program_texts import generated
 
+from kcl.build.stage import Build
 from kcl.drivers.nvidia import Nvidia
+
+NOTE = (
+    "(): Warning: Function add is a kernel, so overriding noinline attribute. "
+    "The function may be inlined when called.\n"
+)
 
 
 @pytest.mark.parametrize("source", ['#include "a.h"', "# include <a.h>\n"])
@@ -15,3 +22,14 @@ def test_mark(source):
 def test_without_headers():
     """A source that includes nothing gets no definition, and its headers are not digested."""
     assert Nvidia().mark("kernel void f() {}", lambda: pytest.fail("digested")) == ""
+
+
+@pytest.mark.one_platform
+@pytest.mark.parametrize(
+    ("log", "kept"), [(NOTE + "\n", ""), (f"{NOTE}:1:2: warning: look\n{NOTE}", ":1:2: warning: look\n"), ("\n", "\n")]
+)
+def test_log(context, log, kept):
+    """The log of an entry has the compiler's warnings, and no note about each kernel."""
+    text, driver = generated(), Nvidia()
+    (slot,) = Build(context, driver).slots(text)
+    assert driver.entry(text, slot, log).parts["build.log"].decode() == kept

@@ -107,19 +107,24 @@ def vectors(n=512):
     return np.arange(1, n + 1, dtype=np.float32), np.ones(n, np.float32)
 
 
+# NVIDIA's driver ends a launch that reads astray, and its compiler counts local memory.
+ON_NVIDIA = {"null": "does not launch", "local": "does not build"}
+
+
 def outcomes(found):
     """Return the outcome of each choice by its first value."""
     return {next(iter(one.choice.values())): one.verdict.outcome for one in found.tried}
 
 
 class TestOutcomes:
-    def test_each_is_named(self, queue, folders):
+    def test_each_is_named(self, queue, folders, platform_name):
         """Candidates that fail are named, none wins, nothing of them stays, and the program goes on."""
         found = tuner.tune(doubling(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG)
-        assert outcomes(found) == {kind: outcome for kind, (_text, outcome) in KINDS.items()}
+        special = ON_NVIDIA if platform_name == "nvidia" else {}
+        assert outcomes(found) == {kind: special.get(kind, outcome) for kind, (_text, outcome) in KINDS.items()}
         assert (found.row.choice, found.row.ratio) == ({"kind": "right"}, 1.0)
         details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
-        assert "SIG" in details["null"]
+        assert details["null"] if special else "SIG" in details["null"]
         assert "'q'" in details["no name"]
         assert details["one wrong"].startswith("y[77]: 1.0 -> 156.0, 1 of 512")
         assert details["even"].endswith("at n = 511")
