@@ -85,6 +85,8 @@ def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], toleranc
         found = ((field, _difference(one[field], other[field], tolerance)) for field in one.dtype.names)
         return next((f".{field}{said}" for field, said in found if said), "")
     one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    if one.dtype == other.dtype and one.tobytes() == other.tobytes():  # a tenth of the time
+        return ""
     same = _same(one, other, tolerance)
     if same.all():
         return ""

@@ -142,16 +142,15 @@ class Bench:
         The last race has the rounds without which nobody wins, whatever the time. Sets where each of them stands. One
         that dies is named, and the race goes on.
         """
-        self._racer = next((one for one in self._children if one.is_clean), None)  # it has built some of them
+        self._racer = self._clean(None)
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
         while not is_over(rounds, running, most) and (len(rounds) < fewest or time.monotonic() < end):
             began = time.monotonic()
-            if self._racer is not None and rounds and len(rounds) % _OF_CHILD == 0:
-                self._racer.end()
-                self._racer = None
+            if rounds and len(rounds) % _OF_CHILD == 0:
+                self._racer = self._clean(self._racer)
             for _attempt in range(_ATTEMPTS):
                 found = self._round(racers, running, sample)
                 is_long = time.monotonic() - began > _LONG
@@ -165,6 +164,10 @@ class Bench:
             processor = {racer: min(taken.processor for taken in earlier[racer]) for racer in running}
             running -= losers(rounds, running, processor)
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
+
+    def _clean(self, racer: Child | None) -> Child | None:
+        """Return a child, but not the racer, that built right candidates only; None without one."""
+        return next((one for one in self._children if one.is_clean and one is not racer), None)
 
     def _round(self, racers: list[Trial], running: set[int], sample: float) -> dict[int, Sample]:
         """Take a sample of each, in random order; who dies is out.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 ROUNDS, FEWEST = 15, 3  # at most, and before somebody wins
-_FAR = {1: 4.0, 2: 4.0}  # after so many rounds out goes who is this many times behind the leader
+_FAR = {1: 4.0, 2: 2.0}  # after so many rounds out goes who is this many times behind the leader
 _BEHIND = 1.3  # later
 _DECIDED = 5  # rounds, from which intervals are compared
 _FASTER = 0.97  # of the default's time: a slower choice is not worth a change
