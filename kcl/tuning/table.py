@@ -55,11 +55,6 @@ class Row(NamedTuple):
     outcome: str = "ok"
     detail: str = ""
 
-    @property
-    def name(self) -> str:
-        """The candidate at its sizes."""
-        return fact_name(self.sizes, self.choice)
-
 
 class State:
     """The tables that this process read, by the digest of their key."""
@@ -107,11 +102,12 @@ class ChoiceTable:
 
     def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return {one.name: one for one in listed(self._memo(FACT).read(), FACT)}
+        return {fact_name(one.sizes, one.choice): one for one in listed(self._memo(FACT).read(), FACT)}
 
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate at the same sizes."""
-        self._write(FACT, self.facts(), {one.name: one for one in facts}, FACTS, FACTS_BYTES)
+        told = {fact_name(one.sizes, one.choice): one for one in facts}
+        self._write(FACT, self.facts(), told, FACTS, FACTS_BYTES)
 
     def _stored(self) -> list[Row]:
         return listed(self._memo(TABLE).read(), TABLE)
@@ -202,22 +198,19 @@ def _distance(sizes: tuple[int, ...], row: Row) -> float:
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
     """Return the rows in the metadata of a table, or of facts; none where it is of another kcl."""
     try:
-        found = [Row(**one) for one in metadata.get(_LISTS[label], ())]
+        found = [Row(**{**one, "choice": dict(one["choice"])}) for one in metadata.get(_LISTS[label], ())]
         return [one._replace(sizes=tuple(one.sizes)) for one in found if _is_sound(one)]
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, KeyError, AttributeError):
         return []
 
 
 def _is_sound(one: Row) -> bool:
     """Return True if sizes, choice and ratio are what a decision needs; the rest is shown only."""
-    sizes = (
-        isinstance(one.ratio, (float, int, type(None)))
-        and isinstance(one.sizes, (list, tuple))
-        and all(type(size) is int and size >= 0 for size in one.sizes)
-    )
-    return sizes and type(one.choice) is dict and all(map(is_scalar, one.choice.values()))
+    sizes = all(type(size) is int and size >= 0 for size in one.sizes)
+    return sizes and isinstance(one.ratio, (float, int, type(None))) and all(map(is_scalar, one.choice.values()))
 
 
 def _written(row: Row) -> dict[str, Any]:
-    """Return a row for JSON, without what is as usual."""
-    return {name: value for name, value in row._asdict().items() if value != Row._field_defaults.get(name, ...)}
+    """Return a row for JSON, without what is as usual; a choice keeps its order."""
+    fields = {**row._asdict(), "choice": [*row.choice.items()]}
+    return {name: value for name, value in fields.items() if value != Row._field_defaults.get(name, ...)}

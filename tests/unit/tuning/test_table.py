@@ -60,6 +60,14 @@ class TestRows:
         assert stored().nearest((64,)) is not None
         assert ChoiceTable(Key([("record", "2")]), ABOUT).nearest((1, 2)) is None
 
+    def test_order(self):
+        """A choice keeps the order of its parameters: an outcome that is told again replaces the earlier one."""
+        choice = {"rows": 4, "along": "i", "columns": 16}
+        for detail in ("first", "again"):
+            stored().put_facts([row(64, outcome="crashes", detail=detail)._replace(choice=choice)])
+        (fact,) = stored().facts().values()
+        assert ([*fact.choice.items()], fact.detail) == ([*choice.items()], "again")
+
     def test_bounded(self):
         """A table keeps the newest 64 rows, and 8 kB of them."""
         table = stored()
