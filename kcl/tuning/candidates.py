@@ -132,9 +132,8 @@ class CandidateFiles:
         except Skip as error:
             trial.verdict = Verdict("skipped", str(error))
         except Exception as error:
-            trial.verdict = Verdict(
-                "raises", f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]
-            )
+            words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            trial.verdict = Verdict("raises", words[:200])
         if trial.verdict.outcome:
             trial.codes.clear()
             return TuningCandidate(choice, trial)

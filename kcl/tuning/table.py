@@ -106,8 +106,7 @@ class ChoiceTable:
 
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate at the same sizes."""
-        told = {fact_name(one.sizes, one.choice): one for one in facts}
-        self._write(FACT, self.facts(), told, FACTS, FACTS_BYTES)
+        self._write(FACT, self.facts(), {fact_name(one.sizes, one.choice): one for one in facts}, FACTS, FACTS_BYTES)
 
     def _stored(self) -> list[Row]:
         return listed(self._memo(TABLE).read(), TABLE)
@@ -152,8 +151,8 @@ class Decision(NamedTuple):
         if self.table is None:
             return f"off: {off()}" if off() else "its key is unknown"
         row = self.table.nearest(tuple(self.sizes.values()))
-        found = f"no row is in its power of two; the nearest is {measured(row, self.sizes)}" if row else ""
-        return found or "nothing is measured"
+        nearest = f"no row is in its power of two; the nearest is {measured(row, self.sizes)}" if row else ""
+        return nearest or "nothing is measured"
 
 
 def of(key: Key, about: Mapping[str, Any]) -> ChoiceTable:
