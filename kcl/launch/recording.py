@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,9 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
-# The setters that take several arguments in one tuple, with the number of items that each argument has there.
+# The setters of this pyopencl that take several arguments in one tuple, with the number of items of each argument.
 WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}
+WIDTH = {setter: width for setter, width in WIDTH.items() if hasattr(cl.Kernel, setter)}
 _CONSTANTS = (int, float, complex, bytes, np.generic, cl.LocalMemory, type(None))
 
 
@@ -231,7 +232,7 @@ class _Layout:
         self.strides = strides
         self.offset = offset
         self.dtype = dtype
-        self.flags = _Flags(contiguous)
+        self.flags = SimpleNamespace(c_contiguous=contiguous)  # the one flag that invokers ask for
         self.base_data = Mark(f"{name}.base_data")
 
     @property
@@ -243,12 +244,6 @@ class _Layout:
         if event is not self._notes.last:
             raise NotPlayable("adds another event")
         self._notes.written.append(self.name)
-
-
-class _Flags(NamedTuple):
-    """The one flag of an array that invokers ask for."""
-
-    c_contiguous: bool
 
 
 class _Kernels:
@@ -287,7 +282,7 @@ class _Kernel:
             self._note(index, "_set_arg_multi", (value,))
 
     def _note(self, index: int, setter: str, items: tuple[Any, ...]) -> None:
-        if not all(isinstance(item, (Mark, *_CONSTANTS)) for item in items):
+        if setter not in WIDTH or not all(isinstance(item, (Mark, *_CONSTANTS)) for item in items):
             raise NotPlayable("sets an argument of another kind")
         self.noted[index] = (setter, items)
 

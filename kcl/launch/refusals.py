@@ -28,10 +28,7 @@ _INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
 _SHOWN = 40  # characters of a value
 _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 # "error: FILE:LINE:COLUMN: words" of PoCL, "FILE:LINE:COLUMN: error: words" of clang itself.
-_PLACES = (
-    re.compile(r"error: ([^:]+):(\d+):\d+: "),
-    re.compile(r"([^:]+):(\d+):\d+: (?:fatal )?error\b"),
-)
+_MESSAGE = re.compile(r"^(error: )?([^:\n]+):(\d+):\d+: (?(1)|(?:fatal )?error\b).*$", re.MULTILINE)
 
 
 class FailedCall(NamedTuple):
@@ -175,23 +172,14 @@ def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exceptio
 
 def with_lines(log: str, text: str) -> str:
     """Write below each message of a log the source line that it names, unless the log has it there."""
-    lines = log.split("\n")
-    said = []
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        said.append(line)
-        meant = _meant(line, text)
-        if meant and meant not in below:
-            said.append(f"    {meant}")
-    return "\n".join(said)
 
+    def shown(message: re.Match[str]) -> str:
+        lines, number = _lines(message[2], text), int(message[3])
+        line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        below = log[message.end() + 1 :].partition("\n")[0]
+        return message[0] if line in below else f"{message[0]}\n    {line}"  # the empty line is in each
 
-def _meant(message: str, text: str) -> str:
-    """Return the line that a message names by file and number; empty for a message without one."""
-    found = next(filter(None, (pattern.match(message) for pattern in _PLACES)), None)
-    if found is None:
-        return ""
-    lines, number = _lines(found[1], text), int(found[2])
-    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    return _MESSAGE.sub(shown, log)
 
 
 def _lines(path: str, text: str) -> list[str]:

@@ -125,11 +125,8 @@ class _Signatures:
         }
         recording = record(*self._code, values, self._passed)
         self._first, self._beside = script(self._form, recording), recording.names
-        self._kernels = launcher.new_kernels()
+        self._kernels = launcher.program.kernels(launcher.names)  # for this caller alone
         self._known: dict[tuple[Any, ...], Script | None] = {}
-        for name, setter in self._first.setters:
-            if not hasattr(self._kernels[name], setter):
-                raise NotPlayable(f"this pyopencl has no {setter}")
 
     @property
     def text(self) -> str:
@@ -158,7 +155,7 @@ class _Signatures:
         }
         for number, name in enumerate(self._first.kernels):
             kernel = found[f"_kcl_k{number}"] = self._kernels[name]
-            found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter, None) for setter in WIDTH})
+            found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter) for setter in WIDTH})
         return found
 
     def choose(self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> None:
