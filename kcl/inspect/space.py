@@ -12,7 +12,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
 
 from kcl.base import events, settings
 from kcl.errors import CacheFault
@@ -23,17 +22,6 @@ from kcl.inspect.inventory import ListedEntry, Refusal
 _ROOM = 0.9  # the share of the bound that stays in use: the next entry must not exceed it
 
 
-class Choice(NamedTuple):
-    """The entries that go so that the rest fits, the faults of unreadable ones, and the bytes before.
-
-    `entries` is the number of the entries that go and that a listing shows. The rows that lead to them go with them.
-    """
-
-    gone: purge.Removal
-    entries: int
-    before: int
-
-
 def used() -> int:
     """Return the bytes that the entries of all layers take on disk; reads no entry."""
     return sum(
@@ -41,11 +29,15 @@ def used() -> int:
     )
 
 
-def chosen(bound: int) -> Choice:
-    """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0."""
+def chosen(bound: int) -> tuple[purge.Removal, int]:
+    """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0.
+
+    Return the removal, with the faults of unreadable entries, and the number of the entries that go and that a listing
+    shows: the rows that lead to them go with them.
+    """
     refusals: list[Refusal] = []
     listed = list(inventory.entries(all_rows=True, faults=refusals, own=True))
-    before = size = used()
+    size = used()
     gone: list[ListedEntry] = []
     if 0 < bound < size:
         uses, pinned = journal.uses(), pins.read()
@@ -53,7 +45,7 @@ def chosen(bound: int) -> Choice:
             if size > bound * _ROOM and not any(pins.hold(pinned, part.kernel, part.digest) for part in kernel):
                 gone += kernel
                 size -= sum(part.size for part in kernel)
-    return Choice(purge.Removal(purge.of_entries(gone, listed), refusals), len(gone), before)
+    return purge.Removal(purge.of_entries(gone, listed), refusals), len(gone)
 
 
 def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
@@ -71,8 +63,8 @@ def keep_bound() -> None:
         bound = settings.read().max_size
         if not 0 < bound < used():
             return
-        choice = chosen(bound)
-        purge.remove(choice.gone, "the bound on space (KCL_MAX_SIZE)")
-        if choice.entries:
+        gone, entries = chosen(bound)
+        purge.remove(gone, "the bound on space (KCL_MAX_SIZE)")
+        if entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
-            events.logger().info(words, choice.entries, choice.gone.bytes, bound)
+            events.logger().info(words, entries, gone.bytes, bound)

@@ -42,9 +42,9 @@ def there(layer="binary"):
 
 def kept(bound):
     """Remove what a choice says; returns the names of the kernels that are left."""
-    choice = space.chosen(bound)
-    purge.remove(choice.gone, "a test")
-    assert choice.gone.refusals == []
+    gone, _entries = space.chosen(bound)
+    purge.remove(gone, "a test")
+    assert gone.refusals == []
     return {one.kernel for one in inventory.entries(all_rows=True)}
 
 
@@ -69,7 +69,7 @@ class TestChosen:
     def test_nothing_stored(self):
         """An empty cache takes no bytes, and none of it is made."""
         assert space.used() == 0
-        assert space.chosen(1).entries == 0
+        assert space.chosen(1)[1] == 0
         assert not os.path.exists(places.binaries())
 
     def test_oldest_first(self):
@@ -119,10 +119,10 @@ class TestChosen:
         gone, stays = recipe("gone"), recipe("stays")
         assert {one.kind for one in gone} == {"code", "base"}
         pins.write(["stays"])
-        choice = space.chosen(1)
-        going = {address for item in choice.gone.items for address in item.addresses}
+        removal, entries = space.chosen(1)
+        going = {address for item in removal.items for address in item.addresses}
         assert {row.address for row in gone} <= going
-        assert choice.entries == len([row for row in gone if row.kind not in inventory.HIDDEN])
+        assert entries == len([row for row in gone if row.kind not in inventory.HIDDEN])
         assert not {row.address for row in stays} & going
 
     def test_gives_space_back(self):
@@ -142,9 +142,9 @@ class TestChosen:
         put("a", 10_000, 3)
         put("b", 1_000, 0)
         monkeypatch.setattr(purge, "remove_path", refuse)
-        choice = space.chosen(9_000)
-        purge.remove(choice.gone, "a test")
-        assert [refusal.reason for refusal in choice.gone.refusals] == ["read-only"]
+        gone, _entries = space.chosen(9_000)
+        purge.remove(gone, "a test")
+        assert [refusal.reason for refusal in gone.refusals] == ["read-only"]
 
 
 class TestKeepBound:
