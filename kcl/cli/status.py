@@ -20,7 +20,7 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins
+from kcl.inspect import inventory, space
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import Counters
@@ -66,7 +66,7 @@ def status(everything: bool, directory: str | None) -> Reply:
         found = {
             "layers": rows,
             "max_size": settings.read().max_size,
-            "pins": pins.read(),
+            "pins": space.pins(),
             "sites": [_site(root) for root in settings.read().site],
             "tuning": views.facts(),
             "remote": state.facts(),

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from kcl import integrations
 from kcl.base import process, settings
 
+# The folder with the `sitecustomize` of children, which Python imports from PYTHONPATH as it starts.
+CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
 _SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
 
@@ -91,9 +93,7 @@ def main(arguments: list[str]) -> bool:
     except ValueError as error:
         print(f"kcl run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    from kcl.integrations import children
-
-    children.inherit()
+    inherit()
     integrations.install()
     if settings.variable("KCL_REPORT"):
         from kcl.base import events
@@ -101,6 +101,13 @@ def main(arguments: list[str]) -> bool:
         events.listen()  # a program that asks for no kernel gets a report, too
     as_main(wanted.program)
     return True
+
+
+def inherit() -> None:
+    """Let the children of this process install the integrations, too, unless another interpreter runs them."""
+    before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != CHILDREN]
+    interpreter = f"{sys.implementation.cache_tag} {sys.prefix}"
+    settings.export({"PYTHONPATH": os.pathsep.join([CHILDREN, *before]), settings.RUN: interpreter})
 
 
 def _set_variables(wanted: RunRequest) -> None:

@@ -129,9 +129,8 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
         except UnknownInput:  # each executor generates, as loopy does, without loopy's own caches
             return kernel_of(made, holder)
         known = found.get(entrypoint)
-        line = None if known is None else line_of(known)
-        # a kernel of an edited unit has code of several keys
-        if line is None or not line.serves(holder) or line.generate.is_mixed or line.generate.key() != key:
+        line = known and line_of(known)
+        if not line or not line.serves(holder) or line.generate.is_mixed or line.generate.key() != key:
             known = found[entrypoint] = kernel_of(made, holder)
         return known
     except Exception as error:

@@ -52,9 +52,6 @@ class Mark:
     def __eq__(self, _other: object) -> bool:
         raise NotPlayable("a value decides")
 
-    def __ne__(self, _other: object) -> bool:
-        raise NotPlayable("a value decides")
-
     def __bool__(self) -> bool:
         raise NotPlayable("a value decides")
 
@@ -145,10 +142,6 @@ def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], 
     return Recording(notes.made, notes.steps, notes.waited, notes.written, named, notes.names)
 
 
-class _Event:
-    """The event of a noted enqueue."""
-
-
 class _Notes:
     """The notes on one call."""
 
@@ -157,12 +150,12 @@ class _Notes:
         self.steps: list[Step] = []
         self.waited: list[str] = []
         self.written: list[str] = []
-        self.last: _Event | None = None
+        self.last: object = None  # the event of the last enqueue
         self.names: dict[str, Any] = {}
 
     def enqueue(
         self, queue: Any, kernel: Any, size: Any, local: Any, offset: Any = None, wait_for: Any = None, *flags: Any
-    ) -> _Event:
+    ) -> object:
         waited = [self.last] if self.last else []
         if not isinstance(queue, QueueMark) or not isinstance(kernel, _Kernel) or list(wait_for or ()) != waited:
             raise NotPlayable("enqueues in another way")
@@ -172,7 +165,7 @@ class _Notes:
         if len(kernel.noted) != kernel.num_args or any(step.kernel == kernel.name for step in self.steps):
             raise NotPlayable("sets arguments in another way")
         self.steps.append(Step(kernel.name, kernel.noted, (size, local, offset), flags))
-        self.last = _Event()
+        self.last = object()
         return self.last
 
     def array(self, *positional: Any, **keywords: Any) -> _Layout:

@@ -263,9 +263,3 @@ def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> l
     """
     asked = [one for one in history if kernel in (None, one.kernel, of_kernel(one.kernel, _noted(one)))]
     return asked if every else [one for one in asked if one.process == asked[-1].process]
-
-
-def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
-    """Explain in words why a key would miss now; its texts come from the caller."""
-    moment = time.time() + 1.0
-    return in_words(Shelf(layer).explain(kernel, key, texts, moment, moment))

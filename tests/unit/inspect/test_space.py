@@ -16,7 +16,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.drivers.pocl import client
-from kcl.inspect import inventory, pins, purge, space
+from kcl.inspect import inventory, purge, space
 
 
 def put(name, size, days_ago, layer="binary", seconds=1.0, program=""):
@@ -111,14 +111,14 @@ class TestChosen:
     def test_pinned(self):
         """A pinned kernel stays, by name, pattern or digest."""
         where = {days: put(f"k{days}", 10_000, days) for days in (9, 8, 7, 1)}
-        pins.write(["k9", where[8][-64:], "nobody*"])
+        space.pin(["k9", where[8][-64:], "nobody*"])
         assert kept(30_000) == {"k9", "k8"}
 
     def test_leading_rows(self, recipe):
         """Rows that lead to code go with it, and others stay."""
         gone, stays = recipe("gone"), recipe("stays")
         assert {one.kind for one in gone} == {"code", "base"}
-        pins.write(["stays"])
+        space.pin(["stays"])
         removal, entries = space.chosen(1)
         going = {address for item in removal.items for address in item.addresses}
         assert {row.address for row in gone} <= going
@@ -253,3 +253,34 @@ class TestBeside:
         assert removed
         assert sum(one["hit"] for one in counts) > number
         assert sum(one["miss"] for one in counts) > 2 * 60  # some went, and were made again
+
+
+class TestPins:
+    def test_none(self):
+        """Nobody has pinned anything, and asking makes no file."""
+        assert space.pins() == []
+        assert not os.path.exists(places.own())
+
+    def test_written(self):
+        """Pins are kept once each."""
+        space.pin(["b", "a", "b"])
+        assert space.pins() == ["a", "b"]
+        space.pin([])
+        assert space.pins() == []
+
+    @pytest.mark.parametrize("content", [b"{", b"{}", b"\xff", b"[1, null]"])
+    def test_damaged(self, content):
+        """A file that holds no pins pins nothing."""
+        space.pin(["a"])
+        (place,) = (os.path.join(places.own(places.PINS), name) for name in os.listdir(places.own(places.PINS)))
+        with open(place, "wb") as stream:
+            stream.write(content)
+        assert space.pins() == []
+
+    def test_hold(self):
+        """A name, a pattern, or a digest, of which twelve digits are enough."""
+        assert space.holds(["axpy"], "axpy", "0" * 64)
+        assert space.holds(["ax*"], "axpy", "0" * 64)
+        assert space.holds(["0" * 64], "axpy", "0" * 64)
+        assert space.holds(["0" * 12], "axpy", "0" * 64)
+        assert not space.holds(["0" * 11, "1" * 12, "AXPY"], "axpy", "0" * 64)
