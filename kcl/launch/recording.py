@@ -290,19 +290,16 @@ class _Module:
         raise NotPlayable(f"uses {name}")
 
 
-class _Dtype:
-    """The stand-in of a scalar's dtype; an invoker converts with its type."""
+def _dtype(notes: _Notes, name: str, dtype: Any) -> Any:
+    """Return the stand-in of a scalar's dtype; an invoker converts with its type."""
 
-    def __init__(self, notes: _Notes, name: str, dtype: Any) -> None:
-        self._notes = notes
-        self._name = f"_kcl_type_{name}"
-        self._dtype = dtype
-
-    def type(self, value: Any) -> Any:
+    def converted(value: Any) -> Any:
         if not isinstance(value, Mark):
-            return self._dtype.type(value)
-        self._notes.names[self._name] = self._dtype.type
-        return Mark(f"{self._name}({value.text})")
+            return dtype.type(value)
+        notes.names[f"_kcl_type_{name}"] = dtype.type
+        return Mark(f"_kcl_type_{name}({value.text})")
+
+    return SimpleNamespace(type=converted)
 
 
 def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[str]) -> Callable[..., Any]:
@@ -327,7 +324,7 @@ def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[s
     for name in passed:
         dtype = own.get(f"_kcl_dtype_{name}")
         if dtype is not None and not dtype.names:
-            namespace[f"_kcl_dtype_{name}"] = _Dtype(notes, name, dtype)
+            namespace[f"_kcl_dtype_{name}"] = _dtype(notes, name, dtype)
     for name, value in own.items():
         if isinstance(value, FunctionType) and value.__globals__ is own:
             namespace[name] = FunctionType(value.__code__, namespace, name, value.__defaults__, value.__closure__)

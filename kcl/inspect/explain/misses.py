@@ -119,20 +119,15 @@ class Shelf:
         """Return the entry under a key."""
         return self._by_digest.get(key.digest)
 
-    def texts(self, key: Key) -> Texts:
-        """Return the texts of a key from its own entry; empty if the entry is missing."""
-        own = self.entry_of(key)
-        return Texts() if own is None else self._texts(own)
-
     def _written(self, one: ListedEntry) -> float:
         """Return when an entry was made: exactly if it was missed then; the file has whole seconds."""
         moment = self.made.get(one.digest, _NEVER)
         return moment if moment < one.built + _SLOW else one.built
 
     def _candidate(self, one: ListedEntry) -> Candidate:
-        return Candidate(one.key, self._written(one), one.metadata, lambda: self._texts(one))
+        return Candidate(one.key, self._written(one), one.metadata, lambda: self.texts(one))
 
-    def _texts(self, one: ListedEntry) -> Texts:
+    def texts(self, one: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
         if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((self._by_digest[led] for led in inventory.led_by(one.key)[1:] if led in self._by_digest), one)
@@ -159,8 +154,8 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
         explanation = None
         if one.outcome == "miss" and one.key is not None:
             shelf = shelves.get(one.layer) or shelves.setdefault(one.layer, Shelf(one.layer, made))
-            texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
             own = shelf.entry_of(one.key)
+            texts = texts_in(one.texts) if one.texts or own is None else shelf.texts(own)
             pair = one.process, one.kernel, own.program if own is not None else ""
             program = partners.get(pair, "") if one.layer == settings.BINARY else ""
             explanation = shelf.explain(one.kernel, one.key, texts, one.time, begun[one.process], program)

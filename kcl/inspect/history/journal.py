@@ -102,11 +102,6 @@ def trim() -> None:
                 store.delete(place)
 
 
-def totals() -> dict[str, Counters]:
-    """Return the counters of each layer over all kept records."""
-    return merged({layer: row} for (_day, layer, _kernel), row in rows().items())
-
-
 def rows() -> Rows:
     """Return the counters by day ("2026-03-31"), layer and kernel."""
     days = ((time.strftime("%Y-%m-%d", time.localtime(one["ended"])), _tallies(one)) for one in _read())

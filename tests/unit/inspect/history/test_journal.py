@@ -15,6 +15,7 @@ from kcl.base.events import Event
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.caches.late_switches import LateSwitch
+from kcl.cli import stats
 from kcl.inspect.history import journal, records
 from kcl.inspect.history.journal import RunRecord
 
@@ -44,12 +45,17 @@ def names(root: pathlib.Path) -> list[str]:
     return sorted(os.listdir(root / "kcl" / "journal"))
 
 
+def totals():
+    """Return the counters of each layer over all records."""
+    return {layer: row for (layer,), row in stats.added(journal.rows(), ["layer"]).items()}
+
+
 class TestKept:
     def test_totals(self):
         """The counters of all processes add up by layer."""
         end(HIT, MISS)
         end(HIT)
-        found = journal.totals()
+        found = totals()
         assert found["generator"] == {
             **dict.fromkeys(journal.COUNTERS, 0),
             "hits": 2,
@@ -104,7 +110,7 @@ class TestKept:
             events.emit(HIT)
             records.write()
             assert len(names(root)) == 1
-            assert journal.totals()["generator"]["hits"] == count
+            assert totals()["generator"]["hits"] == count
 
     def test_private(self, root):
         """Directory and files are the user's alone."""
@@ -118,7 +124,7 @@ class TestKept:
         end(HIT, MISS)
         events.emit(HIT)
         journal.reset()
-        assert journal.totals() == journal.uses() == {}
+        assert totals() == journal.uses() == {}
         assert (journal.last_misses(), journal.rows()) == ([], {})
         records.write()
         assert names(root) == []
@@ -153,7 +159,7 @@ class TestNothing:
     def test_no_look_up(self, root):
         """A process without look-ups writes nothing, and reading makes nothing."""
         records.write()
-        assert journal.totals() == {}
+        assert totals() == {}
         assert journal.rows() == {}
         journal.reset()
         assert not root.exists()
@@ -167,7 +173,7 @@ class TestNothing:
     def test_one_off(self):
         """A layer that is off is counted where the other one is on."""
         end(MISS._replace(outcome="bypass", reason="off: KCL_NO_CACHE=binary"), HIT)
-        assert journal.totals()["binary"]["bypassed"] == 1
+        assert totals()["binary"]["bypassed"] == 1
 
 
 class TestLate:
@@ -270,7 +276,7 @@ class TestFaults:
         (name,) = names(root)
         (root / "kcl" / "journal" / name).write_bytes(content)
         end(HIT)
-        assert journal.totals()["generator"]["hits"] == 1
+        assert totals()["generator"]["hits"] == 1
         assert len(journal.rows()) == 1
 
     def test_link(self, root, tmp_path):
@@ -280,16 +286,16 @@ class TestFaults:
         path = root / "kcl" / "journal" / name
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
-        assert journal.totals() == {}
+        assert totals() == {}
 
     def test_loose_directory(self, root, recwarn):
         """A directory that others can write is not used; the run goes on, and nothing is raised."""
         end(HIT)
         (root / "kcl").chmod(0o777)
         end(HIT)
-        assert journal.totals() == {}
+        assert totals() == {}
         (root / "kcl").chmod(0o700)
-        assert journal.totals()["generator"]["hits"] == 1
+        assert totals()["generator"]["hits"] == 1
         assert not recwarn.list
 
 
@@ -297,6 +303,7 @@ WRITERS = """
 import json, os, sys
 from kcl import option
 from kcl.base import events
+from kcl.cli import stats
 from kcl.inspect.history import journal, records
 from kcl.base.events import Event
 from kcl.cache.key import Key
@@ -317,7 +324,8 @@ for number in range(64):
 os.close(start)
 ends = [os.waitpid(child, 0)[1] for child in children]
 missed = journal.last_misses()
-print(json.dumps([ends, journal.totals(), len(missed), len({one.process for one in missed}),
+totals = {layer: row for (layer,), row in stats.added(journal.rows(), ["layer"]).items()}
+print(json.dumps([ends, totals, len(missed), len({one.process for one in missed}),
     [used.uses for used in journal.uses().values()], len(os.listdir(os.path.join(sys.argv[1], "kcl", "journal")))]))
 """
 
@@ -345,9 +353,9 @@ class TestProcesses:
             os.kill(os.getpid(), signal.SIGKILL)
         """
         assert child.run(code, str(root)).returncode == -signal.SIGKILL
-        assert journal.totals()["generator"]["hits"] == 1
+        assert totals()["generator"]["hits"] == 1
         end(HIT)
-        assert journal.totals()["generator"]["hits"] == 2
+        assert totals()["generator"]["hits"] == 2
 
     def test_children(self, child, root):
         """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
@@ -384,7 +392,7 @@ class TestRuns:
     def test_saved(self, filled):
         """Of a cold and a warm run every look-up is there, and the hits saved what their entries say they cost."""
         option.cache_dir(filled.project.child.cache)
-        found = journal.totals()
+        found = totals()
         for layer in ("generator", "binary"):
             runs = filled.cold.said["stats"][layer], filled.second.said["stats"][layer]
             for name in ("hits", "misses", "bypassed", "errors", "bytes"):
@@ -400,7 +408,7 @@ def test_other_format(root):
     """A record of another kcl counts for nothing."""
     end(HIT)
     records.store().put(address("0" * 64, label="run"), b'{"format":1,"sources":[],"totals":{}}\n[]')
-    assert journal.totals()["generator"]["hits"] == 1
+    assert totals()["generator"]["hits"] == 1
     assert len(names(root)) == 2
 
 
