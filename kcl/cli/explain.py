@@ -54,10 +54,10 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
         for line in views.decisions(kernel):
             output.say(line)
 
-    def described() -> list[dict[str, Any]]:
+    def as_json() -> list[dict[str, Any]]:
         return [{**one._asdict(), "changes": [change._asdict() for change in one.changes]} for one in found]
 
-    return Reply(described, show, kernel is not None and not found)
+    return Reply(as_json, show, kernel is not None and not found)
 
 
 def lines(found: Iterable[Miss]) -> list[str]:

@@ -16,7 +16,8 @@ from kcl.base import process, settings
 # The folder with the `sitecustomize` of children, which Python imports from PYTHONPATH as it starts.
 CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
-_SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
+# The options without a value: the field of the request, and the word in it, for the report one of KCL_REPORT.
+_FLAGS = {"--report": ("report", "1"), "--explain": ("report", "explain"), "--fresh": ("fresh", "1")}
 
 
 class Target(NamedTuple):
@@ -28,14 +29,14 @@ class Target(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """The request in a command line."""
+    """The request in a command line: the program, and the words of each option."""
 
     program: Target
     off: tuple[str, ...] = ()
     strict: tuple[str, ...] = ()
     report: tuple[str, ...] = ()
-    fresh: bool = False
-    trace: str = ""
+    fresh: tuple[str, ...] = ()
+    trace: tuple[str, ...] = ()
 
 
 class FreshCaches:
@@ -58,28 +59,22 @@ _fresh = process.shared(FreshCaches)
 
 def parsed(arguments: list[str]) -> RunRequest | None:
     """Return the request of a command line, None for one that needs an answer: help, or the report of its fault."""
-    wanted = RunRequest(Target("", "", ()))
-    rest = list(arguments)
+    rest, options = list(arguments), dict[str, tuple[str, ...]]()
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if word in _KINDS or word == "-" or not word.startswith("-"):
             rest = rest if word in _KINDS else [word, *rest]
             kind = _KINDS.get(word, "script")
-            return wanted._replace(program=Target(kind, rest[0], tuple(rest[1:]))) if rest else None
-        if name in ("--off", "--strict", "--trace"):
-            if not equals and not rest:
-                return None
-            value = value if equals else rest.pop(0)
-            words = tuple([one.strip() for one in value.split(",") if one.strip()])
-            chosen: Any = value if name == "--trace" else getattr(wanted, name[2:]) + words
-            wanted = wanted._replace(**{name[2:]: chosen})
-        elif word in _SWITCHES:
-            wanted = wanted._replace(report=(*wanted.report, _SWITCHES[word]))
-        elif word == "--fresh":
-            wanted = wanted._replace(fresh=True)
+            return RunRequest(Target(kind, rest[0], tuple(rest[1:])), **options) if rest else None
+        if word in _FLAGS:
+            name, value = _FLAGS[word]
+        elif name in ("--off", "--strict", "--trace") and (equals or rest):
+            name, value = name[2:], value if equals else rest.pop(0)
         else:
             return None
+        words = [value] if name == "trace" and value else [one.strip() for one in value.split(",") if one.strip()]
+        options[name] = (*options.get(name, ()), *words)
     return None
 
 
@@ -123,7 +118,7 @@ def _set_variables(wanted: RunRequest) -> None:
         file = [f"json:{before.report_file}"] if before.report_file else []
         settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report, *file]))})
     if wanted.trace:
-        settings.export({"KCL_TRACE": os.path.abspath(wanted.trace)})
+        settings.export({"KCL_TRACE": os.path.abspath(wanted.trace[-1])})
     if wanted.off or wanted.fresh:
         from kcl import caches
         from kcl.caches.shell import made

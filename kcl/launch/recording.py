@@ -293,13 +293,13 @@ class _Module:
 def _dtype(notes: _Notes, name: str, dtype: Any) -> Any:
     """Return the stand-in of a scalar's dtype; an invoker converts with its type."""
 
-    def converted(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if not isinstance(value, Mark):
             return dtype.type(value)
         notes.names[f"_kcl_type_{name}"] = dtype.type
         return Mark(f"_kcl_type_{name}({value.text})")
 
-    return SimpleNamespace(type=converted)
+    return SimpleNamespace(type=convert)
 
 
 def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[str]) -> Callable[..., Any]:

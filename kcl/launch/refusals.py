@@ -1,7 +1,8 @@
-"""The reasons of refused calls, in the user's terms: the argument at fault, the given value, and the accepted ones.
+"""The errors of a launch in the user's terms: of a call, of a recipe, and of a program that does not compile.
 
-This module is imported when a call has failed. Each given value is checked against the table of the kernel's arguments.
-If all fit, the error of the front end or of OpenCL stays, and names the kernel.
+This module is imported when a call has failed. Each given value is checked against the table of the kernel's arguments:
+a refusal names the argument at fault, the given value, and the accepted ones. If all fit, the error of the front end or
+of OpenCL stays, and names the kernel, the place of its recipe, and the lines of the program.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,9 +78,8 @@ def unknown_open(call: FailedCall) -> KeyError | None:
 
 def named(call: FailedCall) -> Exception | None:
     """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
-    frames = [frame for frame, _line in traceback.walk_tb(call.error.__traceback__)]
-    places = [frame.f_code.co_filename.startswith(_INVOKER) for frame in frames]
-    below = frames[places.index(True) :] if True in places else []
+    frames = (frame for frame, _line in traceback.walk_tb(call.error.__traceback__))
+    below = list(dropwhile(lambda frame: not frame.f_code.co_filename.startswith(_INVOKER), frames))
     mine = (_INVOKER, os.path.dirname(cl.__file__))
     if not below or not all(frame.f_code.co_filename.startswith(mine) for frame in below):
         return None  # an allocator of the user raises its own errors

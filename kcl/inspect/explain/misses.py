@@ -145,7 +145,7 @@ def pending() -> OpenJobs:
 
 
 def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
-    """Explain look-ups that were no hits; `history` holds all known ones."""
+    """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _moments(history)
     shelves: dict[str, Shelf] = {}
     partners: dict[tuple[str, str, str], str] = {}  # run, kernel, its program -> that of the nearest row
@@ -177,14 +177,11 @@ def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
 
 def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str, float]]:
     """Return when the rows of misses were made, by their digests, and when each process missed first."""
-    made: dict[str, float] = {}
-    for one in sorted(history, key=lambda one: one.time):
-        if one.key is not None:
-            for digest in inventory.led_by(one.key):  # the row, and its base row
-                made.setdefault(digest, one.time)
-    begun: dict[str, float] = {}
+    made, begun = dict[str, float](), dict[str, float]()
     for one in history:
-        begun[one.process] = min(one.time, begun.get(one.process, one.time))
+        begun.setdefault(one.process, one.time)
+        for digest in inventory.led_by(one.key) if one.key is not None else ():  # the row, and its base row
+            made.setdefault(digest, one.time)
     return made, begun
 
 
