@@ -134,11 +134,8 @@ def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], 
     event, outputs = _on_stand_ins(invoke, notes, passed)(_Kernels(kernels), queue, None, None, None, **given)
     if event is not notes.last or event is None:
         raise NotPlayable("the event of another launch is returned")
-    named: tuple[str, ...] | dict[str, str]
-    if isinstance(outputs, dict):
-        named = {key: _name(value) for key, value in outputs.items()}
-    else:
-        named = tuple(_name(value) for value in outputs)
+    is_named = isinstance(outputs, dict)
+    named = {key: _name(value) for key, value in outputs.items()} if is_named else tuple(map(_name, outputs))
     return Recording(notes.made, notes.steps, notes.waited, notes.written, named, notes.names)
 
 

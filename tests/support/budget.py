@@ -12,7 +12,7 @@ from house import modules
 ROOMS = {
     "root": 1404,
     "base": 1980,
-    "launch": 1295,
+    "launch": 1292,
     "caches": 877,
     "cache": 2524,
     "record": 4839,
@@ -23,7 +23,7 @@ ROOMS = {
     "remote": 955,
     "sized": 431,
     "tuning": 2060,
-    "inspect": 2904,
+    "inspect": 2896,
     "workers": 280,
     "integrations": 969,
     "cli": 2080,

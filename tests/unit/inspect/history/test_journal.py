@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pathlib
 import signal
@@ -17,7 +19,6 @@ from kcl.cache.stores.base import address
 from kcl.caches.late_switches import LateSwitch
 from kcl.cli import stats
 from kcl.inspect.history import journal, records
-from kcl.inspect.history.journal import RunRecord
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
 MISS = Event("binary", "axpy", KEY.digest, "miss", "not in the cache", 0.5, 100)
@@ -412,29 +413,47 @@ def test_other_format(root):
     assert len(names(root)) == 2
 
 
-ROW = dict.fromkeys(records.COUNTERS, 1)
-
-
 def ran(name, began, ended, driver="driver.py"):
-    """Return a process with one look-up."""
-    return RunRecord(name, driver, int(began), began, ended, (), {}, {("binary", "axpy"): ROW}, {})
+    """Leave the record of a process with one look-up."""
+    found = {
+        "format": records.FORMAT,
+        "name": name,
+        "driver": driver,
+        "pid": int(began),
+        "began": began,
+        "ended": ended,
+    }
+    tallies = [["binary", "axpy", *[1] * len(records.COUNTERS)]]
+    found |= {"remarks": [], "asked": {}, "tallies": tallies, "uses": {}, "parts": [], "missed": [], "late": []}
+    text = json.dumps(found, separators=(",", ":"))
+    records.store().put(address(hashlib.sha256(name.encode()).hexdigest(), label="run"), text.encode())
+
+
+def last(driver=None):
+    """Return the names of the processes of the last run."""
+    return [one.name for one in journal.last_run(driver)]
 
 
 class TestLast:
     def test_alone(self):
         """A process that ended before the last one began is another run."""
-        assert [one.name for one in journal.last([ran("a", 1, 2), ran("b", 3, 4)])] == ["b"]
+        ran("a", 1, 2)
+        ran("b", 3, 4)
+        assert last() == ["b"]
 
     def test_at_once(self):
         """Processes of a file that were alive at the same time are one run, in a chain too; others are not."""
-        found = [ran("a", 1, 4), ran("b", 3, 6), ran("c", 5, 8), ran("x", 5, 6, "other.py"), ran("old", 0, 0.5)]
-        assert [one.name for one in journal.last(found)] == ["c", "b", "a"]
+        for name, began, ended in (("a", 1, 4), ("b", 3, 6), ("c", 5, 8), ("old", 0, 0.5)):
+            ran(name, began, ended)
+        ran("x", 5, 6, "other.py")
+        assert last() == ["c", "b", "a"]
 
     def test_of_a_driver(self):
         """The last run of a driver is found where another one ran later; none where it never ran."""
-        found = [ran("a", 1, 2), ran("x", 3, 4, "other.py")]
-        assert [one.name for one in journal.last(found, "driver.py")] == ["a"]
-        assert journal.last(found, "third.py") == []
+        ran("a", 1, 2)
+        ran("x", 3, 4, "other.py")
+        assert last("driver.py") == ["a"]
+        assert last("third.py") == []
 
     def test_remarks(self):
         """A process says last what it says when it ends."""
@@ -452,4 +471,4 @@ class TestLast:
         assert found.driver == "driver.py"
         assert found.ended - found.began >= 0.5
         assert found.tallies["generator", "axpy"]["hits"] == 1
-        assert found.uses[KEY.digest[: journal.DIGITS]][2:] == (0.5, 2.0)
+        assert found.uses[KEY.digest[: journal.DIGITS]][2:] == [0.5, 2.0]
