@@ -140,8 +140,8 @@ class Kernel:
                 words = "bind takes every array, on the device, and these are not"
                 raise TypeError(f"kernel {self.name!r}: {words}: {names}")
             launcher = self._line.bound(queue, ready, lead, arguments)
-        launcher.note_launch()
-        return replay.bind(launcher, queue, arguments, lambda error, given: self._refused(error, given, queue))
+            launcher.note_launch()
+            return replay.bind(launcher, queue, arguments, lambda error, given: self._refused(error, given, queue))
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
@@ -290,7 +290,7 @@ class Kernel:
         packed = base.packed if base is not None else ()
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
         said = self._wrong_queue(queue) or (refusals.at_fault(call) if base is not None else "")
-        instead: Exception | None = None  # what loopy or pyopencl raises
+        instead: Exception | None = None  # of the class that the front end raises
         if isinstance(error, MissingArguments):
             instead = self._missing(error.names, found)
         elif base is not None and base.names and not is_source and not isinstance(error, KclError):

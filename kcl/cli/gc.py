@@ -27,7 +27,7 @@ def gc(max_size: str | None, dry_run: bool) -> Reply:
     try:
         bound = settings.read().max_size if max_size is None else units.size(max_size)
     except ValueError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.BadParameter(str(error), param_hint="'--max-size'") from None
     before, (gone, entries) = space.used(), space.chosen(bound)
     limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
     verb = "would be removed: this is a dry run" if dry_run else f"{'is' if entries == 1 else 'are'} removed"
