@@ -40,7 +40,7 @@ setup(
     packages=find_packages(include=["kcl", "kcl.*"]),
     # An editable install is a path then, and no finder: a folder named kcl beside a program does not come before it.
     package_dir={"": "."},
-    package_data={"kcl": ["py.typed", "cli/*.html"]},
+    package_data={"kcl": ["py.typed", "cli/*.html", "integrations/children/*.py"]},
     install_requires=[
         "pyopencl>=2026.1,<2027",
         "pytools>=2025.2,<2027",

@@ -107,8 +107,8 @@ class LaunchableCode(NamedTuple):
     headers: str = ""
 
 
-def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., Any]:
-    """Return the invoker as a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
+def made_ready(generated: Code, code: CodeType | None = None) -> LaunchableCode:
+    """Make code ready: its invoker becomes a function `(kernels, queue, allocator, wait_for, out_host, **arguments)`.
 
     Registers the structure dtypes that the invoker looks up. Raises ValueError if a name already stands for another
     layout, and the errors of executing the invoker's source.
@@ -118,12 +118,7 @@ def instantiate(generated: Code, code: CodeType | None = None) -> Callable[..., 
     name = file_name(generated)
     namespace: dict[str, Any] = {"__name__": name}
     exec(code or compile(generated.invoker.source, name, "exec"), namespace)
-    return namespace[generated.invoker.function]  # type: ignore[no-any-return]
-
-
-def made_ready(generated: Code, code: CodeType | None = None) -> LaunchableCode:
-    """Make code ready to launch; raises the errors of `instantiate`."""
-    return LaunchableCode(generated, instantiate(generated, code), generated.digest)
+    return LaunchableCode(generated, namespace[generated.invoker.function], generated.digest)
 
 
 def show(generated: Code) -> None:

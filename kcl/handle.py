@@ -128,23 +128,20 @@ class Kernel:
         """
         if not isinstance(queue, cl.CommandQueue):
             raise TypeError(self._wrong_queue(queue))
-        with self._lead() as lead:
-            return self._bound(queue, arguments, lead)
-
-    def _bound(self, queue: cl.CommandQueue, arguments: dict[str, Any], lead: Lead) -> Callable[..., cl.Event]:
         from pyopencl.array import Array
 
         from kcl.launch import replay
 
-        ready = self._line.code(queue, CallValues(arguments), lead)
-        arrays = [argument.name for argument in ready.code.invoker.arguments if argument.kind in ARRAYS]
-        elsewhere = [name for name in arrays if not isinstance(arguments.get(name), Array)]
-        if elsewhere:
-            names = ", ".join(elsewhere)
-            raise TypeError(f"kernel {self.name!r}: bind takes every array, on the device, and these are not: {names}")
-        launcher = self._line.bound(queue, ready, lead, arguments)
-        launcher.note_launch()
-        return replay.bind(launcher, queue, arguments, lambda error, given: self._refused(error, given, queue))
+        with self._lead() as lead:
+            ready = self._line.code(queue, CallValues(arguments), lead)
+            arrays = [argument.name for argument in ready.code.invoker.arguments if argument.kind in ARRAYS]
+            names = ", ".join(name for name in arrays if not isinstance(arguments.get(name), Array))
+            if names:
+                words = "bind takes every array, on the device, and these are not"
+                raise TypeError(f"kernel {self.name!r}: {words}: {names}")
+            launcher = self._line.bound(queue, ready, lead, arguments)
+            launcher.note_launch()
+            return replay.bind(launcher, queue, arguments, lambda error, given: self._refused(error, given, queue))
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
@@ -292,18 +289,16 @@ class Kernel:
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
-        said = self._wrong_queue(queue)
-        if base is not None:
-            said = said or refusals.at_fault(call)
-            unknown = refusals.unknown_open(call) if base.names and not is_source else None
-            if unknown is not None and not isinstance(error, KclError):
-                return refusals.worded(unknown, said) if said else unknown
+        said = self._wrong_queue(queue) or (refusals.at_fault(call) if base is not None else "")
+        instead: Exception | None = None  # of the class that the front end raises
         if isinstance(error, MissingArguments):
-            missing = self._missing(error.names, found)
-            return (refusals.worded(missing, said) if said else None) or missing
-        if said:
-            keeps = not is_source or isinstance(error, (OverflowError, cl.Error))
-            return refusals.worded(error, said) if keeps else TypeError(said)
+            instead = self._missing(error.names, found)
+        elif base is not None and base.names and not is_source and not isinstance(error, KclError):
+            instead = refusals.unknown_open(call)
+        elif said and is_source and not isinstance(error, (OverflowError, cl.Error)):
+            instead = TypeError(said)
+        if said or instead is not None:
+            return refusals.worded(instead or error, said) if said else instead
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
             texts = [ready.code.text.source for ready in self._line.ready.values()]
             return refusals.not_built(self.name, self._function, error, texts[0] if len(texts) == 1 else "")
@@ -338,8 +333,14 @@ class Kernel:
 
 
 def of_call(call: RecipeCall) -> Kernel:
-    """Return the kernel of a recipe with its parameters."""
-    return Kernel(origin_of(call), call.arguments, call.function)
+    """Return the kernel of a recipe with its parameters; the walked code of a pure recipe is the origin of its key."""
+    if call.declared.pure:
+        from kcl.generate.walked import WalkedOrigin
+
+        return Kernel(WalkedOrigin(call), call.arguments, call.function)
+    from kcl.generate.recorded import RecordedOrigin
+
+    return Kernel(RecordedOrigin(call), call.arguments, call.function)
 
 
 def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
@@ -356,18 +357,8 @@ def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
     return recipe(**parameters)
 
 
-def is_known(kernel: Kernel) -> bool:
-    """Return True if the recipe of a kernel has run."""
-    return kernel._line.open is not None
-
-
-def key_of(kernel: Kernel) -> Key | None:
-    """Return the generator key of a kernel, None if it cannot be known; runs the recipe, and raises its error."""
-    return kernel._line.generate.key()
-
-
 def line_of(kernel: Kernel) -> Line:
-    """Return the line of a kernel; `sole` names the launcher for its next call."""
+    """Return the line of a kernel; its `generate` has the key, and `open` is None before the recipe has run."""
     return kernel._line
 
 
@@ -407,29 +398,3 @@ def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, argument
 def kernel_of(origin: Origin, holder: cl.Context | cl.CommandQueue) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
     return Kernel(origin, {}, context=handle_of(holder))
-
-
-def serves(kernel: Kernel, holder: cl.Context | cl.CommandQueue) -> bool:
-    """Return True if another executor for this context may launch the kernel of an executor.
-
-    Each executor has the variables that outlive a launch for itself. Whether there are any is known after a launch.
-    """
-    return kernel._line.context == handle_of(holder) and kernel._line.is_shareable()
-
-
-def is_still(kernel: Kernel, key: Key) -> bool:
-    """Return True if all code of a kernel has a generator key; a kernel of an edited unit has code of several keys."""
-    generate = kernel._line.generate
-    known = None if generate.is_mixed else generate.key()
-    return known is not None and known.digest == key.digest
-
-
-def origin_of(task: RecipeCall) -> Origin:
-    """Return the origin of a recipe's key: the walked code of a pure recipe, else the result of the recipe."""
-    if task.declared.pure:
-        from kcl.generate.walked import WalkedOrigin
-
-        return WalkedOrigin(task)
-    from kcl.generate.recorded import RecordedOrigin
-
-    return RecordedOrigin(task)

@@ -173,13 +173,17 @@ class Line:
         users.add(self)
         _state().users[digest] = users
         _release_unused()
-        if arguments is not None and layers.binary().chosen.verify_results and not launcher.is_proven():
+        if arguments is not None and layers.binary().chosen.verify_results:
             return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
         return launcher
 
-    def is_shareable(self) -> bool:
-        """Return True if code is ready, and none of its programs has variables that outlive a launch."""
-        return bool(self.ready) and not any(one.headers.endswith(self._token) for one in tuple(self.ready.values()))
+    def serves(self, holder: cl.Context | cl.CommandQueue) -> bool:
+        """Return True if another executor for a context may launch this code: it is ready, and for that context.
+
+        Each executor has the variables that outlive a launch for itself.
+        """
+        ready = tuple(self.ready.values()) if self.context == handle_of(holder) else ()
+        return bool(ready) and not any(one.headers.endswith(self._token) for one in ready)
 
     def _obtained(self, given: CallValues, lead: Lead, build: Build) -> LaunchableCode:
         ready: LaunchableCode = obtain(self.generate, given, lead)
@@ -221,7 +225,9 @@ def _verified(
     arguments: Mapping[str, Any],
     wait_for: Iterable[cl.Event],
 ) -> Launcher:
-    """Compare the results of a stored binary; return the launcher of the program that computes right."""
+    """Compare the results of a stored binary, once; return the launcher of the program that computes right."""
+    if launcher.program.is_proven(launcher.names):
+        return launcher
     from kcl.build import results
 
     for event in wait_for:

@@ -153,7 +153,7 @@ def listen() -> None:
         state.is_heard = True
         asked = settings.read()
         if asked.report or asked.report_file:
-            tool("report").print_table()
+            tool("report").ending()
 
 
 def add_hook(hook: Hook) -> Callable[[], None]:

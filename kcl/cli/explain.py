@@ -54,7 +54,10 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
         for line in views.decisions(kernel):
             output.say(line)
 
-    return Reply(lambda: [described(one) for one in found], show, kernel is not None and not found)
+    def as_json() -> list[dict[str, Any]]:
+        return [{**one._asdict(), "changes": [change._asdict() for change in one.changes]} for one in found]
+
+    return Reply(as_json, show, kernel is not None and not found)
 
 
 def lines(found: Iterable[Miss]) -> list[str]:
@@ -65,8 +68,3 @@ def lines(found: Iterable[Miss]) -> list[str]:
         said.append(f"{driver or 'python'}, process {process}, {output.ago(run[-1].time)}")
         said += [f"  {line}" for line in misses.lines(run)]
     return said
-
-
-def described(one: Miss) -> dict[str, Any]:
-    """Write one look-up as JSON."""
-    return {**one._asdict(), "changes": [change._asdict() for change in one.changes]}

@@ -13,10 +13,10 @@ from kcl.inspect import purge, space
 
 
 @click.command()
-@click.option("--max-size", callback=output.parsed(units.size), metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
+@click.option("--max-size", metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @output.replies("what was removed")
-def gc(max_size: int | None, dry_run: bool) -> Reply:
+def gc(max_size: str | None, dry_run: bool) -> Reply:
     """Remove kernels where the entries are above their bound.
 
     The bound is KCL_MAX_SIZE, 2.0 GB where it is not set. First go the kernels that were used longest ago. Pinned
@@ -24,8 +24,11 @@ def gc(max_size: int | None, dry_run: bool) -> Reply:
 
     Exits with 1 where something could not be removed.
     """
-    bound = settings.read().max_size if max_size is None else max_size
-    gone, entries, before = space.chosen(bound)
+    try:
+        bound = settings.read().max_size if max_size is None else units.size(max_size)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--max-size'") from None
+    before, (gone, entries) = space.used(), space.chosen(bound)
     limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
     verb = "would be removed: this is a dry run" if dry_run else f"{'is' if entries == 1 else 'are'} removed"
     said = f"{counted(entries, 'entry', 'entries')} with {output.size(gone.bytes)} {verb}"

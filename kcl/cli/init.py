@@ -40,7 +40,7 @@ def init(undo: bool) -> None:
 def _do() -> None:
     checkout = _checkout()
     folder = os.path.join(checkout, settings.CHECKOUT_FOLDER)
-    recorded = _recorded()
+    recorded = file.checkouts(settings.settings_file())
     if not os.path.lexists(folder):
         _make(checkout, folder)
     elif _is_known(folder, recorded.get(checkout)):
@@ -73,7 +73,7 @@ def _make(checkout: str, folder: str) -> None:
 
 
 def _undo() -> None:
-    recorded = _recorded()
+    recorded = file.checkouts(settings.settings_file())
     checkout = next((place for place in _above() if place in recorded), None)
     if checkout is None:
         output.fail("no checkout that your settings record lies here or above")
@@ -86,10 +86,6 @@ def _undo() -> None:
         output.complain(f"{folder} is left alone: it is not the one that was recorded")
     file.forget(settings.settings_file(), checkout)
     output.say(f"{checkout} is no longer recorded")
-
-
-def _recorded() -> dict[str, str]:
-    return file.checkouts(settings.settings_file())
 
 
 def _is_known(folder: str, token: str | None) -> bool:

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
@@ -19,8 +19,6 @@ from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import folded
 from kcl.base.text.tables import Column
-
-T = TypeVar("T")
 
 # The exit statuses of every command; click ends with WRONG_USE by itself.
 FINE, FOUND, WRONG_USE = 0, 1, 2
@@ -118,15 +116,3 @@ def ago(moment: float, now: float | None = None) -> str:
 def date(moment: float) -> str:
     """Write a moment, in seconds since the epoch, as local date and time; empty where it is 0."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment)) if moment else ""
-
-
-def parsed(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """Return a callback of click for an option whose text `parse` understands; its ValueError is a wrong use."""
-
-    def read(_ctx: click.Context, _param: click.Parameter, text: str | None) -> T | None:
-        try:
-            return None if text is None else parse(text)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return read

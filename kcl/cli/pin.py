@@ -6,7 +6,7 @@ import click
 
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.inspect import pins
+from kcl.inspect import space
 
 
 @click.command()
@@ -21,8 +21,8 @@ def pin(kernel: tuple[str, ...]) -> Reply:
     Exits with 0.
     """
     if kernel:
-        pins.write([*pins.read(), *kernel])
-    held = pins.read()
+        space.pin([*space.pins(), *kernel])
+    held = space.pins()
     if not held:
         output.complain("nothing is pinned")
     return Reply(lambda: held, lambda: click.echo("".join(f"{one}\n" for one in held), nl=False))
@@ -35,8 +35,8 @@ def unpin(kernel: tuple[str, ...]) -> None:
 
     Exits with 1 where one was not pinned.
     """
-    before = pins.read()
-    pins.write([one for one in before if one not in kernel])
+    before = space.pins()
+    space.pin([one for one in before if one not in kernel])
     for one in kernel:
         if one in before:
             click.echo(f"{one} is not pinned any more")

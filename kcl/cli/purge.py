@@ -19,17 +19,12 @@ _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "m
 @click.command()
 @click.argument("layer", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="kcl, loopy, pyopencl and the OpenCL drivers' caches.")
-@click.option(
-    "--older",
-    callback=output.parsed(units.age),
-    metavar="AGE",
-    help="Only what was not made or used for so long: 12h, 30d, 4w.",
-)
+@click.option("--older", metavar="AGE", help="Only what was not made or used for so long: 12h, 30d, 4w.")
 @click.option("--kernel", metavar="NAME", help="Only kcl's entries of that kernel; a shell pattern will do.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def purge(
-    layer: tuple[str, ...], everything: bool, older: float | None, kernel: str | None, dry_run: bool, yes: bool
+    layer: tuple[str, ...], everything: bool, older: str | None, kernel: str | None, dry_run: bool, yes: bool
 ) -> None:
     """Remove caches: kcl's own, or those that are named.
 
@@ -41,7 +36,8 @@ def purge(
     Exits with 1 where something was left alone or could not be removed.
     """
     try:
-        found = removing.planned(layer, everything, older, kernel)
+        age = None if older is None else units.age(older)
+        found = removing.planned(layer, everything, age, kernel)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     _show(found)
@@ -50,7 +46,7 @@ def purge(
         click.echo("nothing is removed: this is a dry run")
     elif found.items and (yes or click.confirm("Remove this?", abort=True)):
         shown = set(found.refusals)
-        found = removing.purge(*layer, everything=everything, older=older, kernel=kernel)
+        found = removing.purge(*layer, everything=everything, older=age, kernel=kernel)
         left = [refusal for refusal in found.refusals if refusal not in shown]
         output.complain(*(refusal.words("could not be removed") for refusal in left))
         click.echo("the rest is removed" if left else f"{output.size(found.bytes)} are removed")

@@ -1,18 +1,28 @@
-"""`kcl report`: the look-ups of the last run of a driver, kernel by kernel, as text, JSON or a page."""
+"""`kcl report`: the look-ups of the last run of a driver, kernel by kernel, as text, JSON or a page.
+
+The page is one file of HTML that needs no network and no script. It shows what the terminal shows, and the OpenCL C of
+each kernel. `page.html` is its template. A policy in its head forbids the browser to load anything. All texts go
+through `kcl.base.text.markup`, which escapes them: names, sources and messages come from users.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pkgutil
+import string
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
+import kcl
 from kcl.base.text import tables
+from kcl.base.text.layout import WIDTH, folded
+from kcl.base.text.markup import Html, element, join, text
 from kcl.cli import output
 from kcl.cli.output import Reply
-from kcl.inspect import kernels, summary
+from kcl.inspect import inventory, kernels, summary
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
-from kcl.inspect.kernels import Run, last_run
+from kcl.inspect.kernels import KernelRow, Run, last_run
 
 
 @click.command()
@@ -37,8 +47,6 @@ def report(driver: str | None, html: str | None) -> Reply:
         output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
     shared = facts(run)
     if html:
-        from kcl.cli.page import page
-
         with click.open_file(html, "w", encoding="utf-8") as stream:
             stream.write(page(run, shared))
         return Reply(run.described, lambda: output.say(f"written: {html}") if html != "-" else None)
@@ -60,5 +68,30 @@ def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     """Write a run for a terminal."""
     title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}"
     missed = ["", shared["misses"]] if shared["misses"] else []
-    remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in summary.wrapped(each)]
+    remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in folded(each, WIDTH)]
     return [title, shared["layers"], "", shared["kernels"], *missed, *([""] if remarks else []), *remarks]
+
+
+def page(run: Run, shared: Mapping[str, str]) -> str:
+    """Return the page of a run as HTML; `shared` are the texts of the terminal."""
+    template = pkgutil.get_data("kcl.cli", "page.html")
+    assert template is not None
+    found = {
+        **shared,
+        "driver": run.driver or "python",
+        "when": f"{output.date(run.ended)}, {shared['processes']}",
+        "version": kcl.__version__,
+        "misses": "\n".join([shared["misses"] or "Every look-up was a hit.", *run.remarks]),
+    }
+    escaped = {name: text(value) for name, value in found.items()}
+    return string.Template(template.decode()).substitute(escaped, sources=join(_sources(run.rows)))
+
+
+def _sources(rows: Sequence[KernelRow]) -> Iterator[Html]:
+    """Yield the OpenCL C of each kernel, of which only the name shows until the reader opens it."""
+    for row, label in zip(rows, kernels.labels(rows), strict=True):
+        entry = inventory.read(row.stored[0], []) if row.stored else None
+        if entry is not None and "source.cl" in entry.parts:
+            code = element("code", entry.parts["source.cl"].decode("utf-8", "replace"))
+            title = element("summary", element("code", label))
+            yield element("details", title, element("pre", code, tabindex="0"))

@@ -30,12 +30,7 @@ _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
 _ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
 _OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
-_ONLY = {
-    "invoker": settings.GENERATOR,
-    "log": settings.BINARY,
-    "binary": settings.BINARY,
-    "asm": settings.BINARY,
-}
+_ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
 
 class ShownEntry(NamedTuple):

@@ -20,7 +20,7 @@ from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins
+from kcl.inspect import inventory, space
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import Counters
@@ -59,14 +59,14 @@ def status(everything: bool, directory: str | None) -> Reply:
     with ExitStack() as stack:
         if directory is not None:
             stack.enter_context(option.cache_dir(os.path.abspath(directory)))
-        totals, waiting = journal.totals(), misses.pending()
-        own = [_layer(name, totals.get(name)) for name in settings.LAYERS]
+        totals, waiting = stats.added(journal.rows(), ["layer"]), misses.pending()
+        own = [_layer(name, totals.get((name,))) for name in settings.LAYERS]
         own = [row if directory is None else {**row, "why": "--dir"} for row in own]
         rows = [*own, *map(_adapter, ROWS)]
         found = {
             "layers": rows,
             "max_size": settings.read().max_size,
-            "pins": pins.read(),
+            "pins": space.pins(),
             "sites": [_site(root) for root in settings.read().site],
             "tuning": views.facts(),
             "remote": state.facts(),
@@ -91,7 +91,8 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
         fault = str(error)
-    held = inventory.measure(name) if on and not fault else contents.total([])  # a layer that is off opens no file
+    stores = inventory.stores(name, []) if on and not fault else []  # a layer that is off opens no file
+    held = contents.total([inventory.measure_store(name, store) for store in stores])
     return {
         **_row(name, KCL, f"kcl's {name} layer", on, layer.off(), Place(layer.place, option.reason()), held),
         "hit_rate": stats.hit_rate(counters) if counters else None,

@@ -44,7 +44,7 @@ def unpack(directory: str, kernel: str | None) -> None:
             continue  # its invoker lies beside the program
         beside = invokers.get(launched, entry).parts
         launcher = {"invoker.py": beside["invoker.py"]} if "invoker.py" in beside else {}
-        folder = dump.folder_of(directory, one.address, entry, one.kernel)
+        folder = dump.folder_of(directory, one.address, entry)
         is_new = dump.write(folder, dump.files(one.address, entry, launcher))
         written, there = written + is_new, there + (not is_new)
     for folder, files, numbered in views.folders(directory, kernel):

@@ -101,11 +101,10 @@ def program(source_digest: str, address: str, entry: Entry) -> None:
         warn_once("dump", f"kcl goes on without KCL_DUMP={directory}: {error}")
 
 
-def folder_of(directory: str, address: str, entry: Entry, kernel: str = "") -> str:
+def folder_of(directory: str, address: str, entry: Entry) -> str:
     """Return the folder of an entry."""
     device = address.partition("/")[0] if "/" in address else _ANY
-    name = kernel or str(entry.metadata.get("kernel", ""))
-    return os.path.join(directory, device, safe(name, 80) or "_", entry.key.digest)
+    return os.path.join(directory, device, safe(str(entry.metadata.get("kernel", "")), 80) or "_", entry.key.digest)
 
 
 def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -235,11 +235,6 @@ def _where(file: str, address: str) -> str:
     return file if file.endswith(address) else f"{file}: {address}"
 
 
-def measure(name: str) -> Contents:
-    """Count a layer's entries, as a listing does, and the bytes of its files, those of all Python versions."""
-    return contents.total([measure_store(name, store) for store in stores(name, [])])
-
-
 def measure_store(layer: str, store: layers.Files) -> Contents:
     """Count the entries of a store: of the generator layer the rows that hold code. Raises nothing."""
     found = measure_files(store)

@@ -163,7 +163,7 @@ def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Ent
                 code = codes.get(text_of(stored), stored) if stored.layer == settings.BINARY else stored
                 kernel, names = one.asked.get(digest, (code.kernel, tuple(code.recipe.parameters)))
                 parameters = _texts(_known(code, kernel, names))
-                looks.append(LookSummary(stored.layer, kernel, "hit", "", stored.digest, *used, parameters))
+                looks.append(LookSummary._make([stored.layer, kernel, "hit", "", stored.digest, *used, parameters]))
     return looks
 
 

@@ -63,28 +63,23 @@ class ProcessEnd:
             _print(lambda summary: summary.explained())
 
 
-_ending = process.own(ProcessEnd)
-
-
-def print_table() -> None:
-    """Print what `KCL_REPORT` asks for on stderr at exit. The variable is read at the first call."""
-    _ending()
+ending = process.own(ProcessEnd)  # the first call reads the variable, and registers the end
 
 
 def keep_journal() -> None:
     """Register the writers, so that the collected statistics are written when this process ends."""
-    ending = _ending()
-    if not ending.finalized and "multiprocessing.util" in sys.modules:
+    own = ending()
+    if not own.finalized and "multiprocessing.util" in sys.modules:
         # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
-    ending.finalized = True
+    own.finalized = True
     if _is_worker():
         events.add_hook(_write_soon)
 
 
 def _end_of_worker() -> None:
     _write_journal()
-    _ending().add_to_file()
+    ending().add_to_file()
 
 
 def _is_worker() -> bool:
@@ -95,9 +90,9 @@ def _is_worker() -> bool:
 
 def _write_soon(_event: object) -> None:
     """Write the collected statistics, unless they were written a moment ago."""
-    ending, now = _ending(), time.monotonic()
-    if now - ending.written > _MOMENT:
-        ending.written = now
+    own, now = ending(), time.monotonic()
+    if now - own.written > _MOMENT:
+        own.written = now
         _write_record()
 
 

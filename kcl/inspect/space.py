@@ -1,37 +1,35 @@
 """Space: the bound on the stores, and the choice of the kernels that go where the stores exceed it.
 
 A kernel goes as a whole: its code, its programs and the rows that lead to them. The kernels that were used longest ago
-go first, until a tenth of the bound is free; pinned ones stay. Another process that reads an entry during its removal
-misses, and makes the entry again.
+go first, until a tenth of the bound is free. Another process that reads an entry during its removal misses, and makes
+the entry again.
+
+Pinned kernels stay, however small the bound is. A pin is the name of a kernel, a shell pattern of names, or the digest
+of an entry, of which twelve digits are enough. The pins are one small file.
 
 A process that ends after a miss adds up the sizes of the files. Only a choice reads the header of every entry.
 """
 
 from __future__ import annotations
 
+import fnmatch
+import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
 
 from kcl.base import events, settings
+from kcl.cache import places
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, pins, purge
+from kcl.inspect import inventory, purge
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import ListedEntry, Refusal
 
 _ROOM = 0.9  # the share of the bound that stays in use: the next entry must not exceed it
-
-
-class Choice(NamedTuple):
-    """The entries that go so that the rest fits, the faults of unreadable ones, and the bytes before.
-
-    `entries` is the number of the entries that go and that a listing shows. The rows that lead to them go with them.
-    """
-
-    gone: purge.Removal
-    entries: int
-    before: int
+_PINS = address("0" * 64, label="pins")
+_DIGITS = 12  # of a digest, as `kcl ls` prints it
 
 
 def used() -> int:
@@ -41,19 +39,23 @@ def used() -> int:
     )
 
 
-def chosen(bound: int) -> Choice:
-    """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0."""
+def chosen(bound: int) -> tuple[purge.Removal, int]:
+    """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0.
+
+    Return the removal, with the faults of unreadable entries, and the number of the entries that go and that a listing
+    shows: the rows that lead to them go with them.
+    """
     refusals: list[Refusal] = []
     listed = list(inventory.entries(all_rows=True, faults=refusals, own=True))
-    before = size = used()
+    size = used()
     gone: list[ListedEntry] = []
     if 0 < bound < size:
-        uses, pinned = journal.uses(), pins.read()
+        uses, pinned = journal.uses(), pins()
         for kernel in sorted(_kernels(listed), key=lambda one: max(purge.last_use(part, uses) for part in one)):
-            if size > bound * _ROOM and not any(pins.hold(pinned, part.kernel, part.digest) for part in kernel):
+            if size > bound * _ROOM and not any(holds(pinned, part.kernel, part.digest) for part in kernel):
                 gone += kernel
                 size -= sum(part.size for part in kernel)
-    return Choice(purge.Removal(purge.of_entries(gone, listed), refusals), len(gone), before)
+    return purge.Removal(purge.of_entries(gone, listed), refusals), len(gone)
 
 
 def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
@@ -71,8 +73,30 @@ def keep_bound() -> None:
         bound = settings.read().max_size
         if not 0 < bound < used():
             return
-        choice = chosen(bound)
-        purge.remove(choice.gone, "the bound on space (KCL_MAX_SIZE)")
-        if choice.entries:
+        gone, entries = chosen(bound)
+        purge.remove(gone, "the bound on space (KCL_MAX_SIZE)")
+        if entries:
             words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
-            events.logger().info(words, choice.entries, choice.gone.bytes, bound)
+            events.logger().info(words, entries, gone.bytes, bound)
+
+
+def pins() -> list[str]:
+    """Return the pins in their order; none where the file cannot be read."""
+    with suppress(OSError, CacheFault, ValueError):
+        found = json.loads(_pin_store().get(_PINS) or b"[]")
+        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    return []
+
+
+def pin(names: Iterable[str]) -> None:
+    """Save these pins as the only ones; raises `OSError` or `CacheFault`."""
+    _pin_store().put(_PINS, json.dumps(sorted(set(names))).encode())
+
+
+def holds(names: Iterable[str], kernel: str, digest: str) -> bool:
+    """Return True if one of the pins names this kernel, or the entry with this digest."""
+    return any((digest.startswith(one) and len(one) >= _DIGITS) or fnmatch.fnmatchcase(kernel, one) for one in names)
+
+
+def _pin_store() -> Directory:
+    return Directory(places.own(places.PINS))

@@ -46,9 +46,9 @@ def report() -> Report:
     found = _layers()
     lines = tables.lines(HEAD, cells(found))
     for row in found:
-        lines += wrapped(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}")
+        lines += folded(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}", WIDTH)
     notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
-    return Report("\n".join([*lines, *(line for note in [*notes, *_remarks()] for line in wrapped(note))]))
+    return Report("\n".join([*lines, *(line for note in [*notes, *_remarks()] for line in folded(note, WIDTH))]))
 
 
 def _layers() -> list[dict[str, Any]]:
@@ -69,11 +69,6 @@ def cells(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-def wrapped(text: str) -> list[str]:
-    """Break a line that is too long for a terminal."""
-    return folded(text, WIDTH)
-
-
 def _place(state: str, column: int) -> str:
     """Write the place of files, from a column on; cut a long path in its middle."""
     home = os.path.join(settings.home(), "")
@@ -85,7 +80,7 @@ def _place(state: str, column: int) -> str:
 def of_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
     if not layers.opened() and not events.asked():
-        return "\n".join([NOTHING, *(line for remark in _remarks() for line in wrapped(remark))])
+        return "\n".join([NOTHING, *(line for remark in _remarks() for line in folded(remark, WIDTH))])
     run, missed = journal.of_this_run()
     return "\n".join([report(), "", *kernels.lines(kernels.of_records([run], missed))]) if by_kernel else report()
 
@@ -95,8 +90,7 @@ def add_to(path: str) -> None:
     run, missed = journal.of_this_run()
     rows = kernels.of_records([run], missed)
     found = kernels.Run(run.driver, (run.pid,), run.began, run.ended, _layers(), rows, _remarks())
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
-    with os.fdopen(descriptor, "ab", buffering=0) as stream:
+    with open(path, "ab", buffering=0) as stream:
         # in one piece: other processes add lines, too
         stream.write(json.dumps(found.described(), allow_nan=False).encode() + b"\n")
 

@@ -9,7 +9,7 @@ from typing import Any
 from kcl import caches
 from kcl.errors import UnknownInput
 from kcl.generate.recorded import RecordedOrigin
-from kcl.handle import kernel_of, serves
+from kcl.handle import kernel_of, line_of
 from kcl.record import beside, face, recorder, unmade
 from kcl.record.record import Record
 
@@ -49,8 +49,8 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
         chosen = entrypoint, beside.now(), tuple(caches.code_variables())
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
-    found = record.kernels.get(chosen)
-    if found is None or not serves(found, context):  # no thread locks the record, since loopy's lock comes before it
+    found = record.kernels.get(chosen)  # no thread locks the record, since loopy's lock comes before it
+    if found is None or not line_of(found).serves(context):
         found = record.kernels[chosen] = _kernel(unit, context, entrypoint)
     return found
 

@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 from kcl import integrations
 from kcl.base import process, settings
 
+# The folder with the `sitecustomize` of children, which Python imports from PYTHONPATH as it starts.
+CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
-_SWITCHES = {"--report": "1", "--explain": "explain"}  # words of KCL_REPORT
+# The options without a value: the field of the request, and the word in it, for the report one of KCL_REPORT.
+_FLAGS = {"--report": ("report", "1"), "--explain": ("report", "explain"), "--fresh": ("fresh", "1")}
 
 
 class Target(NamedTuple):
@@ -26,14 +29,14 @@ class Target(NamedTuple):
 
 
 class RunRequest(NamedTuple):
-    """The request in a command line."""
+    """The request in a command line: the program, and the words of each option."""
 
     program: Target
     off: tuple[str, ...] = ()
     strict: tuple[str, ...] = ()
     report: tuple[str, ...] = ()
-    fresh: bool = False
-    trace: str = ""
+    fresh: tuple[str, ...] = ()
+    trace: tuple[str, ...] = ()
 
 
 class FreshCaches:
@@ -56,28 +59,22 @@ _fresh = process.shared(FreshCaches)
 
 def parsed(arguments: list[str]) -> RunRequest | None:
     """Return the request of a command line, None for one that needs an answer: help, or the report of its fault."""
-    wanted = RunRequest(Target("", "", ()))
-    rest = list(arguments)
+    rest, options = list(arguments), dict[str, tuple[str, ...]]()
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if word in _KINDS or word == "-" or not word.startswith("-"):
             rest = rest if word in _KINDS else [word, *rest]
             kind = _KINDS.get(word, "script")
-            return wanted._replace(program=Target(kind, rest[0], tuple(rest[1:]))) if rest else None
-        if name in ("--off", "--strict", "--trace"):
-            if not equals and not rest:
-                return None
-            value = value if equals else rest.pop(0)
-            words = tuple([one.strip() for one in value.split(",") if one.strip()])
-            chosen: Any = value if name == "--trace" else getattr(wanted, name[2:]) + words
-            wanted = wanted._replace(**{name[2:]: chosen})
-        elif word in _SWITCHES:
-            wanted = wanted._replace(report=(*wanted.report, _SWITCHES[word]))
-        elif word == "--fresh":
-            wanted = wanted._replace(fresh=True)
+            return RunRequest(Target(kind, rest[0], tuple(rest[1:])), **options) if rest else None
+        if word in _FLAGS:
+            name, value = _FLAGS[word]
+        elif name in ("--off", "--strict", "--trace") and (equals or rest):
+            name, value = name[2:], value if equals else rest.pop(0)
         else:
             return None
+        words = [value] if name == "trace" and value else [one.strip() for one in value.split(",") if one.strip()]
+        options[name] = (*options.get(name, ()), *words)
     return None
 
 
@@ -91,9 +88,7 @@ def main(arguments: list[str]) -> bool:
     except ValueError as error:
         print(f"kcl run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    from kcl.integrations import children
-
-    children.inherit()
+    inherit()
     integrations.install()
     if settings.variable("KCL_REPORT"):
         from kcl.base import events
@@ -101,6 +96,13 @@ def main(arguments: list[str]) -> bool:
         events.listen()  # a program that asks for no kernel gets a report, too
     as_main(wanted.program)
     return True
+
+
+def inherit() -> None:
+    """Let the children of this process install the integrations, too, unless another interpreter runs them."""
+    before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != CHILDREN]
+    interpreter = f"{sys.implementation.cache_tag} {sys.prefix}"
+    settings.export({"PYTHONPATH": os.pathsep.join([CHILDREN, *before]), settings.RUN: interpreter})
 
 
 def _set_variables(wanted: RunRequest) -> None:
@@ -116,7 +118,7 @@ def _set_variables(wanted: RunRequest) -> None:
         file = [f"json:{before.report_file}"] if before.report_file else []
         settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report, *file]))})
     if wanted.trace:
-        settings.export({"KCL_TRACE": os.path.abspath(wanted.trace)})
+        settings.export({"KCL_TRACE": os.path.abspath(wanted.trace[-1])})
     if wanted.off or wanted.fresh:
         from kcl import caches
         from kcl.caches.shell import made

@@ -116,7 +116,7 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     from kcl.cache import layers
     from kcl.errors import RecipeError, UnknownInput
     from kcl.generate.recorded import RecordedOrigin
-    from kcl.handle import is_still, kernel_of, serves
+    from kcl.handle import kernel_of, line_of
 
     off = layers.generator().off(_LOOPY)
     if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
@@ -129,7 +129,8 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
         except UnknownInput:  # each executor generates, as loopy does, without loopy's own caches
             return kernel_of(made, holder)
         known = found.get(entrypoint)
-        if known is None or not (serves(known, holder) and is_still(known, key)):
+        line = known and line_of(known)
+        if not line or not line.serves(holder) or line.generate.is_mixed or line.generate.key() != key:
             known = found[entrypoint] = kernel_of(made, holder)
         return known
     except Exception as error:

@@ -77,14 +77,6 @@ class Launcher:
         """The names of the kernels."""
         return tuple(vars(self.kernels))
 
-    def new_kernels(self) -> Any:
-        """Return new kernel objects, by name, for this caller alone."""
-        return self.program.kernels(self.names)
-
-    def is_proven(self) -> bool:
-        """Tell whether no result of the kernels is left to compare."""
-        return bool(self.program.is_proven(self.names))
-
     def note_launch(self) -> None:
         """Note that the kernels were launched."""
         self.program.note_launch(self.names)

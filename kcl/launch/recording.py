@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +18,9 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.tools as cl_tools
 
-# The setters that take several arguments in one tuple, with the number of items that each argument has there.
+# The setters of this pyopencl that take several arguments in one tuple, with the number of items of each argument.
 WIDTH = {"_set_arg_multi": 2, "_set_arg_buf_multi": 2, "_set_arg_buf_pack_multi": 3}
+WIDTH = {setter: width for setter, width in WIDTH.items() if hasattr(cl.Kernel, setter)}
 _CONSTANTS = (int, float, complex, bytes, np.generic, cl.LocalMemory, type(None))
 
 
@@ -49,9 +50,6 @@ class Mark:
         return Mark(f"{self.text}.imag")
 
     def __eq__(self, _other: object) -> bool:
-        raise NotPlayable("a value decides")
-
-    def __ne__(self, _other: object) -> bool:
         raise NotPlayable("a value decides")
 
     def __bool__(self) -> bool:
@@ -136,16 +134,9 @@ def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], 
     event, outputs = _on_stand_ins(invoke, notes, passed)(_Kernels(kernels), queue, None, None, None, **given)
     if event is not notes.last or event is None:
         raise NotPlayable("the event of another launch is returned")
-    named: tuple[str, ...] | dict[str, str]
-    if isinstance(outputs, dict):
-        named = {key: _name(value) for key, value in outputs.items()}
-    else:
-        named = tuple(_name(value) for value in outputs)
+    is_named = isinstance(outputs, dict)
+    named = {key: _name(value) for key, value in outputs.items()} if is_named else tuple(map(_name, outputs))
     return Recording(notes.made, notes.steps, notes.waited, notes.written, named, notes.names)
-
-
-class _Event:
-    """The event of a noted enqueue."""
 
 
 class _Notes:
@@ -156,12 +147,12 @@ class _Notes:
         self.steps: list[Step] = []
         self.waited: list[str] = []
         self.written: list[str] = []
-        self.last: _Event | None = None
+        self.last: object = None  # the event of the last enqueue
         self.names: dict[str, Any] = {}
 
     def enqueue(
         self, queue: Any, kernel: Any, size: Any, local: Any, offset: Any = None, wait_for: Any = None, *flags: Any
-    ) -> _Event:
+    ) -> object:
         waited = [self.last] if self.last else []
         if not isinstance(queue, QueueMark) or not isinstance(kernel, _Kernel) or list(wait_for or ()) != waited:
             raise NotPlayable("enqueues in another way")
@@ -171,7 +162,7 @@ class _Notes:
         if len(kernel.noted) != kernel.num_args or any(step.kernel == kernel.name for step in self.steps):
             raise NotPlayable("sets arguments in another way")
         self.steps.append(Step(kernel.name, kernel.noted, (size, local, offset), flags))
-        self.last = _Event()
+        self.last = object()
         return self.last
 
     def array(self, *positional: Any, **keywords: Any) -> _Layout:
@@ -231,7 +222,7 @@ class _Layout:
         self.strides = strides
         self.offset = offset
         self.dtype = dtype
-        self.flags = _Flags(contiguous)
+        self.flags = SimpleNamespace(c_contiguous=contiguous)  # the one flag that invokers ask for
         self.base_data = Mark(f"{name}.base_data")
 
     @property
@@ -243,12 +234,6 @@ class _Layout:
         if event is not self._notes.last:
             raise NotPlayable("adds another event")
         self._notes.written.append(self.name)
-
-
-class _Flags(NamedTuple):
-    """The one flag of an array that invokers ask for."""
-
-    c_contiguous: bool
 
 
 class _Kernels:
@@ -287,7 +272,7 @@ class _Kernel:
             self._note(index, "_set_arg_multi", (value,))
 
     def _note(self, index: int, setter: str, items: tuple[Any, ...]) -> None:
-        if not all(isinstance(item, (Mark, *_CONSTANTS)) for item in items):
+        if setter not in WIDTH or not all(isinstance(item, (Mark, *_CONSTANTS)) for item in items):
             raise NotPlayable("sets an argument of another kind")
         self.noted[index] = (setter, items)
 
@@ -302,19 +287,16 @@ class _Module:
         raise NotPlayable(f"uses {name}")
 
 
-class _Dtype:
-    """The stand-in of a scalar's dtype; an invoker converts with its type."""
+def _dtype(notes: _Notes, name: str, dtype: Any) -> Any:
+    """Return the stand-in of a scalar's dtype; an invoker converts with its type."""
 
-    def __init__(self, notes: _Notes, name: str, dtype: Any) -> None:
-        self._notes = notes
-        self._name = f"_kcl_type_{name}"
-        self._dtype = dtype
-
-    def type(self, value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if not isinstance(value, Mark):
-            return self._dtype.type(value)
-        self._notes.names[self._name] = self._dtype.type
-        return Mark(f"{self._name}({value.text})")
+            return dtype.type(value)
+        notes.names[f"_kcl_type_{name}"] = dtype.type
+        return Mark(f"_kcl_type_{name}({value.text})")
+
+    return SimpleNamespace(type=convert)
 
 
 def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[str]) -> Callable[..., Any]:
@@ -339,7 +321,7 @@ def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[s
     for name in passed:
         dtype = own.get(f"_kcl_dtype_{name}")
         if dtype is not None and not dtype.names:
-            namespace[f"_kcl_dtype_{name}"] = _Dtype(notes, name, dtype)
+            namespace[f"_kcl_dtype_{name}"] = _dtype(notes, name, dtype)
     for name, value in own.items():
         if isinstance(value, FunctionType) and value.__globals__ is own:
             namespace[name] = FunctionType(value.__code__, namespace, name, value.__defaults__, value.__closure__)

@@ -1,7 +1,8 @@
-"""The reasons of refused calls, in the user's terms: the argument at fault, the given value, and the accepted ones.
+"""The errors of a launch in the user's terms: of a call, of a recipe, and of a program that does not compile.
 
-This module is imported when a call has failed. Each given value is checked against the table of the kernel's arguments.
-If all fit, the error of the front end or of OpenCL stays, and names the kernel.
+This module is imported when a call has failed. Each given value is checked against the table of the kernel's arguments:
+a refusal names the argument at fault, the given value, and the accepted ones. If all fit, the error of the front end or
+of OpenCL stays, and names the kernel, the place of its recipe, and the lines of the program.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import traceback
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,10 +30,7 @@ _INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
 _SHOWN = 40  # characters of a value
 _FAILED = "clBuildProgram failed: BUILD_PROGRAM_FAILURE"
 # "error: FILE:LINE:COLUMN: words" of PoCL, "FILE:LINE:COLUMN: error: words" of clang itself.
-_PLACES = (
-    re.compile(r"error: ([^:]+):(\d+):\d+: "),
-    re.compile(r"([^:]+):(\d+):\d+: (?:fatal )?error\b"),
-)
+_MESSAGE = re.compile(r"^(error: )?([^:\n]+):(\d+):\d+: (?(1)|(?:fatal )?error\b).*$", re.MULTILINE)
 
 
 class FailedCall(NamedTuple):
@@ -79,9 +78,8 @@ def unknown_open(call: FailedCall) -> KeyError | None:
 
 def named(call: FailedCall) -> Exception | None:
     """Return an error of the invoker with the name of the kernel; None for an error from elsewhere."""
-    frames = [frame for frame, _line in traceback.walk_tb(call.error.__traceback__)]
-    places = [frame.f_code.co_filename.startswith(_INVOKER) for frame in frames]
-    below = frames[places.index(True) :] if True in places else []
+    frames = (frame for frame, _line in traceback.walk_tb(call.error.__traceback__))
+    below = list(dropwhile(lambda frame: not frame.f_code.co_filename.startswith(_INVOKER), frames))
     mine = (_INVOKER, os.path.dirname(cl.__file__))
     if not below or not all(frame.f_code.co_filename.startswith(mine) for frame in below):
         return None  # an allocator of the user raises its own errors
@@ -175,23 +173,14 @@ def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exceptio
 
 def with_lines(log: str, text: str) -> str:
     """Write below each message of a log the source line that it names, unless the log has it there."""
-    lines = log.split("\n")
-    said = []
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        said.append(line)
-        meant = _meant(line, text)
-        if meant and meant not in below:
-            said.append(f"    {meant}")
-    return "\n".join(said)
 
+    def shown(message: re.Match[str]) -> str:
+        lines, number = _lines(message[2], text), int(message[3])
+        line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+        below = log[message.end() + 1 :].partition("\n")[0]
+        return message[0] if line in below else f"{message[0]}\n    {line}"  # the empty line is in each
 
-def _meant(message: str, text: str) -> str:
-    """Return the line that a message names by file and number; empty for a message without one."""
-    found = next(filter(None, (pattern.match(message) for pattern in _PLACES)), None)
-    if found is None:
-        return ""
-    lines, number = _lines(found[1], text), int(found[2])
-    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+    return _MESSAGE.sub(shown, log)
 
 
 def _lines(path: str, text: str) -> list[str]:

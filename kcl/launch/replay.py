@@ -118,18 +118,15 @@ class _Signatures:
         passed = tuple(name for name in values if name in self._passed)
         typed = () if bound else tuple(name for name in passed if name in launcher.open)
         self._form = Form(tuple(values), arrays, deciding, passed, sizes, in_order, bound, typed)
-        self._dtypes = [values[name].dtype for name in arrays]
         self._types = {
+            **{f"_kcl_d{i}": values[name].dtype for i, name in enumerate(arrays)},
             **{f"_kcl_a{i}": type(values[name]) for i, name in enumerate(arrays)},
             **{f"_kcl_p{i}": type(values[name]) for i, name in enumerate(typed)},
         }
         recording = record(*self._code, values, self._passed)
         self._first, self._beside = script(self._form, recording), recording.names
-        self._kernels = launcher.new_kernels()
+        self._kernels = launcher.program.kernels(launcher.names)  # for this caller alone
         self._known: dict[tuple[Any, ...], Script | None] = {}
-        for name, setter in self._first.setters:
-            if not hasattr(self._kernels[name], setter):
-                raise NotPlayable(f"this pyopencl has no {setter}")
 
     @property
     def text(self) -> str:
@@ -137,18 +134,15 @@ class _Signatures:
         return self._first.text
 
     def names(self) -> dict[str, Any]:
-        """Return the global names of the function; no signature is current."""
+        """Return the global names of the function."""
         found: dict[str, Any] = {
             **self._beside,
             **self._types,
-            **{f"_kcl_d{i}": dtype for i, dtype in enumerate(self._dtypes)},
-            **{f"_kcl_{kind}{i}": None for i in range(len(self._form.arrays)) for kind in "sto"},
-            **{f"_kcl_{kind}{i}": None for i in range(len(self._form.deciding)) for kind in "vy"},
-            **{f"_kcl_c{i}": None for i in range(len(self._first.cells))},
             **{
                 f"_kcl_{one.__name__}": one
                 for one in (Array, Exception, IndexError, NotPlayable, globals, index, len, map, type)
             },
+            "_kcl_s0": None,  # no signature is current, so a call has `_kcl_choose` set the numbers of its own
             "_kcl_new": Array.__new__,
             "_kcl_busy": False,
             "_kcl_numbers": _NUMBERS,
@@ -158,7 +152,7 @@ class _Signatures:
         }
         for number, name in enumerate(self._first.kernels):
             kernel = found[f"_kcl_k{number}"] = self._kernels[name]
-            found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter, None) for setter in WIDTH})
+            found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter) for setter in WIDTH})
         return found
 
     def choose(self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> None:

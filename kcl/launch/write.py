@@ -31,14 +31,13 @@ class Form(NamedTuple):
 
 
 class Script(NamedTuple):
-    """The text, its kernels with the setters that it calls, and the values of one signature.
+    """The text, its kernels, and the values of one signature.
 
     These are the values of `_kcl_c…`, and the constant arguments, as (kernel, setter, items).
     """
 
     text: str
     kernels: tuple[str, ...]
-    setters: tuple[tuple[str, str], ...]
     cells: tuple[Any, ...]
     constants: tuple[tuple[str, str, tuple[Any, ...]], ...]
 
@@ -79,9 +78,8 @@ class _Writer:
         self.marks()
         self(1, f"return {self.result()}")
         kernels = tuple(step.kernel for step in self.recording.steps)
-        setters = {(step.kernel, setter) for step in self.recording.steps for setter, _items in step.arguments.values()}
         text = "\n".join(self.lines) + "\n"
-        return Script(text, kernels, tuple(setters), tuple(self.cells), tuple(self.constants))
+        return Script(text, kernels, tuple(self.cells), tuple(self.constants))
 
     def __call__(self, depth: int, *lines: str) -> None:
         self.lines += ["    " * depth + line for line in lines]

@@ -114,10 +114,10 @@ def whole_number(kernel: str, name: str, value: Any) -> int:
 
 
 class _Variant(NamedTuple):
-    """A Kernel, and the sizes that its recipe asks."""
+    """A Kernel with its line, and the sizes that its recipe asks."""
 
     kernel: Any
-    is_known: Callable[[Any], bool]
+    line: Any
     asked: dict[str, Size]
     values: tuple[int, ...]
 
@@ -128,7 +128,7 @@ class _Variant(NamedTuple):
         """
         if values == self.values:
             return True
-        if not self.is_known(self.kernel):
+        if self.line.open is None:
             return False
         return all(answers(size, value) for size, value in zip(self.asked.values(), values, strict=True))
 
@@ -234,9 +234,8 @@ class SizedKernel:
             if found is None:
                 seen = values_of(self._call.function, self._names, self._declared.most)
                 asked = {name: Size(name, value, seen) for name, value in zip(self._names, whole, strict=True)}
-                found = _Variant(
-                    self._handle.of_call(self._call._replace(sizes=asked)), self._handle.is_known, asked, whole
-                )
+                kernel = self._handle.of_call(self._call._replace(sizes=asked))
+                found = _Variant(kernel, self._handle.line_of(kernel), asked, whole)
                 self._variants.append(found)
             if len(self._chosen) >= _CHOICES:
                 self._chosen.clear()

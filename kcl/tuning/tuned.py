@@ -369,7 +369,7 @@ class TunedKernel(SizedKernel):
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
         subject = None
         with suppress(Exception):  # the launch raises it again
-            subject = None if tables.off() else handle.key_of(self.kernel_at(self.defaults, {}))
+            subject = None if tables.off() else handle.line_of(self.kernel_at(self.defaults, {})).generate.key()
         if subject is None:
             return None
         build = bindings_of(holder).build

@@ -10,8 +10,7 @@ from harness import PLATFORMS
 from printed import differs
 
 from kcl import option
-from kcl.cli.page import page
-from kcl.cli.report import facts
+from kcl.cli.report import facts, page
 from kcl.inspect.kernels import last_run
 
 pytestmark = pytest.mark.one_platform

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcl.code import Argument, Code, Invoker, ProgramText, file_name, instantiate
+from kcl.code import Argument, Code, Invoker, ProgramText, file_name, made_ready
 
 TEXT = ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",))
 INVOKER = Invoker(
@@ -34,10 +34,10 @@ class TestDigest:
 
 def test_invoker():
     """The function of the invoker does what its source says."""
-    assert instantiate(CODE)(1) == 2
+    assert made_ready(CODE).invoke(1) == 2
 
 
 def test_file_name():
     """A traceback names the kernel whose invoker it passes."""
     assert "invoker of f" in file_name(CODE)
-    assert instantiate(CODE).__code__.co_filename == file_name(CODE)
+    assert made_ready(CODE).invoke.__code__.co_filename == file_name(CODE)

@@ -110,7 +110,7 @@ DIRECTORIES = {
     "drivers.pocl.jobs": "jobs of the helper",
     "inspect.history.records": "counts and misses of processes",
     "inspect.inventory": "whether a store has a file for each entry",
-    "inspect.pins": "pinned kernels",
+    "inspect.space": "pinned kernels",
 }
 
 

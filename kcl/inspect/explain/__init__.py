@@ -88,7 +88,8 @@ def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | N
     """Return the entry of the same kind of key that differs least, the youngest among equals.
 
     Variants count first, then the parts that differ. If the missed key has a listing, the nearest entries with
-    listings are compared by these. A base row has no dtypes: among equally near rows a row with code is taken.
+    listings are compared by these. A base row has no dtypes: among equally near rows a row with code is taken. The
+    entry under the key itself and its base row do not count.
     """
     parts = set(key.parts)
 
@@ -100,9 +101,10 @@ def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | N
             variants += listings.is_elsewhere(other, texts.listing)
             distance += listings.distance(other, texts.listing)
         variants += sum(name.startswith(_VARIANT) for name in names)
-        return variants, distance, is_base(one.metadata), -one.written
+        return variants, distance, "function" not in one.metadata, -one.written
 
-    near = sorted((one for one in known if _kind(one.key) == _kind(key) and not starts(one.key, key)), key=far)
+    others = (one for one in known if one.key.parts != key.parts[: len(one.key.parts)])
+    near = sorted((one for one in others if _kind(one.key) == _kind(key)), key=far)
     listed = [(one, one.texts().listing) for one in near[:_READ]] if texts.listing is not None else []
     recorded = [(one, other) for one, other in listed if other is not None]
     return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
@@ -167,16 +169,6 @@ def _kind(key: Key) -> str:
     """Tell keys of programs, of results and of recipes apart."""
     names = {part.name for part in key.parts}
     return "program" if {"format", "source"} <= names else "result" if "result" in names else "recipe"
-
-
-def is_base(metadata: Mapping[str, Any]) -> bool:
-    """Return True for a base row of the generator layer: it holds no code, but the dependencies of other rows."""
-    return "base" in metadata and "function" not in metadata
-
-
-def starts(one: Key, key: Key) -> bool:
-    """Return True if a key equals the other one, or is the key of its base row."""
-    return one.parts == key.parts[: len(one.parts)]
 
 
 def _line(name: str, before: Texts, texts: Texts) -> int:

@@ -119,20 +119,15 @@ class Shelf:
         """Return the entry under a key."""
         return self._by_digest.get(key.digest)
 
-    def texts(self, key: Key) -> Texts:
-        """Return the texts of a key from its own entry; empty if the entry is missing."""
-        own = self.entry_of(key)
-        return Texts() if own is None else self._texts(own)
-
     def _written(self, one: ListedEntry) -> float:
         """Return when an entry was made: exactly if it was missed then; the file has whole seconds."""
         moment = self.made.get(one.digest, _NEVER)
         return moment if moment < one.built + _SLOW else one.built
 
     def _candidate(self, one: ListedEntry) -> Candidate:
-        return Candidate(one.key, self._written(one), one.metadata, lambda: self._texts(one))
+        return Candidate(one.key, self._written(one), one.metadata, lambda: self.texts(one))
 
-    def _texts(self, one: ListedEntry) -> Texts:
+    def texts(self, one: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
         if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
             one = next((self._by_digest[led] for led in inventory.led_by(one.key)[1:] if led in self._by_digest), one)
@@ -150,7 +145,7 @@ def pending() -> OpenJobs:
 
 
 def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
-    """Explain look-ups that were no hits; `history` holds all known ones."""
+    """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _moments(history)
     shelves: dict[str, Shelf] = {}
     partners: dict[tuple[str, str, str], str] = {}  # run, kernel, its program -> that of the nearest row
@@ -159,8 +154,8 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
         explanation = None
         if one.outcome == "miss" and one.key is not None:
             shelf = shelves.get(one.layer) or shelves.setdefault(one.layer, Shelf(one.layer, made))
-            texts = texts_in(one.texts) if one.texts else shelf.texts(one.key)
             own = shelf.entry_of(one.key)
+            texts = texts_in(one.texts) if one.texts or own is None else shelf.texts(own)
             pair = one.process, one.kernel, own.program if own is not None else ""
             program = partners.get(pair, "") if one.layer == settings.BINARY else ""
             explanation = shelf.explain(one.kernel, one.key, texts, one.time, begun[one.process], program)
@@ -182,14 +177,11 @@ def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
 
 def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str, float]]:
     """Return when the rows of misses were made, by their digests, and when each process missed first."""
-    made: dict[str, float] = {}
-    for one in sorted(history, key=lambda one: one.time):
-        if one.key is not None:
-            for digest in inventory.led_by(one.key):  # the row, and its base row
-                made.setdefault(digest, one.time)
-    begun: dict[str, float] = {}
+    made, begun = dict[str, float](), dict[str, float]()
     for one in history:
-        begun[one.process] = min(one.time, begun.get(one.process, one.time))
+        begun.setdefault(one.process, one.time)
+        for digest in inventory.led_by(one.key) if one.key is not None else ():  # the row, and its base row
+            made.setdefault(digest, one.time)
     return made, begun
 
 
@@ -263,9 +255,3 @@ def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> l
     """
     asked = [one for one in history if kernel in (None, one.kernel, of_kernel(one.kernel, _noted(one)))]
     return asked if every else [one for one in asked if one.process == asked[-1].process]
-
-
-def now(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
-    """Explain in words why a key would miss now; its texts come from the caller."""
-    moment = time.time() + 1.0
-    return in_words(Shelf(layer).explain(kernel, key, texts, moment, moment))

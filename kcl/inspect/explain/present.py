@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from kcl.base import settings
@@ -40,5 +41,7 @@ def _sentence(layer: Layer, outcome: str, reason: str) -> str:
 
 
 def _missed(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
-    """Say how the key differs from that of the nearest entry."""
-    return [f"    {line}" for line in misses.now(layer, kernel, key, texts)]
+    """Say how the key differs from that of the nearest entry now."""
+    moment = time.time() + 1.0
+    explanation = misses.Shelf(layer).explain(kernel, key, texts, moment, moment)
+    return [f"    {line}" for line in misses.in_words(explanation)]

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kcl.base import events
 from kcl.base.events import Consumer
@@ -68,8 +68,8 @@ class RunRecord(NamedTuple):
     """The record of one process: its name in the journal, the file that it ran, its counters, and the used entries.
 
     `began`, with the first look-up, and `ended` are in seconds since the epoch. `remarks` are those of its report about
-    loopy. `uses` is by the first digits of the digests of the entries. `asked` gives, by the same digits, the kernel
-    and parameters for which an entry was used.
+    loopy. `uses` has the fields of an `EntryUse` by the first digits of the digests of the entries. `asked` gives, by
+    the same digits, the kernel and parameters for which an entry was used.
     """
 
     name: str
@@ -80,7 +80,7 @@ class RunRecord(NamedTuple):
     remarks: Sequence[str]
     asked: Mapping[str, Consumer]
     tallies: Tallies
-    uses: Mapping[str, EntryUse]
+    uses: Mapping[str, Sequence[Any]]
 
 
 class Note(NamedTuple):
@@ -102,11 +102,6 @@ def trim() -> None:
                 store.delete(place)
 
 
-def totals() -> dict[str, Counters]:
-    """Return the counters of each layer over all kept records."""
-    return merged({layer: row} for (_day, layer, _kernel), row in rows().items())
-
-
 def rows() -> Rows:
     """Return the counters by day ("2026-03-31"), layer and kernel."""
     days = ((time.strftime("%Y-%m-%d", time.localtime(one["ended"])), _tallies(one)) for one in _read())
@@ -116,9 +111,10 @@ def rows() -> Rows:
 def uses() -> dict[str, EntryUse]:
     """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
     total: dict[str, EntryUse] = {}
-    for digest, used in (pair for record in _read() for pair in _uses(record).items()):
-        count, last, seconds, saved = total.get(digest, _UNUSED)
-        total[digest] = EntryUse(count + used.uses, max(last, used.last), seconds + used.seconds, saved + used.saved)
+    for digest, (count, last, seconds, saved) in (pair for record in _read() for pair in record["uses"].items()):
+        before = total.get(digest, _UNUSED)
+        sums = before.uses + count, max(before.last, last), before.seconds + seconds, before.saved + saved
+        total[digest] = EntryUse(*sums)
     return total
 
 
@@ -141,14 +137,9 @@ def of_this_run() -> tuple[RunRecord, list[JournalMiss]]:
 
 
 def last_run(driver: str | None = None) -> list[RunRecord]:
-    """Return the processes of the last run of a driver, or of any; empty if none is known."""
-    return last(map(_ran, _read()), driver)
-
-
-def last(found: Iterable[RunRecord], driver: str | None = None) -> list[RunRecord]:
-    """Return the processes of the last run of a driver, or of any, the one that ended last first."""
+    """Return the processes of the last run of a driver, or of any, the one that ended last first; empty for none."""
     run: list[RunRecord] = []
-    for one in sorted(found, key=lambda one: -one.ended):
+    for one in sorted(map(_ran, _read()), key=lambda one: -one.ended):
         if not run and driver in (None, one.driver):
             run, begin = [one], one.began
         elif run and one.driver == run[0].driver and one.ended >= begin:
@@ -185,10 +176,6 @@ def _tallies(record: Record) -> Tallies:
     return {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in record["tallies"]}
 
 
-def _uses(record: Record) -> dict[str, EntryUse]:
-    return {digest: EntryUse(*used) for digest, used in record["uses"].items()}
-
-
 def _missed(record: Record) -> Iterator[JournalMiss]:
     parts = [Part(*part) for part in record["parts"]]
     for moment, *said, indices, texts, seconds, parameters in record["missed"]:
@@ -201,7 +188,7 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
 def _ran(record: Record) -> RunRecord:
     asked = {digest: Consumer(kernel, tuple(parameters)) for digest, (kernel, parameters) in record["asked"].items()}
     head = (record[name] for name in RunRecord._fields[:6])
-    return RunRecord._make([*head, asked, _tallies(record), _uses(record)])
+    return RunRecord._make([*head, asked, _tallies(record), record["uses"]])
 
 
 def _read() -> list[Record]:

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from kcl.cli import main
-from kcl.inspect import inventory, pins
+from kcl.inspect import inventory, space
 
 
 def invoke(*arguments):
@@ -20,7 +20,7 @@ class TestPin:
         assert (done.exit_code, done.stdout) == (0, "axpy\nmm*\n")
         assert invoke("pin").output == "axpy\nmm*\n"
         assert invoke("unpin", "axpy").output == "axpy is not pinned any more\n"
-        assert pins.read() == ["mm*"]
+        assert space.pins() == ["mm*"]
         invoke("unpin", "mm*")
         assert "nothing is pinned" in invoke("pin").stderr
 
@@ -28,9 +28,9 @@ class TestPin:
         """The digits that `kcl ls` prints hold their entry."""
         found = next(inventory.entries())
         invoke("pin", found.digest[:12])
-        assert pins.hold(pins.read(), "", found.digest)
+        assert space.holds(space.pins(), "", found.digest)
         assert invoke("unpin", found.digest[:12]).exit_code == 0
-        assert pins.read() == []
+        assert space.pins() == []
 
     def test_not_pinned(self):
         """What is not pinned is said."""

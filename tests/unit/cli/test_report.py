@@ -1,14 +1,122 @@
-"""`kcl report`: the last run as text, JSON or a page."""
+"""`kcl report`: the last run as text, JSON or a page, which escapes what is the user's and asks no network."""
+
+from __future__ import annotations
 
 import json
+import re
+from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from printed import differs
 
-from kcl import cli
+from kcl import cli, option
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key
+from kcl.cache.stores.base import Stat
+from kcl.cli.report import facts, page
+from kcl.inspect.explain.listing import Change
+from kcl.inspect.explain.misses import Miss
+from kcl.inspect.inventory import ListedEntry
+from kcl.inspect.kernels import KernelRow, LookSummary, Run, labels, last_run
 
 pytestmark = pytest.mark.one_platform
+
+EVIL = "</code></pre><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>\"' &amp;"
+VOID = {"meta", "br"}
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does; what is not closed, or closed twice, is a fault."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+    def of(self, attribute: str) -> list[str]:
+        """Return the values of an attribute."""
+        return [found[attribute] or "" for _tag, found in self.elements if attribute in found]
+
+
+def check(text: str) -> Reader:
+    """Check what holds for every page."""
+    assert text.startswith("<!doctype html>\n")
+    reader = Reader(text)
+    tags = {tag for tag, _ in reader.elements}
+    assert tags.isdisjoint({"script", "img", "link", "iframe", "object", "embed", "form", "base", "svg"})
+    assert not [name for _tag, found in reader.elements for name in found if name.startswith("on") or name == "src"]
+    identities = reader.of("id")
+    assert len(identities) == len(set(identities))
+    assert all(link.startswith("#") and link[1:] in identities for link in reader.of("href"))
+    assert all(name in identities for name in reader.of("aria-labelledby"))
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    assert "color-scheme" in style
+    assert re.search(r"url\(|@import|//", style) is None
+    policies = [found["content"] for _tag, found in reader.elements if "http-equiv" in found]
+    assert [policy.partition(";")[0] for policy in policies] == ["default-src 'none'"]
+    assert reader.elements[0] == ("html", {"lang": "en"})
+    return reader
+
+
+def stored(entry: Entry) -> ListedEntry:
+    """Return an entry that is listed, and lies in the memory."""
+    address = f"x-{entry.key.digest}"
+    held: Any = {address: entry.pack()}
+    return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, {}, held)
+
+
+def page_of(rows: list[KernelRow]) -> str:
+    """Return the page of a run with these kernels."""
+    run = Run("", (1,), 1.0, 1.0, [], rows)
+    return page(run, facts(run))
+
+
+def evil_run() -> Run:
+    """Return a run in which each text is the user's, and means no good."""
+    key = Key([("source", EVIL)])
+    parts = {"source.cl": EVIL.encode(), "binary": EVIL.encode()}
+    about = {"kernel": EVIL, "device": {"name": EVIL}, "platform": {"name": EVIL}}
+    held = stored(Entry(key, about, parts))
+    looks = [
+        LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0, ((EVIL, EVIL),))
+        for outcome in ("hit", "miss", "error", "bypass")
+    ]
+    miss = Miss(5.0, EVIL, 1, "binary", EVIL, "miss", 1, EVIL, key.digest, None, (), (EVIL,), {EVIL: EVIL})
+    changed = Change("source", EVIL, (f"-{EVIL}", f"+{EVIL}"))
+    told = (
+        miss._replace(outcome="bypass"),
+        miss._replace(times=2),
+        miss._replace(nearest=key.digest, changes=(changed,)),
+    )
+    layer = {
+        "layer": "binary",
+        "hits": 1,
+        "misses": 1,
+        "bypassed": 1,
+        "errors": 1,
+        "seconds": 1.0,
+        "saved": 1.0,
+        "bytes": 9,
+    }
+    rows = [KernelRow(EVIL, looks, [held])]
+    return Run(EVIL, (1, 2), 4.0, 5.0, [layer], rows, [EVIL], told, 3)
 
 
 def kcl(*words, code=0):
@@ -67,3 +175,28 @@ class TestReport:
         said = kcl("report", "--html", str(tmp_path / "none" / "page.html"), code=1)
         assert said.count("\n") == 1
         assert "No such file" in said
+
+
+class TestPage:
+    def test_escaped(self):
+        """Names, sources, paths and messages of users are shown as they are, and are nothing but text."""
+        reader = check(page(evil_run(), facts(evil_run())))
+        assert reader.text.count(EVIL) > 5
+
+    def test_empty(self):
+        """A run of which nothing more is known has a page, too."""
+        reader = check(page_of([]))
+        assert "python" in reader.text
+        assert "Every look-up was a hit." in reader.text
+
+    def test_of_a_run(self, warm):
+        """The page of a run has each kernel, its parameters and code, and what missed and why."""
+        warm.edit("driver.py", "parameter(9)", "parameter(10)")
+        warm.run("inputs")
+        option.cache_dir(warm.child.cache)
+        run = last_run()
+        reader = check(page(run, facts(run)))
+        for label in labels(run.rows):
+            assert label in reader.text
+        for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel"):
+            assert words in reader.text

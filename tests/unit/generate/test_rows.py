@@ -9,7 +9,7 @@ from two_step import PLAIN, importer, scaled
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.code import Argument, Code, Invoker, ProgramText, instantiate
+from kcl.code import Argument, Code, Invoker, ProgramText, made_ready
 from kcl.errors import DamagedEntry
 from kcl.generate import miss, rows
 
@@ -38,7 +38,7 @@ class TestEntry:
         """Code that is read from an entry is the code that was stored, and its invoker does the same."""
         found = rows.from_entry(self.stored())
         assert found[0] == self.CODE
-        assert instantiate(*found)(1) == 2
+        assert made_ready(*found).invoke(1) == 2
         assert self.stored().metadata["created"] == 1
 
     def test_parts(self):

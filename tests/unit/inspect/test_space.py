@@ -16,7 +16,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.drivers.pocl import client
-from kcl.inspect import inventory, pins, purge, space
+from kcl.inspect import inventory, purge, space
 
 
 def put(name, size, days_ago, layer="binary", seconds=1.0, program=""):
@@ -42,9 +42,9 @@ def there(layer="binary"):
 
 def kept(bound):
     """Remove what a choice says; returns the names of the kernels that are left."""
-    choice = space.chosen(bound)
-    purge.remove(choice.gone, "a test")
-    assert choice.gone.refusals == []
+    gone, _entries = space.chosen(bound)
+    purge.remove(gone, "a test")
+    assert gone.refusals == []
     return {one.kernel for one in inventory.entries(all_rows=True)}
 
 
@@ -69,7 +69,7 @@ class TestChosen:
     def test_nothing_stored(self):
         """An empty cache takes no bytes, and none of it is made."""
         assert space.used() == 0
-        assert space.chosen(1).entries == 0
+        assert space.chosen(1)[1] == 0
         assert not os.path.exists(places.binaries())
 
     def test_oldest_first(self):
@@ -111,18 +111,18 @@ class TestChosen:
     def test_pinned(self):
         """A pinned kernel stays, by name, pattern or digest."""
         where = {days: put(f"k{days}", 10_000, days) for days in (9, 8, 7, 1)}
-        pins.write(["k9", where[8][-64:], "nobody*"])
+        space.pin(["k9", where[8][-64:], "nobody*"])
         assert kept(30_000) == {"k9", "k8"}
 
     def test_leading_rows(self, recipe):
         """Rows that lead to code go with it, and others stay."""
         gone, stays = recipe("gone"), recipe("stays")
         assert {one.kind for one in gone} == {"code", "base"}
-        pins.write(["stays"])
-        choice = space.chosen(1)
-        going = {address for item in choice.gone.items for address in item.addresses}
+        space.pin(["stays"])
+        removal, entries = space.chosen(1)
+        going = {address for item in removal.items for address in item.addresses}
         assert {row.address for row in gone} <= going
-        assert choice.entries == len([row for row in gone if row.kind not in inventory.HIDDEN])
+        assert entries == len([row for row in gone if row.kind not in inventory.HIDDEN])
         assert not {row.address for row in stays} & going
 
     def test_gives_space_back(self):
@@ -142,9 +142,9 @@ class TestChosen:
         put("a", 10_000, 3)
         put("b", 1_000, 0)
         monkeypatch.setattr(purge, "remove_path", refuse)
-        choice = space.chosen(9_000)
-        purge.remove(choice.gone, "a test")
-        assert [refusal.reason for refusal in choice.gone.refusals] == ["read-only"]
+        gone, _entries = space.chosen(9_000)
+        purge.remove(gone, "a test")
+        assert [refusal.reason for refusal in gone.refusals] == ["read-only"]
 
 
 class TestKeepBound:
@@ -253,3 +253,34 @@ class TestBeside:
         assert removed
         assert sum(one["hit"] for one in counts) > number
         assert sum(one["miss"] for one in counts) > 2 * 60  # some went, and were made again
+
+
+class TestPins:
+    def test_none(self):
+        """Nobody has pinned anything, and asking makes no file."""
+        assert space.pins() == []
+        assert not os.path.exists(places.own())
+
+    def test_written(self):
+        """Pins are kept once each."""
+        space.pin(["b", "a", "b"])
+        assert space.pins() == ["a", "b"]
+        space.pin([])
+        assert space.pins() == []
+
+    @pytest.mark.parametrize("content", [b"{", b"{}", b"\xff", b"[1, null]"])
+    def test_damaged(self, content):
+        """A file that holds no pins pins nothing."""
+        space.pin(["a"])
+        (place,) = (os.path.join(places.own(places.PINS), name) for name in os.listdir(places.own(places.PINS)))
+        with open(place, "wb") as stream:
+            stream.write(content)
+        assert space.pins() == []
+
+    def test_hold(self):
+        """A name, a pattern, or a digest, of which twelve digits are enough."""
+        assert space.holds(["axpy"], "axpy", "0" * 64)
+        assert space.holds(["ax*"], "axpy", "0" * 64)
+        assert space.holds(["0" * 64], "axpy", "0" * 64)
+        assert space.holds(["0" * 12], "axpy", "0" * 64)
+        assert not space.holds(["0" * 11, "1" * 12, "AXPY"], "axpy", "0" * 64)

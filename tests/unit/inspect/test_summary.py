@@ -10,21 +10,12 @@ from kcl.base import events
 from kcl.cache import layers
 from kcl.cache.key import Key
 from kcl.cache.layer import CacheWarning
-from kcl.inspect.summary import wrapped
 
 
 def rows(text):
     """Return the first line of cells, and the cells of the others by their first."""
     head, *lines = text.splitlines()
     return head.split(), {line.split()[0]: line.split() for line in lines}
-
-
-class TestText:
-    def test_wrapped(self):
-        """A long line is broken between words, and no word is."""
-        lines = wrapped(f"{'word ' * 20}{'x' * 90}")
-        assert lines[0] == ("word " * 16).rstrip()
-        assert lines[-1] == f"  {'x' * 90}"
 
 
 class TestReport:

@@ -194,6 +194,6 @@ class TestCost:
         assert kcls == {
             *("kcl", "kcl.__main__", "kcl.errors"),
             *("kcl.base", "kcl.base.process", "kcl.base.settings"),
-            *("kcl.integrations", "kcl.integrations.children", "kcl.base.attended"),
+            *("kcl.integrations", "kcl.base.attended"),
             *("kcl.integrations.runner", "kcl.record", "kcl.record.imports"),
         } - ({"kcl.errors", "kcl.__main__"} - more)

@@ -17,7 +17,7 @@ from pyopencl import cltypes
 import kcl
 from kcl import launch, option
 from kcl.cache import layers
-from kcl.code import instantiate
+from kcl.code import made_ready
 from kcl.drivers.pocl import client
 from kcl.generate.frontends.opencl import SourceResult
 
@@ -167,7 +167,7 @@ class TestInvoker:
         kernels = cl.Program(queue.context, generated.text.source).build()
         kernels = types.SimpleNamespace(f=kernels.f)
         with pytest.raises(TypeError, match="kernel has 2; list an Array") as raised:
-            instantiate(generated)(kernels, queue, x=np.zeros(1, np.float32))
+            made_ready(generated).invoke(kernels, queue, x=np.zeros(1, np.float32))
         assert type(raised.value) is TypeError
 
 

@@ -32,6 +32,12 @@ def explain(texts=Texts(), begun=None, made={}):  # noqa: B006, B008 (never chan
     return Shelf("binary", made).explain("add", NEW, texts, now, now if begun is None else begun)
 
 
+def now(kernel):
+    """Explain in words why the key would miss now."""
+    moment = time.time() + 1.0
+    return in_words(Shelf("binary").explain(kernel, NEW, Texts(), moment, moment))
+
+
 def test_nearest():
     """A miss is explained by the nearest entry that was there before."""
     stored(OLD)
@@ -51,8 +57,8 @@ def test_first_time():
 def test_now():
     """What would be missed now is explained in words."""
     stored(OLD)
-    assert misses.now("binary", "add", NEW, Texts()) == ["option: -DA=1 -> -DA=2"]
-    assert misses.now("binary", "other", NEW, Texts()) == ["first time seen"]
+    assert now("add") == ["option: -DA=1 -> -DA=2"]
+    assert now("other") == ["first time seen"]
 
 
 def test_removed():
@@ -84,12 +90,12 @@ class TestPending:
         """A miss of the entry itself is no first time, but in the run that asked for it."""
         self.pend(NEW)
         said = ["it was missed before, and its entry waits to be completed"]
-        assert misses.now("binary", "add", NEW, Texts()) == said
-        now = time.time()
-        assert in_words(explain(made={NEW.digest: now - 9})) == said
-        assert explain(begun=now - 1, made={NEW.digest: now}) == FIRST_TIME
+        assert now("add") == said
+        moment = time.time()
+        assert in_words(explain(made={NEW.digest: moment - 9})) == said
+        assert explain(begun=moment - 1, made={NEW.digest: moment}) == FIRST_TIME
         stored(NEW)
-        assert misses.now("binary", "add", NEW, Texts()) == ["first time seen"]
+        assert now("add") == ["first time seen"]
 
 
 class TestCall:

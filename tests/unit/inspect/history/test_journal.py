@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import pathlib
 import signal
@@ -15,8 +17,8 @@ from kcl.base.events import Event
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.caches.late_switches import LateSwitch
+from kcl.cli import stats
 from kcl.inspect.history import journal, records
-from kcl.inspect.history.journal import RunRecord
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
 MISS = Event("binary", "axpy", KEY.digest, "miss", "not in the cache", 0.5, 100)
@@ -44,12 +46,17 @@ def names(root: pathlib.Path) -> list[str]:
     return sorted(os.listdir(root / "kcl" / "journal"))
 
 
+def totals():
+    """Return the counters of each layer over all records."""
+    return {layer: row for (layer,), row in stats.added(journal.rows(), ["layer"]).items()}
+
+
 class TestKept:
     def test_totals(self):
         """The counters of all processes add up by layer."""
         end(HIT, MISS)
         end(HIT)
-        found = journal.totals()
+        found = totals()
         assert found["generator"] == {
             **dict.fromkeys(journal.COUNTERS, 0),
             "hits": 2,
@@ -104,7 +111,7 @@ class TestKept:
             events.emit(HIT)
             records.write()
             assert len(names(root)) == 1
-            assert journal.totals()["generator"]["hits"] == count
+            assert totals()["generator"]["hits"] == count
 
     def test_private(self, root):
         """Directory and files are the user's alone."""
@@ -118,7 +125,7 @@ class TestKept:
         end(HIT, MISS)
         events.emit(HIT)
         journal.reset()
-        assert journal.totals() == journal.uses() == {}
+        assert totals() == journal.uses() == {}
         assert (journal.last_misses(), journal.rows()) == ([], {})
         records.write()
         assert names(root) == []
@@ -153,7 +160,7 @@ class TestNothing:
     def test_no_look_up(self, root):
         """A process without look-ups writes nothing, and reading makes nothing."""
         records.write()
-        assert journal.totals() == {}
+        assert totals() == {}
         assert journal.rows() == {}
         journal.reset()
         assert not root.exists()
@@ -167,7 +174,7 @@ class TestNothing:
     def test_one_off(self):
         """A layer that is off is counted where the other one is on."""
         end(MISS._replace(outcome="bypass", reason="off: KCL_NO_CACHE=binary"), HIT)
-        assert journal.totals()["binary"]["bypassed"] == 1
+        assert totals()["binary"]["bypassed"] == 1
 
 
 class TestLate:
@@ -270,7 +277,7 @@ class TestFaults:
         (name,) = names(root)
         (root / "kcl" / "journal" / name).write_bytes(content)
         end(HIT)
-        assert journal.totals()["generator"]["hits"] == 1
+        assert totals()["generator"]["hits"] == 1
         assert len(journal.rows()) == 1
 
     def test_link(self, root, tmp_path):
@@ -280,16 +287,16 @@ class TestFaults:
         path = root / "kcl" / "journal" / name
         path.rename(tmp_path / "elsewhere")
         path.symlink_to(tmp_path / "elsewhere")
-        assert journal.totals() == {}
+        assert totals() == {}
 
     def test_loose_directory(self, root, recwarn):
         """A directory that others can write is not used; the run goes on, and nothing is raised."""
         end(HIT)
         (root / "kcl").chmod(0o777)
         end(HIT)
-        assert journal.totals() == {}
+        assert totals() == {}
         (root / "kcl").chmod(0o700)
-        assert journal.totals()["generator"]["hits"] == 1
+        assert totals()["generator"]["hits"] == 1
         assert not recwarn.list
 
 
@@ -297,6 +304,7 @@ WRITERS = """
 import json, os, sys
 from kcl import option
 from kcl.base import events
+from kcl.cli import stats
 from kcl.inspect.history import journal, records
 from kcl.base.events import Event
 from kcl.cache.key import Key
@@ -317,7 +325,8 @@ for number in range(64):
 os.close(start)
 ends = [os.waitpid(child, 0)[1] for child in children]
 missed = journal.last_misses()
-print(json.dumps([ends, journal.totals(), len(missed), len({one.process for one in missed}),
+totals = {layer: row for (layer,), row in stats.added(journal.rows(), ["layer"]).items()}
+print(json.dumps([ends, totals, len(missed), len({one.process for one in missed}),
     [used.uses for used in journal.uses().values()], len(os.listdir(os.path.join(sys.argv[1], "kcl", "journal")))]))
 """
 
@@ -345,9 +354,9 @@ class TestProcesses:
             os.kill(os.getpid(), signal.SIGKILL)
         """
         assert child.run(code, str(root)).returncode == -signal.SIGKILL
-        assert journal.totals()["generator"]["hits"] == 1
+        assert totals()["generator"]["hits"] == 1
         end(HIT)
-        assert journal.totals()["generator"]["hits"] == 2
+        assert totals()["generator"]["hits"] == 2
 
     def test_children(self, child, root):
         """Forked, spawned and plain children write what they did themselves, once; so does their parent."""
@@ -384,7 +393,7 @@ class TestRuns:
     def test_saved(self, filled):
         """Of a cold and a warm run every look-up is there, and the hits saved what their entries say they cost."""
         option.cache_dir(filled.project.child.cache)
-        found = journal.totals()
+        found = totals()
         for layer in ("generator", "binary"):
             runs = filled.cold.said["stats"][layer], filled.second.said["stats"][layer]
             for name in ("hits", "misses", "bypassed", "errors", "bytes"):
@@ -400,33 +409,51 @@ def test_other_format(root):
     """A record of another kcl counts for nothing."""
     end(HIT)
     records.store().put(address("0" * 64, label="run"), b'{"format":1,"sources":[],"totals":{}}\n[]')
-    assert journal.totals()["generator"]["hits"] == 1
+    assert totals()["generator"]["hits"] == 1
     assert len(names(root)) == 2
 
 
-ROW = dict.fromkeys(records.COUNTERS, 1)
-
-
 def ran(name, began, ended, driver="driver.py"):
-    """Return a process with one look-up."""
-    return RunRecord(name, driver, int(began), began, ended, (), {}, {("binary", "axpy"): ROW}, {})
+    """Leave the record of a process with one look-up."""
+    found = {
+        "format": records.FORMAT,
+        "name": name,
+        "driver": driver,
+        "pid": int(began),
+        "began": began,
+        "ended": ended,
+    }
+    tallies = [["binary", "axpy", *[1] * len(records.COUNTERS)]]
+    found |= {"remarks": [], "asked": {}, "tallies": tallies, "uses": {}, "parts": [], "missed": [], "late": []}
+    text = json.dumps(found, separators=(",", ":"))
+    records.store().put(address(hashlib.sha256(name.encode()).hexdigest(), label="run"), text.encode())
+
+
+def last(driver=None):
+    """Return the names of the processes of the last run."""
+    return [one.name for one in journal.last_run(driver)]
 
 
 class TestLast:
     def test_alone(self):
         """A process that ended before the last one began is another run."""
-        assert [one.name for one in journal.last([ran("a", 1, 2), ran("b", 3, 4)])] == ["b"]
+        ran("a", 1, 2)
+        ran("b", 3, 4)
+        assert last() == ["b"]
 
     def test_at_once(self):
         """Processes of a file that were alive at the same time are one run, in a chain too; others are not."""
-        found = [ran("a", 1, 4), ran("b", 3, 6), ran("c", 5, 8), ran("x", 5, 6, "other.py"), ran("old", 0, 0.5)]
-        assert [one.name for one in journal.last(found)] == ["c", "b", "a"]
+        for name, began, ended in (("a", 1, 4), ("b", 3, 6), ("c", 5, 8), ("old", 0, 0.5)):
+            ran(name, began, ended)
+        ran("x", 5, 6, "other.py")
+        assert last() == ["c", "b", "a"]
 
     def test_of_a_driver(self):
         """The last run of a driver is found where another one ran later; none where it never ran."""
-        found = [ran("a", 1, 2), ran("x", 3, 4, "other.py")]
-        assert [one.name for one in journal.last(found, "driver.py")] == ["a"]
-        assert journal.last(found, "third.py") == []
+        ran("a", 1, 2)
+        ran("x", 3, 4, "other.py")
+        assert last("driver.py") == ["a"]
+        assert last("third.py") == []
 
     def test_remarks(self):
         """A process says last what it says when it ends."""
@@ -444,4 +471,4 @@ class TestLast:
         assert found.driver == "driver.py"
         assert found.ended - found.began >= 0.5
         assert found.tallies["generator", "axpy"]["hits"] == 1
-        assert found.uses[KEY.digest[: journal.DIGITS]][2:] == (0.5, 2.0)
+        assert found.uses[KEY.digest[: journal.DIGITS]][2:] == [0.5, 2.0]

@@ -1,4 +1,4 @@
-"""kcl.integrations.children: what a child of `kcl run` inherits, and what it is not to notice."""
+"""kcl.integrations.children.sitecustomize: what a child of `kcl run` inherits, and what it is not to notice."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kcl.base import settings
-from kcl.integrations import children
+from kcl.integrations import runner
 
 ASK = (
     "import sys, json; print(json.dumps(['kcl.integrations' in sys.modules and"
@@ -56,7 +56,7 @@ class TestSubprocess:
             f"[sys.executable, '-c', {ASK!r}], capture_output=True, text=True, check=True).stdout)",
         )
         assert not is_installed
-        assert children.FOLDER not in path
+        assert runner.CHILDREN not in path
 
     def test_without_kcl(self, child):
         """A child that cannot import kcl runs as it would have."""
@@ -135,7 +135,7 @@ class TestInherit:
         """The folder stands once at the head of PYTHONPATH, before what stood there."""
         monkeypatch.setenv("PYTHONPATH", "/some/where")
         monkeypatch.setenv(settings.RUN, "")
-        children.inherit()
-        children.inherit()
-        assert os.environ["PYTHONPATH"].split(os.pathsep) == [children.FOLDER, "/some/where"]
+        runner.inherit()
+        runner.inherit()
+        assert os.environ["PYTHONPATH"].split(os.pathsep) == [runner.CHILDREN, "/some/where"]
         assert os.environ[settings.RUN] == f"{sys.implementation.cache_tag} {sys.prefix}"
