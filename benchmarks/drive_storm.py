@@ -2,9 +2,8 @@
 
 python drive_storm.py COUNT LOG
 
-A line of LOG is "PROCESS SECONDS WHAT": a call begins or ends, code is "generated", or pyopencl is asked
-to build from "source".
-All processes of a storm append to one LOG; a line is written in one piece.
+A line of LOG is "PROCESS SECONDS WHAT": a call begins or ends, code is "generated", or a program is built from
+"source". All processes of a storm append to one LOG; a line is written in one piece.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import drive_kcl
-import pyopencl as cl
 
 
 class Log:
@@ -29,24 +28,23 @@ class Log:
 
 
 def take_down(log: Log) -> None:
-    """Log each time that code is generated, and each program that pyopencl makes of source."""
+    """Log each time that code is generated, and each program that is built from source.
+
+    The functions are kcl's: with something of pyopencl replaced kcl would keep no code.
+    """
+    from kcl.build import compilation
     from kcl.generate import miss
 
-    generate = miss.generate
+    for module, name, what in (miss, "generate", "generated"), (compilation, "from_source", "source"):
+        setattr(module, name, _logged(getattr(module, name), log, what))
 
+
+def _logged(function: Callable[..., Any], log: Log, what: str) -> Callable[..., Any]:
     def logged(*arguments: Any, **keywords: Any) -> Any:
-        log("generated")
-        return generate(*arguments, **keywords)
+        log(what)
+        return function(*arguments, **keywords)
 
-    miss.generate = logged
-
-    class Watched(cl._cl._Program):  # type: ignore[misc]
-        def __init__(self, *arguments: Any, **keywords: Any) -> None:
-            super().__init__(*arguments, **keywords)
-            if len(arguments) + len(keywords) == 2:  # context and source; with binaries there are three
-                log("source")
-
-    cl._cl._Program = Watched
+    return logged
 
 
 def main() -> None:
