@@ -110,6 +110,7 @@ class Bench:
         self._thread = threading.local()  # has the child of each thread of the pool
         self._children: list[Child] = []
         self._racer: Child | None = None
+        self._homes: dict[Trial, Child | None] = {}  # the child that built a candidate
         self._is_renewed = size <= _RENEWED_BYTES
         self._is_over = False
 
@@ -176,15 +177,17 @@ class Bench:
         """
         found = {}
         with suppress(ChildFault):  # it will not answer the next question, either
-            if self._racer is not None and self._is_renewed:
-                self._racer.ask(self.limit, "renew")
+            for child in [one for one in self._children if one.is_clean and self._is_renewed]:
+                child.ask(self.limit, "renew")
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
-            self._racer = self._racer or self._child({"": self.default.codes[""]})[0]
+            home = self._homes.get(one) if sample < _LAST_SAMPLE_SECONDS else None
+            if home is None or not home.is_clean:
+                home = self._racer = self._racer or self._child({"": self.default.codes[""]})[0]
             try:
-                found[racer] = self._racer.ask(self.limit, "sample", one.codes[""], sample)
+                found[racer] = home.ask(self.limit, "sample", one.codes[""], sample)
             except ChildFault as fault:
-                self._racer = None
+                self._racer = None if home is self._racer else self._racer
                 running.discard(racer)
                 one.verdict = fault.verdict._replace(detail=f"{fault.verdict.detail}, in the race")
                 if not racer:
@@ -206,6 +209,7 @@ class Bench:
                 is_decided = True
             if is_decided and not self._is_over:
                 one.verdict = verdict
+                self._homes[one] = child
             if child is not None and verdict.outcome in _DAMAGES:
                 child.end()
             elif child is not None:

@@ -44,11 +44,10 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 class Verdict(NamedTuple):
-    """What became of a candidate: "ok" or what is wrong, in which detail, and the seconds of its launch."""
+    """What became of a candidate: "ok" or what is wrong, and in which detail."""
 
     outcome: str
     detail: str = ""
-    elapsed: float = 0.0
 
 
 class ArrayFile(NamedTuple):
@@ -187,13 +186,11 @@ class Rig:
 
     def check(self, codes: Mapping[str, Code]) -> Verdict:
         """Build a candidate, launch it once on each form, and compare."""
-        elapsed = 0.0
         for form, code in codes.items():
             found = self._verdict(code, form)
             if found.outcome != "ok":
                 return found._replace(detail=f"{found.detail}, at {form}" if form else found.detail)
-            elapsed = elapsed or found.elapsed
-        return Verdict("ok", elapsed=elapsed)
+        return Verdict("ok")
 
     def sample(self, code: Code, seconds: float) -> Sample:
         """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time."""
@@ -231,7 +228,8 @@ class Rig:
             if is_default:
                 self._calls[form] = GuardedCall(self, launcher, *self._given(form))
             call = self._calls[form]
-            elapsed, read = call.launch(launcher).elapsed, call.read()
+            call.launch(launcher)
+            read = call.read()
         except LocalMemoryError as error:
             return Verdict("needs too much local memory", str(error))
         except Exception as error:
@@ -241,7 +239,7 @@ class Rig:
         if broken := call.broken(read):
             return Verdict("writes past the end", f"of {', '.join(broken)}")
         said = difference(call.results(read), call.expected, self._tolerance)
-        return Verdict("wrong result", said) if said else Verdict("ok", elapsed=elapsed)
+        return Verdict("wrong result", said) if said else Verdict("ok")
 
     def _tolerance(self, dtype: Any) -> float:
         given = self.asked.tolerance

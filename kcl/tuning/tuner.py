@@ -15,11 +15,10 @@ import kcl
 from kcl.base import events, settings
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.key import Key
+from kcl.cache.key import Key, Part
 from kcl.cache.progress import ProgressLine
 from kcl.drivers import devices
 from kcl.errors import CacheFault
-from kcl.line import bindings_of
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
 from kcl.tuning.bench import Bench, ChildFault
@@ -66,7 +65,7 @@ class Tuning(NamedTuple):
 
 def _fact(one: TuningCandidate, row: Row) -> Row:
     """Return what became of a candidate, as it is stored beside the row of its tuning."""
-    trial, (outcome, detail, _elapsed) = one.trial, one.verdict
+    trial, (outcome, detail) = one.trial, one.verdict
     noise = trial.standing.noise if trial.standing else 0.0
     found = Row(row.sizes, one.choice, one.ratio, row.level, 0, 0, noise, row.day, "", trial.ragged, trial.program)
     return found._replace(outcome=outcome, detail=detail)
@@ -221,15 +220,14 @@ def _versions() -> str:
 @contextlib.contextmanager
 def _turn(queue: cl.CommandQueue) -> Iterator[None]:
     """Wait until no other tuning uses the device; where no lock can be had, go on."""
-    build = bindings_of(queue).build
-    parts = [part for (one, _), part in zip(build.devices, build.identities, strict=True) if one == queue.device]
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(ImportError, OSError, CacheFault):
             import fcntl
 
             folder = places.own(places.FLIGHT)
             trust.make_trusted(folder)
-            descriptor = trust.opened(os.path.join(folder, f"tune-{Key(parts[0]).digest}"), trust.LOCK)
+            name = f"tune-{Key([Part('device', queue.device.name)]).digest}"
+            descriptor = trust.opened(os.path.join(folder, name), trust.LOCK)
             stack.callback(os.close, descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

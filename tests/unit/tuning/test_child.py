@@ -109,7 +109,6 @@ class TestVerdict:
         """A candidate that computes the same in another way is right."""
         found = bench.check(workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).trial.codes)
         assert found.outcome == "ok"
-        assert found.elapsed > 0
 
     @pytest.mark.parametrize(
         ("text", "outcome", "detail"),
