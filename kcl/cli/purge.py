@@ -37,6 +37,9 @@ def purge(
     """
     try:
         age = None if older is None else units.age(older)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--older'") from None
+    try:
         found = removing.planned(layer, everything, age, kernel)
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -90,7 +90,7 @@ def add_to(path: str) -> None:
     run, missed = journal.of_this_run()
     rows = kernels.of_records([run], missed)
     found = kernels.Run(run.driver, (run.pid,), run.began, run.ended, _layers(), rows, _remarks())
-    with open(path, "ab", buffering=0) as stream:
+    with open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)) as stream:
         # in one piece: other processes add lines, too
         stream.write(json.dumps(found.described(), allow_nan=False).encode() + b"\n")
 

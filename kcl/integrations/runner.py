@@ -73,7 +73,7 @@ def parsed(arguments: list[str]) -> RunRequest | None:
             name, value = name[2:], value if equals else rest.pop(0)
         else:
             return None
-        words = [value] if name == "trace" and value else [one.strip() for one in value.split(",") if one.strip()]
+        words = [value] if name == "trace" else [one.strip() for one in value.split(",") if one.strip()]
         options[name] = (*options.get(name, ()), *words)
     return None
 
@@ -117,7 +117,7 @@ def _set_variables(wanted: RunRequest) -> None:
         asked = [{"table": "1"}.get(word, word) for word in sorted(before.report)]
         file = [f"json:{before.report_file}"] if before.report_file else []
         settings.export({"KCL_REPORT": ",".join(dict.fromkeys([*asked, *wanted.report, *file]))})
-    if wanted.trace:
+    if wanted.trace and wanted.trace[-1]:
         settings.export({"KCL_TRACE": os.path.abspath(wanted.trace[-1])})
     if wanted.off or wanted.fresh:
         from kcl import caches

@@ -54,6 +54,7 @@ class TestParsed:
         assert wanted.strict == ("hit",)
         assert wanted.report == ("1", "explain")
         assert wanted.fresh
+        assert runner.parsed(["--trace=a, b", "--trace", "", "x"]).trace == ("a, b", "")  # the last one counts
 
     @pytest.mark.parametrize("line", ["", "--help", "-h", "--off", "-m", "--wobble x", "--report", "--off generator"])
     def test_needs_an_answer(self, line):

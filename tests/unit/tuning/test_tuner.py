@@ -152,7 +152,7 @@ class TestOutcomes:
         table.put_facts([fact._replace(detail="as before")])
         table.put(found.row._replace(level=1))
         found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG)
-        assert found.tried[0].verdict == ("does not build", "as before", 0.0)
+        assert found.tried[0].verdict == ("does not build", "as before")
 
     @pytest.mark.parametrize(("days", "program", "is_believed"), [(29, "", True), (31, "", False), (1, "-", False)])
     def test_crashes_are_believed_for_a_month(self, queue, days, program, is_believed):
