@@ -142,7 +142,7 @@ class _Signatures:
                 f"_kcl_{one.__name__}": one
                 for one in (Array, Exception, IndexError, NotPlayable, globals, index, len, map, type)
             },
-            "_kcl_s0": None,  # what a call tests first: it is of no signature, so `_kcl_choose` sets this and the other numbers
+            "_kcl_s0": None,  # what a call tests first: then `_kcl_choose` sets this and the other numbers
             "_kcl_new": Array.__new__,
             "_kcl_busy": False,
             "_kcl_numbers": _NUMBERS,
