@@ -13,7 +13,7 @@ from kcl.errors import CacheFault
 from kcl.inspect import report
 
 _timeout = click.option(
-    "--timeout", "--seconds", type=click.FloatRange(0), default=600.0, show_default=True, help="Wait for these seconds."
+    "--timeout", "--seconds", type=click.FloatRange(0), default=600.0, show_default=True, help="Wait at most: seconds."
 )
 
 
