@@ -135,7 +135,7 @@ def _faced_import(  # with the parameters of `builtins.__import__`
         return _import(name, globals, locals, fromlist, level)
     from kcl.record import face, recorder
 
-    if not face.has(name, fromlist):
+    if fromlist == [] or not face.has(name, fromlist):  # with an empty list C code asks, such as pickle's
         recorder.loopy(f"import of {name}")
         own = _import(name, globals, locals, fromlist, level)
         if fromlist and name not in face.FACED:

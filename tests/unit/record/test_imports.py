@@ -46,6 +46,18 @@ class TestForms:
             == [True] * 10
         )
 
+    def test_of_pickle(self, child):
+        """What is pickled with loopy's own classes loads in a program that has the face and no loopy yet."""
+        found = run(
+            child,
+            """
+            import loopy, pickle
+            kind = pickle.loads(b"cloopy.translation_unit\\nTranslationUnit\\n.")
+            print(json.dumps([is_face(loopy), kind is sys.modules["loopy.translation_unit"].TranslationUnit]))
+            """,
+        )
+        assert found == [True, True]
+
     def test_what_only_loopy_has(self, child):
         """Names and modules without a face come from loopy; errors are Python's; `importlib` gives loopy itself."""
         assert run(
