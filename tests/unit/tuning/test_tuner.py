@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(kind=KINDS))
+@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(kind=[kind for kind in KINDS if kind != "endless"]))
 def doubling(kind="right"):
     """Double, or fail."""
     if kind == "raises":
@@ -79,6 +79,12 @@ def axpy(block=64, exact=False):
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 
+@kcl.kernel(space=kcl.space(kind=["right", "endless"]))
+def hanging(kind="right"):
+    """Double, or never end."""
+    return doubling.__wrapped__(kind)
+
+
 @kcl.kernel(space=kcl.space(kind=["no name", "right"]))
 def failing(kind="no name"):
     """Fail with the default."""
@@ -116,7 +122,7 @@ class TestOutcomes:
     def test_each_is_named(self, queue, folders):
         """Candidates that fail are named, none wins, nothing of them stays, and the program goes on."""
         found = tuner.tune(doubling(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG)
-        assert outcomes(found) == {kind: outcome for kind, (_text, outcome) in KINDS.items()}
+        assert outcomes(found) == {kind: outcome for kind, (_text, outcome) in KINDS.items() if kind != "endless"}
         assert (found.row.choice, found.row.ratio) == ({"kind": "right"}, 1.0)
         details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
         assert "SIG" in details["null"]
@@ -125,13 +131,20 @@ class TestOutcomes:
         assert details["even"].endswith("at n = 511")
         assert (details["behind"], details["raises"], details["skips"]) == ("of y", "ValueError: not today", "not here")
         assert os.listdir(folders) == []
-        for kind in KINDS:
+        for kind in outcomes(found):
             assert f"'{kind}'" in str(found)
         x, _y = vectors()
         _event, (y,) = doubling()(queue, x=x)
         assert np.array_equal(y, 2 * x)
         assert {(one.layer, one.kernel) for one in kcl.entries()} <= {("generator", "doubling"), ("binary", "doubling")}
         assert len([one for one in kcl.entries() if one.layer == "generator"]) <= 2
+
+    @pytest.mark.slow
+    def test_endless(self, queue, folders):
+        """A candidate that does not end costs the seconds of one candidate, and nothing of it stays."""
+        found = tuner.tune(hanging(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG)
+        assert outcomes(found) == {"right": "ok", "endless": "hangs"}
+        assert os.listdir(folders) == []
 
     def test_failures_are_believed(self, queue):
         """A failure of an earlier tuning is not tried again as long as its program is the same."""
@@ -195,10 +208,12 @@ class TestWinner:
         """Arrays of the caller, on the host and on the device, stay as they are."""
         x, _y = vectors()
         on_device = cl_array.to_device(queue, x)
-        adding().tune(queue, x=on_device, **LONG)
-        assert np.array_equal(on_device.get(), vectors()[0])
-        adding().tune(queue, x=x, again=True, **LONG)
+        for given in (x, on_device):
+            asked = Given([{"turns": 1, "unused": 1}])
+            found = adding().tune(queue, search=asked, again=True, x=given, **LONG)
+            assert found.tried[0].verdict.outcome == "ok"
         assert np.array_equal(x, vectors()[0])
+        assert np.array_equal(on_device.get(), vectors()[0])
 
     def test_ragged(self, queue):
         """Choices are compared at n - 1, too, where the space has them there; a row says where it does not."""
