@@ -459,7 +459,7 @@ told = ran(PROGRAMS, "install")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_callables(program, told):
     """The number is that of a process without a cache; a callable that is refused is named, and stores nothing."""

@@ -205,7 +205,7 @@ told = ran(PROGRAMS, "face", "run", "late")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_classes(program, told):
     """A program that asks classes of loopy prints in each run what it prints without kcl."""

@@ -252,7 +252,7 @@ told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(11)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_edited_units(program, told):
     """Every launch computes what Python alone computes, in each run."""

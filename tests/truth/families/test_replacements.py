@@ -188,7 +188,7 @@ told = ran(PROGRAMS, "face", "run", "late")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_replacements(program, told):
     """A program that replaces functions of loopy prints in each run what it prints without kcl."""

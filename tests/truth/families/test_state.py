@@ -240,7 +240,7 @@ PROGRAMS = [
 told = ran(PROGRAMS, "install")
 
 
-@pytest.mark.slow_cases(10)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_numbers(program, told):
     """The numbers are those of Python alone, and an unchanged program hits in its second run or says why not."""

@@ -546,6 +546,7 @@ print(json.dumps([files, started, outcomes, tuning]))
 """
 
 
+@pytest.mark.one_platform
 class TestNothingTuned:
     def test_costs_nothing(self, child, platform_name):
         """Where a space is declared and nothing is tuned there is no file and no process more, cold and warm.
@@ -567,6 +568,7 @@ class TestNothingTuned:
         assert found["warm", "yes"][2][1] == 0
 
 
+@pytest.mark.one_platform
 class TestWarmStart:
     @pytest.mark.parametrize("put", ["", "put"])
     def test_imports_no_loopy(self, child, platform_name, put):

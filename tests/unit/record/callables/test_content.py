@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import enum
@@ -134,17 +135,20 @@ def changed(thing, name, value):
 
 
 class TestEveryField:
+    met = collections.Counter()  # kinds of fields, in all units
+
     @pytest.mark.parametrize("builder", UNITS)
     def test_changes(self, builder):
-        """A change of one field of one object is another key, and each change another one."""
+        """A change of one field of one object is another key; each change is another one, at the first two that are met."""
         unit = built(builder)
         before = content_key(unit)
         unseen = []
         for thing in list(reachable(unit, {})):
             for name in fields(thing):
                 value = getattr(thing, name)
+                self.met[place := (type(thing), name, type(value))] += 1
                 keys = [before]
-                for other in others(value):
+                for other in others(value)[: None if self.met[place] <= 2 else 1]:
                     changed(thing, name, other)
                     keys.append(content_key(unit))
                     changed(thing, name, value)
