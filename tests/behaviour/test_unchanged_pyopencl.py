@@ -46,25 +46,6 @@ class TestSwitches:
         child.json(ADDED, PLATFORMS[platform_name])
         assert child.json(ADDED, PLATFORMS[platform_name], KCL_STRICT="hit")[1] == [["binary", "hit"]]
 
-    @pytest.mark.one_platform
-    def test_uninstalled(self, child, platform_name):
-        """After `kcl.uninstall` programs are pyopencl's; those that were built stay usable."""
-        code = (
-            START
-            + """
-            before = cl.Program(context, ADD).build("-DN=3")
-            kcl.uninstall()
-            after = cl.Program(context, ADD).build("-DN=4")
-            found = [launched(queue, one.add) for one in (before, after)]
-            print(json.dumps([found, looks, before.kernel_names]))
-        """.replace("\n            ", "\n")
-        )
-        assert child.json(code, PLATFORMS[platform_name]) == [
-            [3, 4],
-            [["binary", "miss"]],
-            "add",
-        ]
-
 
 class TestInputs:
     @pytest.mark.one_platform
@@ -95,26 +76,3 @@ class TestInputs:
             found.append(child.json(code, PLATFORMS[platform_name]))
             assert client.idle(str(child.cache / "kcl"), 120)
         assert found == [[True, 0, [["binary", outcome]]] for outcome in ("miss", "hit")]
-
-
-@pytest.mark.faults
-class TestFaults:
-    @pytest.mark.one_platform
-    def test_threads(self, child, platform_name):
-        """Threads that build one program at once compile it once: on PoCL, whose binaries come later, by its cache."""
-        code = (
-            START
-            + """
-            import threading
-            programs = [cl.Program(context, ADD) for _ in range(8)]
-            threads = [threading.Thread(target=one.build, args=("-DN=7",)) for one in programs]
-            [one.start() for one in threads]; [one.join() for one in threads]
-            print(json.dumps([[launched(queue, one.add) for one in programs], looks]))
-        """.replace("\n            ", "\n")
-        )
-        found, looks = child.json(code, PLATFORMS[platform_name])
-        assert found == [7] * 8
-        if platform_name == "pocl":
-            assert len(list(child.cache.glob("pocl/kcache/*/*/program.bc"))) == 1
-        else:
-            assert looks.count(["binary", "miss"]) == 1
