@@ -31,12 +31,17 @@ def pytest_collection_modifyitems(items):
     import pyopencl.invoker  # opens its dictionary as it is imported: that of the session, not of a test
 
     gpus = [device for p in cl.get_platforms() for device in p.get_devices() if device.type & cl.device_type.GPU]
-    items.sort(key=lambda item: "tuning" not in item.path.parts)  # long files first: a worker takes a file as a whole
     for item in items:
         if "gpu" in item.keywords and not gpus:
             item.add_marker(pytest.mark.skip(reason="no OpenCL GPU device here"))
         if "browser" in item.keywords and browser.command() is None:
             item.add_marker(pytest.mark.skip(reason="no headless browser here, such as chromium"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Return one worker more than processors: tests wait for their children."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_sessionfinish(session, exitstatus):
