@@ -366,15 +366,6 @@ def a_rule_whose_names_change(run):
     return run(unit), listed.arguments[0]
 
 
-def names_of_axes(run):
-    names = ["one"]
-    argument = lp.GlobalArg("x", np.float64, shape=(8,), dim_names=names)
-    unit = times(arguments=[argument, data()[1]])
-    names[0] = "two"
-    found = unit.default_entrypoint.arg_dict["x"].dim_names
-    return list(found), list(lp.split_iname(unit, "i", 4).default_entrypoint.arg_dict["x"].dim_names), run(unit)
-
-
 def variables_that_a_transformation_reads(run):  # noqa: ARG001
     names = ["x", "i"]
     one = lp.CInstruction("i", "z[i] = 2*x[i];", read_variables=names, assignees="z[i]", id="a")

@@ -247,11 +247,6 @@ REFUSED = {
         "operator.attrgetter('get_printoptions')(np)()['precision']",
         "numpy",
     ),
-    "the same by a module in a class": Reads(
-        "class C:\n    module = np\nnp.set_printoptions(precision=STATE)",
-        "C.module.get_printoptions()['precision']",
-        "numpy",
-    ),
     "the same by an import in the body": Reads(
         """
         np.set_printoptions(precision=STATE)
@@ -317,9 +312,6 @@ REFUSED = {
     ),
     "a docstring": Reads("def get(): pass\nget.__doc__ = str(STATE)", "get.__doc__", "__doc__"),
     "the time": Reads("", "STATE + int(time.time() < 0)", "time.time"),
-    "a clock given by default": Reads(
-        "def get(clock=time.monotonic):\n    return STATE + int(clock() < 0)", "get()", "monotonic"
-    ),
     "an object that asks for the time": Reads(
         "class P:\n    n = STATE" + COMPARED + "    def __call__(self, info):\n"
         "        yield ('10_times', f'#define TIMES {self.n + int(time.time() < 0)}')",

@@ -347,8 +347,7 @@ class TestSameUnit:
         path = str(SUPPORT)
         first = child.json(self.SEEDS, path, "1", PYTHONHASHSEED="1")
         assert len({*first.values()}) == len(UNITS)
-        for seed in "23":
-            assert child.json(self.SEEDS, path, seed, PYTHONHASHSEED=seed) == first
+        assert child.json(self.SEEDS, path, "2", PYTHONHASHSEED="2") == first
 
     @pytest.mark.parametrize("builder", UNITS)
     def test_copies(self, builder):
