@@ -16,7 +16,7 @@ from kcl.generate import miss, rows
 pytestmark = pytest.mark.slow_platforms
 
 
-@kcl.kernel
+@kcl.kernel(pure=True, version="1")
 def scaled():
     """Double, for any dtype."""
     from loopys_own import loopy as lp
