@@ -38,6 +38,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="no headless browser here, such as chromium"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Return one worker more than processors: tests wait for their children."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_sessionfinish(session, exitstatus):
     if not hasattr(session.config, "workerinput") and hasattr(session.config, "cache"):
         session.config.cache.set("kcl/status", int(exitstatus))  # for tools/again.py

@@ -13,7 +13,7 @@ import pytest
 from kcl.drivers.pocl.jobs import JobQueue
 
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
-RANKS = 4
+RANKS = 2
 PROGRAM = """
 import numpy as np
 import pyopencl as cl

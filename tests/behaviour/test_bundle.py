@@ -129,6 +129,7 @@ class TestElsewhere:
         assert looks(said) == HITS
         assert not said["loopy"]
 
+    @pytest.mark.one_platform
     def test_patch_release_of_python(self, saved, elsewhere):
         """Another patch release of Python hits in the loaded entries, and in the same directory."""
         for child in (elsewhere, saved.child):

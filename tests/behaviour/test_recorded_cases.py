@@ -12,7 +12,7 @@ told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(2)
+@pytest.mark.slow_cases(3)
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_recorded_cases(program, told):
     """The numbers are those of a run without a cache; the second run hits alone, and has a unit made only if asked."""

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,14 +44,20 @@ def bundle(platform_name, tmp_path_factory):
     return file
 
 
+@pytest.fixture(scope="module")
+def loaded(bundle, tmp_path_factory):
+    """A site directory that the command filled."""
+    folder = tmp_path_factory.mktemp("loaded")
+    load_into(Child(folder), bundle, folder / "opt")
+    return folder / "opt"
+
+
 @pytest.fixture
-def site(bundle):
+def site(loaded):
     """A site directory with the entries of the bundle, below directories that all users may enter."""
     with tempfile.TemporaryDirectory(prefix="kcl-site-") as name:
         os.chmod(name, 0o755)
-        place = pathlib.Path(name, "opt")
-        load_into(Child(pathlib.Path(name)), bundle, place)
-        yield place
+        yield shutil.copytree(loaded, pathlib.Path(name, "opt"))
 
 
 def state_of(folder):

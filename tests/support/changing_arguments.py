@@ -147,7 +147,6 @@ TEXTS = {
     "a_list": (lambda: [TWICE], second),
     "a_list_of_a_class": (lambda: Listed([TWICE]), second),
     "an_array_of_objects": (lambda: np.array([TWICE], dtype=object), second),
-    "an_array_of_texts": (lambda: np.array([TWICE]), second),
     "a_view_of_an_array_of_objects": (lambda: WHOLE[1:], lambda _part: WHOLE.__setitem__(1, THRICE)),
     "a_sequence_of_the_user": (lambda: Texts(TWICE), lambda texts: second(texts.texts)),
     "the_values_of_a_dictionary": (HELD.values, lambda _values: HELD.update(value=THRICE)),
@@ -221,34 +220,11 @@ def an_argument_whose_attribute_is_set(run):
     return run(unit), run(times("z[i] = x[i]/4", [lp.GlobalArg("x", np.float64, shape=(8,)), one]))
 
 
-def an_argument_that_was_asked(run):
-    one = lp.GlobalArg("z", np.float64, shape=(8,))
-    assert one.name == "z"
-    unit = times("z[i] = x[i]/4", [lp.GlobalArg("x", np.float64, shape=(8,)), one])
-    one.dtype = lp.to_loopy_type(np.int32)
-    return run(lp.split_iname(unit, "i", 4))
-
-
-def arguments_in_a_list_of_a_class(run):
-    arguments = Listed(data())
-    unit = times("z[i] = x[i]/4", arguments)
-    arguments[1] = lp.GlobalArg("z", np.int32, shape=(8,))
-    return run(unit), run(times("z[i] = x[i]/4", arguments))
-
-
 def a_generator_with_a_state(run):
     state = ["z[i] = 2*x[i]"]
     unit = times(text for text in state)
     second(state)
     return run(unit), run(times(text for text in state))
-
-
-def a_unit_of_which_parts_are_changed(run):
-    unit = times("z[i] = x[i]/4")
-    assert unit.default_entrypoint.name == "loopy_kernel"
-    split = lp.split_iname(unit, "i", 4)
-    unit.default_entrypoint.args.reverse()
-    return [arg.name for arg in split.default_entrypoint.args], run(split)
 
 
 def a_part_of_a_unit_that_a_transformation_copied(run):
@@ -352,13 +328,6 @@ def defined(**keywords):
     return lp.make_kernel(DOMAIN, [multiply], data(), **{**VERSION, **keywords})
 
 
-def build_options_changed_after(run):
-    options = ["-DF=2"]
-    unit = lp.set_options(defined(), build_options=options)
-    options[0] = "-DF=4"
-    return run(unit)
-
-
 def build_options_changed_between_launches(run):
     options = ["-DF=2"]
     unit = lp.set_options(defined(), build_options=options)
@@ -395,15 +364,6 @@ def a_rule_whose_names_change(run):
     unit = lp.make_kernel(DOMAIN, [rule, "z[i] = f(x[i])"], data(), **VERSION)
     names[0] = "b"
     return run(unit), listed.arguments[0]
-
-
-def names_of_axes(run):
-    names = ["one"]
-    argument = lp.GlobalArg("x", np.float64, shape=(8,), dim_names=names)
-    unit = times(arguments=[argument, data()[1]])
-    names[0] = "two"
-    found = unit.default_entrypoint.arg_dict["x"].dim_names
-    return list(found), list(lp.split_iname(unit, "i", 4).default_entrypoint.arg_dict["x"].dim_names), run(unit)
 
 
 def variables_that_a_transformation_reads(run):  # noqa: ARG001
@@ -484,26 +444,6 @@ def a_function_that_gives_a_preamble(run):
     return run(split)
 
 
-def a_function_whose_default_changes(run):
-    global preamble
-
-    def preamble(_info, number=[2]):  # noqa: B006
-        yield "10_mine", f"#define F {number[0]}"
-
-    unit = lp.register_preamble_generators(defined(), [preamble])
-    preamble.__defaults__[0][0] = 5
-    return run(unit)
-
-
-def options_of_an_object(run):
-    options = lp.Options(build_options=["-DF=2"])
-    unit = defined(options=options)
-    options.build_options = ["-DF=4"]
-    split = lp.split_iname(unit, "i", 4)
-    options.build_options[0] = "-DF=5"
-    return run(split), run(unit)
-
-
 # }}}
 
 # {{{ nothing that matters changes: such programs wait in their second run, and loopy is not imported
@@ -549,11 +489,6 @@ def a_table(run):
 
 
 @quiet
-def build_options_in_the_call(run):
-    return run(lp.set_options(defined(), build_options=["-DF=2"]))
-
-
-@quiet
 def build_options_that_are_kept(run):
     options = ["-DF=3"]
     unit = lp.split_iname(lp.set_options(defined(), build_options=options), "i", 4)
@@ -564,12 +499,6 @@ def build_options_that_are_kept(run):
 def tags_of_the_user(run):
     unit = lp.tag_inames(times(), {"i": Blocked(4)})
     return run(lp.split_iname(lp.tag_inames(unit, {"i": Plain()}), "i", 4))
-
-
-@quiet
-def frozen_sets(run):
-    one = lp.Assignment("z[i]", "2*x[i]", id="a", within_inames=frozenset({"i"}), depends_on=frozenset())
-    return run(times([one], tags=frozenset()))
 
 
 @quiet

@@ -5,7 +5,6 @@ Each function `(run)` is a program, see `beside.programs` and test_recorded_case
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import os
 import pickle
@@ -104,22 +103,6 @@ def loaded_from_a_pickle(run):
             return lp.split_iname(pickle.load(stream), "i", 8)
 
     return run(loaded()), run(loaded_and_split())
-
-
-def loaded_from_another_pickle_of_one_name(run):
-    found = []
-    for times in (8, 9):
-        path = run.path("other.pickle")
-        with open(path, "wb") as stream:
-            pickle.dump(scaled(times, name="repickled"), stream)
-
-        @kcl.kernel
-        def loaded(path=path):
-            with open(path, "rb") as stream:
-                return pickle.load(stream)
-
-        found.append(run(loaded()))
-    return found
 
 
 @kcl.kernel
@@ -303,35 +286,6 @@ def sympy_expressions(run):
     return run(made(2)), run(made(3))
 
 
-def a_callable_of_the_user(run):
-    from loopy.types import NumpyType
-
-    class Doubling(lp.ScalarCallable):
-        text = "2.0f*"
-
-        def with_types(self, arg_id_to_dtype, callables_table):
-            if 0 not in arg_id_to_dtype:
-                return self.copy(arg_id_to_dtype=arg_id_to_dtype), callables_table
-            types = {0: NumpyType(np.dtype(np.float32)), -1: NumpyType(np.dtype(np.float32))}
-            return self.copy(name_in_target=self.text, arg_id_to_dtype=types), callables_table
-
-    class Tripling(Doubling):
-        text = "3.0f*"
-
-    @kcl.kernel
-    def called(kind):
-        unit = lp.make_kernel(
-            "{[i]: 0<=i<16}",
-            "y[i] = twice(x[i])",
-            [lp.GlobalArg("x,y", np.float32, shape=(16,))],
-            name="calling_mine",
-            lang_version=(2018, 2),
-        )
-        return lp.register_callable(unit, "twice", kind(name="twice"))
-
-    return run(called(Doubling)), run(called(Tripling))
-
-
 def a_target_of_the_user(run):
     class Target(lp.PyOpenCLTarget):
         number = 2
@@ -347,22 +301,6 @@ def a_target_of_the_user(run):
         return scaled(kind.number, name="aimed", target=kind())
 
     return run(aimed(Target)), run(aimed(Other))
-
-
-def tags_of_the_user(run):
-    from pytools.tag import Tag
-
-    @dataclasses.dataclass(frozen=True)
-    class Mine(Tag):
-        number: int = 1
-
-    @kcl.kernel
-    def tagged(number):
-        unit = lp.tag_inames(scaled(3, name="tagged"), {"i": Mine(number)})
-        (found,) = unit.default_entrypoint.iname_tags_of_type("i", Mine)
-        return lp.split_iname(scaled(found.number, name="untagged"), "i", 4)
-
-    return run(tagged(2)), run(tagged(3))
 
 
 def arguments_of_the_user(run):

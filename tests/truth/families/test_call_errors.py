@@ -98,7 +98,7 @@ told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(9)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_call_errors(program, told):
     """At the first call, at a later one and at a played one: each run says what Python alone says."""

@@ -73,28 +73,6 @@ PROGRAMS = [
         """,
     ),
     Program(
-        "arguments that are made before the table, and classes of kernels that are asked first",
-        """
-        mine = [lp.ValueArg("n", np.int32), lp.GlobalArg("y", np.int32, shape=(8,))]
-        from loopy import ArrayArg, ValueArg
-        kinds = [type(arg) for arg in unit()["k"].args]
-        print(kinds == [ArrayArg], ArrayArg in kinds, kinds.count(ArrayArg), {ArrayArg: 1}[kinds[0]], ValueArg in kinds)
-        print([type(arg) == lp.ValueArg for arg in mine], [type(arg) in (ArrayArg,) for arg in mine])
-        print({kinds[0]: 5}[ArrayArg], {kinds[0]: 5}.get(type(mine[1])))
-        """,
-    ),
-    Program(
-        "an attribute of a target",
-        """
-        lp.PyOpenCLTarget.comment = "mine"
-        print(lp.PyOpenCLTarget.comment, lp.PyOpenCLTarget().comment, unit().target.comment)
-        show(unit())
-        del lp.PyOpenCLTarget.comment
-        print(hasattr(lp.PyOpenCLTarget, "comment"))
-        show(unit(3))
-        """,
-    ),
-    Program(
         "a method of a class that is replaced for a while",
         """
         from unittest import mock
@@ -205,7 +183,7 @@ told = ran(PROGRAMS, "face", "run", "late")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_classes(program, told):
     """A program that asks classes of loopy prints in each run what it prints without kcl."""

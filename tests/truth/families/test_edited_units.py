@@ -179,21 +179,6 @@ DRIVES = {
     lib.edit(unit)
     print(shown(other(queue, x=X)), shown(unit(queue, x=X)))
 """,
-    "two contexts": """
-    import pyopencl as cl
-
-    unit = lib.unit()
-    another = cl.Context(queue.context.devices)
-    second = cl.CommandQueue(another)
-    one, two = unit.executor(queue.context), unit.executor(another)
-    print(shown(one(queue, x=X)))
-    lib.edit(unit)
-    print(shown(one(queue, x=X)), shown(two(second, x=X)))
-    try:
-        print(shown(one(second, x=X)))
-    except Exception as error:
-        print(type(error).__name__)
-""",
     "an argument of an executor": """
     unit = lib.unit()
     run = unit.executor(queue.context)
@@ -252,7 +237,7 @@ told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(11)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_edited_units(program, told):
     """Every launch computes what Python alone computes, in each run."""

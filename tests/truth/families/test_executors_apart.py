@@ -34,13 +34,6 @@ knl = unit("two")
 a, b = knl.executor(context), knl.executor(context)
 print([counted(one) for one in (a, a, b, a, b)])
 """,
-    "made after a launch": """
-knl = unit("after")
-a = knl.executor(context)
-seen = [counted(a), counted(a)]
-b = knl.executor(context)
-print(seen + [counted(one) for one in (b, a, b)])
-""",
     "of a queue and of a context": """
 knl = unit("holders")
 made = [knl.executor(queue), knl.executor(context), knl.executor(cl.CommandQueue(context))]

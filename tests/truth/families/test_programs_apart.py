@@ -200,11 +200,16 @@ PROGRAMS = [
     *[Program(title, text) for title, text in TEXTS.items()],
     *[Program(title, text, files=FILES.get(title, {}), warm=True) for title, text in BUILT.items()],
 ]
+LARGE = ("arrays", "scans", "sorting")  # what pyopencl builds for these takes as long as all others take
 told = ran(PROGRAMS, "run")
 
 
 @pytest.mark.slow_platforms
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(one, marks=[pytest.mark.slow] if one.title in LARGE else []) for one in PROGRAMS],
+    ids=str,
+)
 def test_program(program, told, platform_name):
     """A program says with kcl what it says without, in each run."""
     if platform_name == "nvidia" and program.title == "what is told of a program":

@@ -153,7 +153,7 @@ told = ran(PROGRAMS, "install")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_recipes(program, told):
     """The number is that of a process without a cache, and what did not change is warm."""

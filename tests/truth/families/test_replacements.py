@@ -27,50 +27,6 @@ PROGRAMS = [
         "a wrapper, taken away again", f"{CALL}{WRAPPER}lp.split_iname = mine{CALL}lp.split_iname = original{CALL}"
     ),
     Program(
-        "a wrapper of a function that makes units, which changes the text",
-        """
-        import functools
-        original = lp.make_kernel
-        @functools.wraps(original)
-        def mine(domains, text, *rest, **more):
-            return original(domains, text.replace("2*", "5*"), *rest, **more)
-        show(unit())
-        lp.make_kernel = mine
-        show(unit())
-        lp.make_kernel = original
-        show(unit())
-        """,
-    ),
-    Program(
-        "a partial",
-        """
-        import functools
-        original = lp.make_kernel
-        lp.make_kernel = functools.partial(original, assumptions="")
-        show(unit())
-        lp.split_iname = functools.partial(lp.split_iname, inner_tag="unr")
-        knl = lp.split_iname(unit(3), "i", 2)
-        show(knl)
-        print(sorted(str(tag) for iname in knl["k"].inames.values() for tag in iname.tags))
-        """,
-    ),
-    Program(
-        "a bound method",
-        """
-        class Counter:
-            calls = 0
-            def split(self, kernel, *rest):
-                self.calls += 1
-                return self.original(kernel, *rest)
-        counter = Counter()
-        counter.original = lp.split_iname
-        lp.split_iname = counter.split
-        show(lp.split_iname(unit(), "i", 2))
-        show(lp.split_iname(unit(3), "i", 4))
-        print(counter.calls, lp.split_iname == counter.split)
-        """,
-    ),
-    Program(
         "a callable object",
         """
         class Twice:
@@ -188,7 +144,7 @@ told = ran(PROGRAMS, "face", "run", "late")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(20)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_replacements(program, told):
     """A program that replaces functions of loopy prints in each run what it prints without kcl."""

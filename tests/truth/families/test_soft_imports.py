@@ -86,7 +86,7 @@ told = ran(PROGRAMS, "plain")
 
 
 @pytest.mark.one_platform
-@pytest.mark.slow_cases(12)
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
 def test_soft_imports(program, told):
     """The program's own `import loopy` gives loopy itself, in each run, whatever a library says."""

@@ -111,6 +111,7 @@ class TestWrite:
         assert "KCL_TRACE" in settings.read().rejected[0]
 
 
+@pytest.mark.one_platform
 class TestProgram:
     def test_cold_and_warm(self, child, platform_name):
         """A cold run generates and builds, with its helper; a warm one loads."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import loopys_own  # noqa: F401  # the recipes find it loaded
+import numpy as np
 import pytest
-from two_step import PLAIN, importer, scaled
 
+import kcl
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
@@ -16,9 +16,17 @@ from kcl.generate import miss, rows
 pytestmark = pytest.mark.slow_platforms
 
 
-def test_rows(queue, tmp_path, monkeypatch):
+@kcl.kernel(pure=True, version="1")
+def scaled():
+    """Double, for any dtype."""
+    from loopys_own import loopy as lp
+
+    return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", name="scaled", lang_version=(2018, 2))
+
+
+def test_rows(queue):
     """A recipe with an open argument has a base row, and a row for each choice of dtypes."""
-    scaled(queue, importer(tmp_path, monkeypatch)(PLAIN).scaled)
+    scaled()(queue, x=np.ones(4, np.float32))
     entries = [layers.generator().read(address) for address in layers.generator().disk.scan()]
     assert sorted("function" in entry.metadata for entry in entries) == [False, True]
 

@@ -1,8 +1,10 @@
 """kcl.inspect.about_loopy: who had loopy imported though nothing was generated, and what helps."""
 
-import pytest
+import functools
+import shutil
 
-from conftest import PLATFORMS
+import pytest
+from harness import PLATFORMS, Child
 
 pytestmark = pytest.mark.one_platform
 
@@ -19,19 +21,28 @@ knl.executor(context)(cl.CommandQueue(context), x=np.ones(100))
 IMPORTS = "loopy was imported though nothing was generated: "
 
 
+def run(child, platform_name, above="", below=""):
+    """Run a program with one import; return what its report says, in one line."""
+    (child.directory / "program.py").write_text(PROGRAM.format(above=above, below=below), encoding="utf-8")
+    platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
+    done = child.python("program.py", PYOPENCL_CTX=platform, KCL_REPORT="1")
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def first(platform_name, tmp_path_factory):
+    """The cache that the first run of the program leaves."""
+    child = Child(tmp_path_factory.mktemp("first"))
+    run(child, platform_name)
+    return child.cache
+
+
 @pytest.fixture
-def said(child, platform_name):
-    """Run a program with one import twice and return what the report of the second run says, in one line."""
-
-    def run(above, below=""):
-        (child.directory / "program.py").write_text(PROGRAM.format(above=above, below=below), encoding="utf-8")
-        platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
-        for _ in range(2):
-            done = child.python("program.py", PYOPENCL_CTX=platform, KCL_REPORT="1")
-            assert done.returncode == 0, done.stderr
-        return " ".join(done.stderr.split())
-
-    return run
+def said(child, platform_name, first):
+    """Run the program with other imports on that cache."""
+    shutil.copytree(first, child.cache)
+    return functools.partial(run, child, platform_name)
 
 
 class TestOneImport:

@@ -138,6 +138,7 @@ def multiple(n: kcl.Size):
     return kcl.Source(text, entry="multiple", arguments=arguments, global_size="n")
 
 
+@pytest.mark.one_platform
 class TestSizes:
     @pytest.mark.parametrize("processes", [1, 2])
     def test_what_a_launch_would_take(self, context, processes):

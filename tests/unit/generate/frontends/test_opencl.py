@@ -421,6 +421,36 @@ class TestKernels:
             one.kernel("two", global_size="(n,)")
 
 
+class TestIdentity:
+    DECLARED = types.MappingProxyType(
+        {
+            "code": "kernel void f(global float *x, local float *t) { x[0] = 1; }",
+            "entry": "f",
+            "arguments": [kcl.Array("x", np.float32, "(4,)", "inout"), kcl.Local("t", np.float32, "4")],
+            "global_size": "(4,)",
+        }
+    )
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"code": "kernel void f(global float *x, local float *t) { x[0] = 2; }"},
+            {"entry": "g"},
+            {"global_size": "(8,)"},
+            {"local_size": "(2,)"},
+            {"build_options": ["-DA"]},
+            {"arguments": [kcl.Array("x", np.float32, "(4,)", "out"), kcl.Local("t", np.float32, "4")]},
+            {"arguments": [kcl.Array("x", np.int32, "(4,)", "inout"), kcl.Local("t", np.float32, "4")]},
+            {"arguments": [kcl.Array("x", np.float32, "(4,)", "inout"), kcl.Local("t", np.float32, "8")]},
+        ],
+    )
+    def test_each_difference(self, changes):
+        """Everything that is declared counts."""
+        plain = SourceResult(kcl.Source(**self.DECLARED)).identity()
+        assert SourceResult(kcl.Source(**self.DECLARED)).identity() == plain
+        assert SourceResult(kcl.Source(**{**self.DECLARED, **changes})).identity() != plain
+
+
 class TestFiles:
     """Files that are read anew by each Kernel, in one process and on one queue, beside what is bound there."""
 

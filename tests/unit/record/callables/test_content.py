@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import enum
@@ -133,18 +134,22 @@ def changed(thing, name, value):
     object.__setattr__(thing, name, value)
 
 
+MET = collections.Counter()  # kinds of fields, in all units
+
+
 class TestEveryField:
     @pytest.mark.parametrize("builder", UNITS)
     def test_changes(self, builder):
-        """A change of one field of one object is another key, and each change another one."""
+        """A change of a field is another key; of a kind of field each change is another one, at the first two."""
         unit = built(builder)
         before = content_key(unit)
         unseen = []
         for thing in list(reachable(unit, {})):
             for name in fields(thing):
                 value = getattr(thing, name)
+                MET[place := (type(thing), name, type(value))] += 1
                 keys = [before]
-                for other in others(value):
+                for other in others(value)[: None if MET[place] <= 2 else 1]:
                     changed(thing, name, other)
                     keys.append(content_key(unit))
                     changed(thing, name, value)
@@ -342,8 +347,7 @@ class TestSameUnit:
         path = str(SUPPORT)
         first = child.json(self.SEEDS, path, "1", PYTHONHASHSEED="1")
         assert len({*first.values()}) == len(UNITS)
-        for seed in "23":
-            assert child.json(self.SEEDS, path, seed, PYTHONHASHSEED=seed) == first
+        assert child.json(self.SEEDS, path, "2", PYTHONHASHSEED="2") == first
 
     @pytest.mark.parametrize("builder", UNITS)
     def test_copies(self, builder):
