@@ -42,13 +42,14 @@ class OpenJobs(NamedTuple):
     """The entries that wait for a driver's helper.
 
     `here` are those that it can complete on this host. `since` is the time of the oldest, in seconds since the epoch, 0
-    without one.
+    without one. `failures` say why entries were given up, each with the name of its kernel.
     """
 
     here: tuple[Entry, ...] = ()
     elsewhere: tuple[Entry, ...] = ()
     since: float = 0.0
     helper: bool = False
+    failures: tuple[str, ...] = ()
 
     def devices(self) -> dict[str, int]:
         """Return the number of jobs by the name of the device that this host lacks."""
@@ -64,6 +65,9 @@ class OpenJobs(NamedTuple):
         for device, count in self.devices().items():
             jobs = "1 job is" if count == 1 else f"{count} jobs are"
             said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
+        if self.failures:
+            programs = f"{len(self.failures)} program{'s' * (len(self.failures) > 1)}"
+            said.append(f"{programs} could not be completed: {self.failures[0]}; runs build from source and ask again")
         return said
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
+from kcl.errors import UnknownInput
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -87,6 +88,10 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
     return headers.header_parts(source, options.directories)
 
 
-def headers_in(key: Key) -> list[Part]:
-    """Return the parts of a key that headers gave."""
-    return [part for part in key.parts if part.name.startswith(_HEADER)]
+def headers_stand(source: str, options: BuildOptions, key: Key) -> bool:
+    """Return True if the headers of a program are as its key has them."""
+    before = [part for part in key.parts if part.name.startswith(_HEADER)]
+    try:
+        return not before or header_parts(source, options) == before
+    except UnknownInput:
+        return False

@@ -10,7 +10,7 @@ import pytest
 
 from kcl import caches
 from kcl.build import identity
-from kcl.cache import layers
+from kcl.cache import layers, places
 from kcl.cache.key import Key
 from kcl.drivers.pocl import driver, poclbin
 from kcl.drivers.pocl.driver import Pocl
@@ -208,6 +208,23 @@ class TestWhen:
         code = SIZES + FLUSH
         assert pocl.child.json(code, "16", KCL_PROMOTE="off", **ON_POCL) == [True, [1, 1], True]
         assert len(entries(pocl)) == 1
+
+    def test_failure_is_said(self, pocl):
+        """Where the helper cannot complete an entry, `kcl flush` and `kcl status` say why, until it can."""
+        child = pocl.child
+        assert child.run(SIZES, "16", KCL_PROMOTE="off", **ON_POCL).returncode == 0
+        queue = JobQueue(str(child.cache / "kcl"))
+        (job,) = queue.jobs()
+        folder = child.cache / "pyopencl" / places.BINARIES / queue.read(job).metadata["address"].partition("/")[0]
+        folder.parent.mkdir(0o700, parents=True, exist_ok=True)
+        folder.write_text("a file in the place of the device's folder")
+        for command in ("flush", "status"):
+            said = " ".join(child.python("-m", "kcl", command).stdout.split())
+            assert "1 program could not be completed: twice: UnusableDirectory: " in said
+            assert "is not a directory; remove it" in said
+        folder.unlink()
+        assert child.run(SIZES, "16", KCL_PROMOTE="background", **ON_POCL).returncode == 0
+        assert child.python("-m", "kcl", "flush").stdout == "every entry is complete\n"
 
     def test_flush_on_a_terminal(self, pocl):
         """Where progress is shown and nobody takes it, a line says how far it is."""
