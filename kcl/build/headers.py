@@ -129,9 +129,14 @@ class _Scan:
 
 @functools.lru_cache(maxsize=64)  # programs that are made of templates share the headers of their library
 def _code(text: _Text) -> str:
-    """Return a text without comments and continued lines; refuse a text that hides its includes."""
+    """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
     code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
-    _refuse_unreadable(text, code)
+    for pattern, words in _UNREADABLE:
+        if pattern.search(code):
+            raise UnknownInput(f"{text.name} {words}")
+    # Headers of the C library paste names, and their own questions are written whole.
+    if "##" in code and not text.place.startswith(_SYSTEM) and not _PIECES.isdisjoint(_WORD.findall(code)):
+        raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
     return code
 
 
@@ -148,16 +153,6 @@ def _blanked(match: re.Match[str], text: _Text) -> str:
     if "/*" in found and (len(found) == 1 or found[-1] != found[0]):
         raise UnknownInput(f"{text.name} opens a text that it does not close before a comment")
     return found
-
-
-def _refuse_unreadable(text: _Text, code: str) -> None:
-    """Refuse a text that asks for more than files, or hides the files it asks for."""
-    for pattern, words in _UNREADABLE:
-        if pattern.search(code):
-            raise UnknownInput(f"{text.name} {words}")
-    # Headers of the C library paste names, and their own questions are written whole.
-    if "##" in code and not text.place.startswith(_SYSTEM) and not _PIECES.isdisjoint(_WORD.findall(code)):
-        raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
 
 
 def _system_directories() -> list[str]:

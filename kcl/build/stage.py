@@ -144,6 +144,7 @@ class Build(Stage[BuildRequest]):
     """
 
     verb = "built"
+    refused = "the driver refused the binary"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
         generate_late()  # the first cl.Kernel would import pyopencl.invoker: slow, and fatal on a bad cache
@@ -278,10 +279,6 @@ class Build(Stage[BuildRequest]):
             self.driver.loaded(slot, entry)
             self._dump(text, slot.address, entry)
         return look._replace(value=found)
-
-    def refusal(self, error: Exception) -> str:
-        """Say that a stored binary could not be used."""
-        return f"the driver refused the binary: {error}"
 
     def make(self, wanted: BuildRequest, look: Look) -> Product:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""

@@ -81,11 +81,7 @@ class Memory(dict[str, SizedEntry]):
         """Keep an entry, and drop the oldest ones above a number."""
         self[address] = held
         for oldest in list(self)[:-_KEPT] if len(self) > _KEPT else ():
-            self.delete(oldest)
-
-    def delete(self, address: str) -> None:
-        """Forget an entry; a missing address is no error."""
-        self.pop(address, None)
+            self.pop(oldest, None)
 
 
 class Layer:
@@ -222,7 +218,7 @@ class Layer:
 
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""
-        self.memory.delete(address)
+        self.memory.pop(address, None)
         list(self._each("delete", self._writable(), lambda store: store.delete(address)))
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:

@@ -93,7 +93,7 @@ class Group:
             new, self.new = self.new, {}
         if not new:
             return
-        layers.generator().memory.delete(self._key.digest)
+        layers.generator().memory.pop(self._key.digest, None)
         merged = {**self._stored(), **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()}}
         about = {"kernel": self._name, "created": int(time.time()), "proven": dict(list(merged.items())[-LIMIT:])}
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))

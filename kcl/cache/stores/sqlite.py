@@ -144,7 +144,9 @@ class Database:
             self._close()
             trust.check(folder)
             return None
-        trust.check_sidecars(self.location)
+        for suffix in trust.SIDECARS:  # SQLite would wait for a FIFO, or write through a link
+            with suppress(FileNotFoundError):
+                trust.check_database(self.location + suffix)
         if self.connection is None or self._file != (status.st_dev, status.st_ino):
             self._close()
             trust.check(folder)

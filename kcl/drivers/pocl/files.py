@@ -51,7 +51,10 @@ class WorkCache:
     def seed(self, user: str, since: float) -> None:
         """Copy the bitcode that the user's PoCL compiled since then: a build from source is 20 times faster with it."""
         for place in _programs(user):
-            if place not in self._seeded and _touched(f"{user}/{place}") >= since:
+            touched = 0.0
+            with suppress(OSError):
+                touched = os.lstat(f"{user}/{place}/{ACCESSED}").st_mtime
+            if place not in self._seeded and touched >= since:
                 self._seeded.add(place)
                 self.seed_one(user, place)
 
@@ -212,13 +215,6 @@ def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
     except OSError:
         return
     yield from found
-
-
-def _touched(path: str) -> float:
-    """Return the time of the last build of a program; 0 if that is unknown."""
-    with suppress(OSError):
-        return os.lstat(f"{path}/{ACCESSED}").st_mtime
-    return 0.0
 
 
 def _own(path: str) -> bytes:
