@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kcl.base import settings
-from kcl.base.settings import units
+from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.cli.output import Reply
@@ -13,7 +13,7 @@ from kcl.inspect import purge, space
 
 
 @click.command()
-@click.option("--max-size", callback=output.parsed(units.size), metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
+@click.option("--max-size", callback=output.parsed(parsers.size), metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @output.replies("what was removed")
 def gc(max_size: int | None, dry_run: bool) -> Reply:

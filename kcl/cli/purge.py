@@ -6,7 +6,7 @@ import os
 
 import click
 
-from kcl.base.settings import units
+from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
@@ -21,7 +21,7 @@ _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "m
 @click.option("--all", "everything", is_flag=True, help="kcl, loopy, pyopencl and the OpenCL drivers' caches.")
 @click.option(
     "--older",
-    callback=output.parsed(units.age),
+    callback=output.parsed(parsers.age),
     metavar="AGE",
     help="Only what was not made or used for so long: 12h, 30d, 4w.",
 )
