@@ -3,7 +3,7 @@
 `install` puts a function in front of `builtins.__import__`, once. The function decides by the module that imports,
 never by the moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the
 functions of the real loopy: `watch` puts a recording function in front of each. Calls of recipes are recorded there,
-and the module's own calls where `record_own` says so.
+and the module's own calls where `record_own` says so. `note_programs` notes the lines that build programs of pyopencl.
 """
 
 from __future__ import annotations
@@ -234,3 +234,39 @@ def _watching(name: str, function: FunctionType) -> Any:
 
     watching.__module__, watching.__qualname__ = "loopy", name  # pickle looks for it there
     return watching
+
+
+def note_programs() -> None:
+    """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
+    if "pyopencl" in sys.modules:
+        _note_builds(sys.modules["pyopencl"])
+        return
+    from kcl.base import attended
+
+    def run(package: Any, loader: Any) -> None:
+        loader.exec_module(package)
+        _note_builds(package)
+
+    attended.Finder("pyopencl".__eq__, run).install()
+
+
+def _note_builds(package: Any) -> None:
+    from kcl.cache import layer, layers
+
+    original = getattr(getattr(package, "Program", None), "build", None)
+    if original is None or _is_kcls(getattr(original, "__globals__", {})):  # the integrations serve it
+        return
+
+    def build(*arguments: Any, **keywords: Any) -> Any:
+        if not _is_kcls(sys._getframe(1).f_globals) and not layers.binary().off(frozenset({"opencl"})):
+            words = f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
+            layers.binary().note(f"{words}; kcl.install() caches it")
+        return original(*arguments, **keywords)
+
+    uncounted(build)
+    package.Program.build = build
+
+
+def _is_kcls(names: dict[str, Any]) -> bool:
+    """Return True if the module with these globals is kcl's: a build there is one for kcl."""
+    return str(names.get("__name__")).startswith("kcl.")

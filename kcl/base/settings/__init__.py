@@ -49,7 +49,7 @@ def processors() -> int:
 class Setting(NamedTuple):
     """One setting: its variable, the parser of its text, its value without a text, and its effect in a few words.
 
-    The parser is the name of a function in `kcl.base.settings.parsers`, with its argument; none stands for any text.
+    The parser is the name of a function in `kcl.base.settings.parsers`, with its arguments; none stands for any text.
     """
 
     variable: str
@@ -70,16 +70,17 @@ class Setting(NamedTuple):
             return text or self.default
         from kcl.base.settings import parsers  # which most processes need not
 
-        name, *argument = self.parser.split()
-        return getattr(parsers, name)(text, *argument)
+        name, *arguments = self.parser.split()
+        return getattr(parsers, name)(text, *arguments)
 
 
 _NOBODY, _NONE = frozenset[int](), frozenset[str]()
+_NAMES = f"layers {','.join(LAYERS)} {','.join(SWITCHED)}"
 SETTINGS = (
     Setting("KCL_CACHE_DIR", "path", None, "Root of kcl's folders, instead of the platform's cache directory"),
     Setting("KCL_DUMP", "path", None, "Writes every stage of each kernel of the run below this directory"),
     Setting("KCL_MAX_SIZE", "size", 2_000_000_000, "Bounds the entries on disk"),
-    Setting("KCL_NO_CACHE", "layers", _NONE, "Switches the named layers of kcl off, `1` all of them"),
+    Setting("KCL_NO_CACHE", _NAMES, _NONE, "Switches the named layers of kcl off, `1` all of them"),
     Setting("KCL_PROGRESS", "progress", None, "Counts the kernels of the run after two seconds of work for them"),
     Setting("KCL_PROMOTE", "promotion", "background", "Decides when a helper process completes entries (PoCL)"),
     Setting("KCL_REMOTE", "remote", "", "The remote whose pack warms the cache of a driver at its first miss"),

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import re
 
-from kcl.base.settings import LAYERS, SWITCHED
-
 _BYTES = {unit: 1e3**power for power, unit in enumerate(["", *"KMGTP"])}
 _BYTES |= {f"{unit}I": 1024.0**power for power, unit in enumerate("KMGTP", 1)}
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -97,14 +95,15 @@ def verification(text: str) -> tuple[float, bool]:
     return fraction, results
 
 
-def layers(text: str) -> frozenset[str]:
-    """Return the layers that are off."""
+def layers(text: str, every: str, others: str) -> frozenset[str]:
+    """Return the layers that are off: `every` one, or those that are named; `others` are switched by name only."""
+    layers = every.split(",")
     if text.lower() in _YES | _NO:
-        return frozenset(LAYERS if text.lower() in _YES else ())
-    unknown = _words(text) - frozenset((*LAYERS, *SWITCHED))
+        return frozenset(layers if text.lower() in _YES else ())
+    unknown = _words(text) - {*layers, *others.split(",")}
     if unknown:
-        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(LAYERS)}); all layers are off"
-        raise ValueError(said, frozenset(LAYERS))
+        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(layers)}); all layers are off"
+        raise ValueError(said, frozenset(layers))
     return _words(text)
 
 

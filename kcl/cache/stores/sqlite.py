@@ -177,7 +177,8 @@ class Rows(Database):
     def __init__(self, container_dir: str | os.PathLike[str]) -> None:
         # As pytools names it, but one file for a minor release of Python: keys hold the minor release too, and the tag
         # of the bytecode, so all patch releases find the same rows.
-        name = places.dictionary(places.GENERATED, "-{}.{}".format(*sys.version_info))
+        python = "{}.{}".format(*sys.version_info)
+        name = f"{places.DICTIONARY}{places.GENERATED}-{python}{places.DATABASE}"
         super().__init__(os.path.join(container_dir, name), "rw")
         self._prepared: sqlite3.Connection | None = None
         self._set_aside = False

@@ -15,7 +15,7 @@ from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.layer import CacheWarning, Layer, Memory, SizedEntry, quarantine
+from kcl.cache.layer import Answer, CacheWarning, Layer, Memory, quarantine
 from kcl.cache.lead import Lead
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -96,7 +96,7 @@ class TestMemory:
         monkeypatch.setattr("kcl.cache.layer._KEPT", 3)
         memory = Memory()
         for number in "12345":
-            memory.put(number, SizedEntry(ENTRY, 1))
+            memory.put(number, Answer(ENTRY, "hit", "", 1))
         assert list(memory) == ["3", "4", "5"]
 
 

@@ -63,7 +63,7 @@ class TestPlaces:
         """The patterns of what belongs to kcl fit every name."""
         owned = {"generator": places.ROWS, "binary": places.PROGRAMS, "kept": places.KEPT}
         of = {cache: re.compile(pattern) for cache, (_folder, pattern) in owned.items()}
-        name = places.dictionary(places.GENERATED, "-3.12.1")
+        name = f"{places.DICTIONARY}{places.GENERATED}-3.12.1{places.DATABASE}"
         assert places.is_dictionary(name)
         assert of["generator"].fullmatch(name)
         assert of["generator"].fullmatch(places.GENERATED)
