@@ -8,8 +8,7 @@ import pyopencl as cl
 
 from kcl.build.driver import Promise
 from kcl.build.kernels import kernel_names, with_source
-from kcl.build.options import passed
-from kcl.build.program_key import headers_stand
+from kcl.build.program_key import headers_stand, passed
 
 if TYPE_CHECKING:
     from kcl.build.driver import Driver

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.build import identity
-from kcl.build.options import marks
+from kcl.build.program_key import marks
 from kcl.cache.entry import Entry
 
 if TYPE_CHECKING:

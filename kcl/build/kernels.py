@@ -18,7 +18,7 @@ import pyopencl as cl
 
 from kcl import caches
 from kcl.base import settings
-from kcl.build.options import BuildOptions, passed
+from kcl.build.program_key import BuildOptions, passed
 from kcl.cache.layer import warn_the_program
 
 if TYPE_CHECKING:

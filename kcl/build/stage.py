@@ -17,8 +17,16 @@ from kcl.base import events, process, spans
 from kcl.build.driver import Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import generate_late, kernel_names, of_binaries, warn
-from kcl.build.options import BuildOptions, build_options, marks, names_later_language
-from kcl.build.program_key import ProgramSlot, header_parts, may_read, slots_of
+from kcl.build.program_key import (
+    BuildOptions,
+    ProgramSlot,
+    build_options,
+    header_parts,
+    marks,
+    may_read,
+    names_later_language,
+    slots_of,
+)
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl.base import process
-from kcl.record import GENERATING
+from kcl.record import GENERATING, is_of_kcl
 
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
 
@@ -254,19 +254,15 @@ def _note_builds(package: Any) -> None:
     from kcl.cache import layer, layers
 
     original = getattr(getattr(package, "Program", None), "build", None)
-    if original is None or _is_kcls(getattr(original, "__globals__", {})):  # the integrations serve it
+    if original is None or is_of_kcl(original):  # the integrations serve it
         return
 
     def build(*arguments: Any, **keywords: Any) -> Any:
-        if not _is_kcls(sys._getframe(1).f_globals) and not layers.binary().off(frozenset({"opencl"})):
+        is_for_kcl = str(sys._getframe(1).f_globals.get("__name__")).startswith("kcl.")
+        if not is_for_kcl and not layers.binary().off(frozenset({"opencl"})):
             words = f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
             layers.binary().note(f"{words}; kcl.install() caches it")
         return original(*arguments, **keywords)
 
     uncounted(build)
     package.Program.build = build
-
-
-def _is_kcls(names: dict[str, Any]) -> bool:
-    """Return True if the module with these globals is kcl's: a build there is one for kcl."""
-    return str(names.get("__name__")).startswith("kcl.")

@@ -107,14 +107,11 @@ def group(file: str) -> Group:
 
 def find(digest: str, where: Group) -> Proof | None:
     """Return the proof that a record was carried out without an error; None if there is none."""
-    found = known(digest)
-    if found is None:
+    if known(digest) is None:
         where.read()
-        found = known(digest)
-    if found is None and layers.generator().came():
+    if known(digest) is None and layers.generator().came():
         where.read(again=True)
-        found = known(digest)
-    return found
+    return known(digest)
 
 
 def known(digest: str) -> Proof | None:

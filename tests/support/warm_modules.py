@@ -15,7 +15,6 @@ MODULES = [
     "kcl.build.headers",
     "kcl.build.identity",
     "kcl.build.kernels",
-    "kcl.build.options",
     "kcl.build.program_key",
     "kcl.build.stage",
     "kcl.cache",

@@ -353,7 +353,7 @@ VALUES = {
     *("generate.stage.CallValues", "generate.stage.RowSlot", "record.declarations.Evidence"),
     *(
         "build.driver.Promise",
-        "build.options.BuildOptions",
+        "build.program_key.BuildOptions",
         "build.program_key.ProgramSlot",
         "build.stage.BuildRequest",
     ),

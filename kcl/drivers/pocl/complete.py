@@ -13,8 +13,7 @@ import time
 from contextlib import closing, suppress
 
 from kcl.base import settings
-from kcl.build import options
-from kcl.build.program_key import headers_stand
+from kcl.build.program_key import headers_stand, parsed
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
@@ -146,7 +145,7 @@ def _headers_stand(job: Entry) -> bool:
     """Return True if the headers are those of the build."""
     source = job.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(job.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-    return headers_stand(source, options.parsed(str(job.metadata["build_options"]), beside), job.key)
+    return headers_stand(source, parsed(str(job.metadata["build_options"]), beside), job.key)
 
 
 def _published(layer: Layer, entry: Entry) -> Entry | None:

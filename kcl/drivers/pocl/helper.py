@@ -124,7 +124,8 @@ class Helper:
     def _be_worker(self, jobs: list[Job]) -> int:
         """Do the due jobs of a setting until none has come for a second; return the status of this process."""
         try:
-            _die_with_parent()
+            with suppress(AttributeError, OSError):  # Linux ends this process with its parent then
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)
             for name in _ENDING:
                 signal.signal(name, signal.SIG_DFL)
             entry = next(filter(None, map(self._queue.read, jobs)))
@@ -222,12 +223,6 @@ def _end(*_: object) -> None:
     for name in _ENDING:
         signal.signal(name, signal.SIG_IGN)
     sys.exit()
-
-
-def _die_with_parent() -> None:
-    """Have the system end this process with its parent, on Linux; elsewhere it ends after the job that it is at."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 if __name__ == "__main__":
