@@ -94,7 +94,7 @@ def _is_there(number: int) -> bool:
     for name in settings.LAYERS:
         key, where = _place(name, number)
         layer = layers.layer(name)
-        layer.memory.delete(where)
+        layer.memory.pop(where, None)
         found.append(layer.look_up(where, key).entry)
     return None not in found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from kcl.build.driver import Promise
-from kcl.build.kernels import kernel_names, with_source
+from kcl.build.kernels import kernel_names
 from kcl.build.program_key import headers_stand, passed
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def from_source(
     from pyopencl.characterize import has_src_build_cache
 
     raw = cl._cl._Program(context, given)
-    program = with_source(cl.Program(raw), text)
+    program = cl.Program(raw)
+    program._source = text.source
     if holder is not None:
         holder._prg = raw
     options, _path = program._process_build_options(context, passed(text.options))

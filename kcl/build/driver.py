@@ -58,15 +58,17 @@ class OpenJobs(NamedTuple):
 
     def described(self) -> list[str]:
         """Return what is open, in sentences that say what completes it."""
-        said, here = [], len(self.here)
-        if here:
-            programs = "1 program waits" if here == 1 else f"{here} programs wait"
+        from kcl.base.text.layout import counted
+
+        said = []
+        if self.here:
+            programs = counted(len(self.here), "program waits", "programs wait")
             said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
         for device, count in self.devices().items():
-            jobs = "1 job is" if count == 1 else f"{count} jobs are"
+            jobs = counted(count, "job is", "jobs are")
             said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
         if self.failures:
-            programs = f"{len(self.failures)} program{'s' * (len(self.failures) > 1)}"
+            programs = counted(len(self.failures), "program", "programs")
             said.append(f"{programs} could not be completed: {self.failures[0]}; runs build from source and ask again")
         return said
 

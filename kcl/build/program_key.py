@@ -128,11 +128,6 @@ def passed(options: Sequence[str]) -> list[str]:
     return [_quoted(option) for option in options]
 
 
-def names_later_language(flag: str) -> bool:
-    """Return True if a build option may name another language than OpenCL C 1, which a driver takes without one."""
-    return "std" in flag.lower() and not flag.startswith("-cl-std=CL1")
-
-
 def build_options(context: cl.Context, options: Sequence[str], beside: str) -> BuildOptions:
     """Return options as pyopencl passes them on: its own, the platform's and the forced ones included.
 

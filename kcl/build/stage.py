@@ -24,7 +24,6 @@ from kcl.build.program_key import (
     header_parts,
     marks,
     may_read,
-    names_later_language,
     slots_of,
 )
 from kcl.cache import layers
@@ -204,7 +203,10 @@ class Build(Stage[BuildRequest]):
             flags = self.options(text.options).flags
         except UnknownInput:
             return True
-        return any(names_later_language(flag) for flag in (*flags, *self.driver.added_options().split()))
+        every = (*flags, *self.driver.added_options().split())  # without a language a driver takes OpenCL C 1
+        return any(
+            "std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in every
+        )  # else drivers take 1
 
     @staticmethod
     def digest(text: ProgramText, headers: str) -> str:

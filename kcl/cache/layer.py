@@ -124,11 +124,6 @@ class Layer:
         place = self.place if self.stores else "memory only"
         return next((f"{place} (off for {kind} recipes: {reason})" for kind, reason in off.items()), place)
 
-    @property
-    def disk(self) -> Store | None:
-        """The store that is written; None without a usable one."""
-        return next(iter(self._writable()), None)
-
     def note(self, note: str) -> None:
         """Keep a note on the layer for the report: each note once, and a bounded number of notes."""
         if note not in self.notes and len(self.notes) < _NOTES:

@@ -131,7 +131,9 @@ def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
     """Return the databases of all Python versions, and the directory that takes their place."""
     from kcl.cache.stores.sqlite import Database
 
-    found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
+    start, end = f"{places.DICTIONARY}{places.GENERATED}", places.DATABASE
+    own = [name for name in names if name.startswith(start) and name.endswith(end)]
+    found: list[Files] = [Database(os.path.join(folder, name)) for name in own]
     return [*found, Directory(places.generated())] if places.GENERATED in names else found
 
 

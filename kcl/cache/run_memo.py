@@ -55,10 +55,10 @@ def store(folder: str) -> Directory:
 class RunMemo:
     """The memo of the runs with one key: see `read` and `write`. Thread-safe."""
 
-    def __init__(self, folder: str, key: Key, label: str = "", kept: int = KEPT) -> None:
+    def __init__(self, folder: str, key: Key, label: str = "", kept: int = 0) -> None:
         self._store = Directory(places.own(folder), notes_use=True)
         self._key = key
-        self._kept = kept
+        self._kept = kept or KEPT
         self._place = address(key.digest, label=label or folder)
         _state().used.setdefault(folder, {})[self._place] = None
 

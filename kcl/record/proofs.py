@@ -137,8 +137,3 @@ def write() -> None:
 def unproven() -> list[str]:
     """Return the names of the files with calls that this process carried out and no earlier run proved."""
     return sorted(name for name, group in _state().groups.items() if group.has_new)
-
-
-def reset() -> None:
-    """Forget all proofs."""
-    _state().on_change()

@@ -179,7 +179,7 @@ def work(
     All items are returned where no worker can be started for this context. The reason is logged.
     """
     places = devices.places_of(getattr(context, "context", context))
-    tasks = [(item, blob) for item in items if (blob := _bytes(item))] if places and _is_python() else []
+    tasks = [(item, blob) for item in items if (blob := _bytes(item))] if places and settings.is_python() else []
     if not places or not tasks:
         return items
     faults: dict[int, str] = {}
@@ -227,12 +227,6 @@ def _dtypes(value: Any) -> Any:
             parts[index] = _dtypes(value[index])
         return parts
     return dtype
-
-
-def _is_python() -> bool:
-    """Return True if this interpreter can be started again; an application with Python inside cannot."""
-    name = os.path.basename(sys.executable or "").lower()
-    return os.name == "posix" and name.startswith(("python", "pypy"))
 
 
 # in the worker

@@ -46,6 +46,11 @@ def processors() -> int:
         return os.cpu_count() or 1
 
 
+def is_python() -> bool:
+    """Return True if this interpreter can be started again; an application with Python inside cannot."""
+    return os.name == "posix" and os.path.basename(sys.executable or "").lower().startswith(("python", "pypy"))
+
+
 class Setting(NamedTuple):
     """One setting: its variable, the parser of its text, its value without a text, and its effect in a few words.
 
@@ -141,7 +146,7 @@ def read() -> Settings:
     found: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for setting in SETTINGS:
-        text = (_file()[0].get(setting.key, "") if setting.of_file else _given(setting.variable)).strip()
+        text = (_state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)).strip()
         try:
             found[setting.key] = setting.parse(text)
         except ValueError as refused:
@@ -157,7 +162,7 @@ def read() -> Settings:
         cache_dir_reason=reason,
         no_cache_value=_given("KCL_NO_CACHE"),
         strict_fault=faults.get("KCL_STRICT", ""),
-        rejected=(*_file()[1], *faults.values(), *([stranger] if stranger else [])),
+        rejected=(*_state().faults, *faults.values(), *([stranger] if stranger else [])),
     )
 
 
@@ -224,7 +229,7 @@ def settings_file() -> str:
 
 def from_file() -> dict[str, str]:
     """Return the texts of the settings in the settings file, by their names there."""
-    return dict(_file()[0])
+    return dict(_state().texts)
 
 
 def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -245,17 +250,24 @@ def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ
     return os.path.join(home(), ".cache", application)
 
 
-# The content of the settings files: the text of each setting, and the faults of the files.
-_Says = tuple[dict[str, str], tuple[str, ...]]
-
 SITE_FILE = "/etc/kcl/config.toml"  # root's settings for all users, read below the user's own
 
 
 class State:
-    """The settings file, and the cache directory of the checkout."""
+    """The texts and the faults of root's and the user's file, and the cache directory of the checkout.
+
+    A missing file costs one system call, once in a process.
+    """
 
     def __init__(self) -> None:
-        self.loaded: _Says | None = None
+        self.texts: dict[str, str] = {}
+        self.faults: tuple[str, ...] = ()
+        for path in filter(os.path.lexists, (SITE_FILE, settings_file())):
+            from kcl.base.settings.file import load
+
+            keys = [setting.key for setting in SETTINGS if not setting.of_variable]
+            found, faults = load(path, keys, of_root=path == SITE_FILE)
+            self.texts, self.faults = {**self.texts, **found}, (*self.faults, *faults)
         self.checkout = _find_checkout()  # once in a process: from the working directory of that moment upward
 
 
@@ -266,24 +278,9 @@ def _key(variable: str) -> str:
     return variable.removeprefix("KCL_").lower()
 
 
-def _file() -> _Says:
-    """Return the content of root's and the user's files; a missing file costs one system call, once in a process."""
-    state = _state()
-    if state.loaded is None:
-        loaded: _Says = {}, ()
-        for path in filter(os.path.lexists, (SITE_FILE, settings_file())):
-            from kcl.base.settings.file import load
-
-            keys = [setting.key for setting in SETTINGS if not setting.of_variable]
-            found, faults = load(path, keys, of_root=path == SITE_FILE)
-            loaded = {**loaded[0], **found}, (*loaded[1], *faults)
-        state.loaded = loaded
-    return state.loaded
-
-
 def _given(variable: str) -> str:
     """Return the text of a setting; a variable that is set, even to an empty text, wins over the file."""
-    return os.environ.get(variable, _file()[0].get(_key(variable), ""))
+    return os.environ.get(variable, _state().texts.get(_key(variable), ""))
 
 
 def _named(variable: str) -> str:

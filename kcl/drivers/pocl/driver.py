@@ -90,8 +90,33 @@ class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
     def loading(self, entry: Entry) -> None:
-        """Repair PoCL's own files of the program."""
-        repair(entry)
+        """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe.
+
+        PoCL checks none of its files, and uses a file of its cache in place of the one in a binary: a damaged file ends
+        every process that loads the program. PoCL wrote these files, or would write them for the binary, whose digest
+        was verified. It writes a missing file itself. If a file cannot be replaced the program is removed. What stays
+        in the way is a fault that PoCL will report.
+        """
+        try:
+            container = poclbin.read(entry.parts["binary"])
+        except ValueError:  # of another PoCL
+            return
+        folder = f"{os.path.abspath(caches.directory_in_use('pocl'))}/{container.program}"
+        own = {folder + path: content for path, content in container.files().items()}
+        files = {path: content for path, content in own.items() if not _holds(path, content)}
+        try:
+            if files:
+                trust.check_writer(folder)
+            for path, content in files.items():
+                publish(path, content)
+        except PermissionError:  # root makes no files in the home of another user, who could not read them
+            return
+        except OSError:
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                os.unlink(folder)
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""
@@ -279,41 +304,6 @@ def _job_of(entry: Entry, program: UsedProgram) -> Entry:
         about["device"] = {"name": program.device.name, "driver": program.device.driver_version}
     parts = {name: part for name, part in entry.parts.items() if name != "binary"}
     return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)
-
-
-def repair(entry: Entry) -> None:
-    """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe.
-
-    PoCL checks none of its files, and uses a file of its cache in place of the one in a binary: a damaged file ends
-    every process that loads the program. PoCL wrote its files, or would write them for the binary if they were missing:
-    the entry's digest was verified, and PoCL writes a missing file itself. If a file cannot be replaced the program is
-    removed. What stays in the way is a fault that PoCL will report.
-    """
-    folder, files = _compared(entry)
-    try:
-        if files:
-            trust.check_writer(folder)
-        for path, content in files.items():
-            publish(path, content)
-    except PermissionError:  # root makes no files in the home of another user, who could not read them
-        return
-    except OSError:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):
-            os.unlink(folder)
-
-
-def _compared(entry: Entry) -> tuple[str, dict[str, bytes]]:
-    """Return the program's folder in PoCL's cache, and the entry's files that differ from those there."""
-    try:
-        container = poclbin.read(entry.parts["binary"])
-    except ValueError:  # of another PoCL
-        return "", {}
-    folder = f"{os.path.abspath(caches.directory_in_use('pocl'))}/{container.program}"
-    files = {folder + path: content for path, content in container.files().items()}
-    return folder, {path: content for path, content in files.items() if not _holds(path, content)}
 
 
 def _holds(path: str, content: bytes) -> bool:

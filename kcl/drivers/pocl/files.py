@@ -152,8 +152,7 @@ def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
             for name in [*names, *folders_in]:
                 if name == BITCODE or name.endswith(".so"):
                     path = os.path.join(place, name)
-                    reason = _fault(path)
-                    if reason:
+                    if reason := _fault(path):
                         yield DamagedFile(path, reason)
 
 

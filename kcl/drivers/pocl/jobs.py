@@ -113,7 +113,7 @@ class JobQueue:
     def sweep(self) -> None:
         """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
         now = time.time()
-        self.forget_failures(now - LONGEST_AGE)
+        self.failures()
         with suppress(OSError):
             for item in filter(os.DirEntry.is_dir, os.scandir(self.folder)):
                 is_work = item.path.startswith(self.work) and item.path[len(self.work) :].isdigit()
@@ -124,23 +124,16 @@ class JobQueue:
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
                     os.unlink(item.path)
 
-    def failures(self) -> list[str]:
-        """Return why jobs failed, each with the name of its kernel."""
+    def failures(self, age: float = LONGEST_AGE) -> list[str]:
+        """Return why jobs failed, each with the name of its kernel; forget those of a greater age."""
         found = []
-        for path in self._failed():
+        for path in sorted(glob.glob(f"{glob.escape(self.folder)}/*/{_FAILED}*")):
             with suppress(OSError):
-                found.append(trust.content(path, 500)[0].decode("utf-8", "replace"))
-        return found
-
-    def forget_failures(self, before: float) -> None:
-        """Forget the failures before a time."""
-        for path in self._failed():
-            with suppress(OSError):
-                if os.lstat(path).st_mtime < before:
+                text, status = trust.content(path, 500)
+                found.append(text.decode("utf-8", "replace"))
+                if status.st_mtime < time.time() - age:
                     os.unlink(path)
-
-    def _failed(self) -> list[str]:
-        return sorted(glob.glob(f"{glob.escape(self.folder)}/*/{_FAILED}*"))
+        return found
 
     # the helper
 

@@ -64,9 +64,8 @@ class TestPlaces:
         owned = {"generator": places.ROWS, "binary": places.PROGRAMS, "kept": places.KEPT}
         of = {cache: re.compile(pattern) for cache, (_folder, pattern) in owned.items()}
         name = f"{places.DICTIONARY}{places.GENERATED}-3.12.1{places.DATABASE}"
-        assert places.is_dictionary(name)
+        assert not of["generator"].fullmatch("pdict-v5-loopy-x.sqlite")
         assert of["generator"].fullmatch(name)
         assert of["generator"].fullmatch(places.GENERATED)
         assert of["binary"].fullmatch(places.BINARIES)
         assert all(of["kept"].fullmatch(sort) for sort in places.SORTS)
-        assert not places.is_dictionary("pdict-v5-loopy-x.sqlite")

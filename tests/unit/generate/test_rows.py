@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow_platforms
 def test_rows(queue, tmp_path, monkeypatch):
     """A recipe with an open argument has a base row, and a row for each choice of dtypes."""
     scaled(queue, importer(tmp_path, monkeypatch)(PLAIN).scaled)
-    entries = [layers.generator().read(address) for address in layers.generator().disk.scan()]
+    entries = [layers.generator().read(address) for address in layers.generator().stores[0].scan()]
     assert sorted("function" in entry.metadata for entry in entries) == [False, True]
 
 

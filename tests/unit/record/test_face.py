@@ -231,11 +231,9 @@ class TestWithoutLoopy:
 @pytest.fixture
 def recorded():
     """Record as where nothing was recorded before."""
-    from kcl.record import proofs
-
-    proofs.reset()
+    layers.reset()
     yield
-    proofs.reset()
+    layers.reset()
 
 
 def questions():

@@ -402,5 +402,5 @@ class TestRepair:
 
         odd = b"poclbin\0" + bytes(8) + b"\x08" + bytes(70)
         for binary in (b"", b"poclbin\0" + bytes(200), b"\x7fELF" + bytes(10), odd):
-            driver.repair(Entry(Key([("source", "none")]), {}, {"binary": binary}))
+            Pocl().loading(Entry(Key([("source", "none")]), {}, {"binary": binary}))
         assert list(tmp_path.iterdir()) == []
