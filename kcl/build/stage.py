@@ -17,15 +17,7 @@ from kcl.base import events, process, spans
 from kcl.build.driver import Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import generate_late, kernel_names, of_binaries, warn
-from kcl.build.program_key import (
-    BuildOptions,
-    ProgramSlot,
-    build_options,
-    header_parts,
-    marks,
-    may_read,
-    slots_of,
-)
+from kcl.build.program_key import BuildOptions, ProgramSlot, build_options, header_parts, marks, may_read, slots_of
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -203,10 +195,8 @@ class Build(Stage[BuildRequest]):
             flags = self.options(text.options).flags
         except UnknownInput:
             return True
-        every = (*flags, *self.driver.added_options().split())  # without a language a driver takes OpenCL C 1
-        return any(
-            "std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in every
-        )  # else drivers take 1
+        flags = (*flags, *self.driver.added_options().split())  # without a language a driver takes OpenCL C 1
+        return any("std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in flags)
 
     @staticmethod
     def digest(text: ProgramText, headers: str) -> str:

@@ -182,7 +182,7 @@ class Helper:
             with spans.span("complete", kernel, settings.BINARY):
                 workshop.make(entry, job.written)
         except Exception as error:
-            failure = f"{kernel}: {type(error).__name__}: {error}"
+            failure = " ".join(f"{kernel}: {type(error).__name__}: {error}".split())
         with suppress(OSError):
             if job in self._queue.jobs():  # else it was replaced meanwhile
                 self._queue.drop(job.address, failure)
