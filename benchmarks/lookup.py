@@ -138,7 +138,7 @@ def fill(count: int) -> None:
     """Put entries into the stores of both layers as they would lie there, but many at once."""
     from kcl.cache import layers
 
-    rows, directory = layers.generator().disk, layers.binary().disk
+    rows, directory = layers.generator().stores[0], layers.binary().stores[0]
     assert rows is not None
     assert directory is not None
     key, blob = _entry(0)
@@ -173,9 +173,9 @@ def serve(count: int) -> None:
             number = chosen.randrange(count)
             key = _key(number)
             for name, layer, address in zip(LAYERS, (generator, binary), _addresses(key, number), strict=True):
-                layer.memory.delete(address)
+                layer.memory.pop(address, None)
                 seconds[name].append(_timed(lambda: layer.look_up(address, key)))  # noqa: B023
-                layer.memory.delete(address)
+                layer.memory.pop(address, None)
         seconds["both"] = [sum(pair) for pair in zip(*(seconds[name] for name in LAYERS), strict=True)]
         medians = {name: statistics.median(values) / 1e3 for name, values in seconds.items()}
         print(json.dumps(medians | {"resident": _resident()}), flush=True)

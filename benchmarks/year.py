@@ -23,7 +23,7 @@ from typing import Any
 
 import kcl
 from kcl.base import settings
-from kcl.base.settings import units
+from kcl.base.settings import parsers
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -94,7 +94,7 @@ def _is_there(number: int) -> bool:
     for name in settings.LAYERS:
         key, where = _place(name, number)
         layer = layers.layer(name)
-        layer.memory.delete(where)
+        layer.memory.pop(where, None)
         found.append(layer.look_up(where, key).entry)
     return None not in found
 
@@ -113,7 +113,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="kcl-year-", ignore_cleanup_errors=True) as name:
         os.environ |= {"KCL_CACHE_DIR": name, "KCL_MAX_SIZE": options.bound}
-        print(json.dumps(_year(options.kernels, options.real, units.size(options.bound)), indent=1))
+        print(json.dumps(_year(options.kernels, options.real, parsers.size(options.bound)), indent=1))
 
 
 def _year(kernels: int, count: int, bound: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kcl.build import outside
 from kcl.record import face, imports
 
 if TYPE_CHECKING:
@@ -19,4 +18,4 @@ if TYPE_CHECKING:
 __kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
 sys.modules[__name__].__class__ = face.Face
 imports.named_above()
-outside.note_programs()
+imports.note_programs()

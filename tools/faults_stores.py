@@ -190,7 +190,7 @@ def replaced(layer: Layer, entry: Entry, blob: bytes) -> str:
     if store.get(where) is not None:
         return "wrong: left in its place"
     layer.publish(where, entry)
-    layer.memory.delete(where)
+    layer.memory.pop(where, None)
     again = layer.look_up(where, entry.key)
     return "rejected, replaced" if again.entry == entry else f"wrong: then {again.outcome}"
 
@@ -536,7 +536,7 @@ def _beside(kind: str, folder: pathlib.Path) -> str:
             lead.take(layer, one.key.digest)
     elif kind == "put":
         layer.publish(address_of(one), one)
-        layer.memory.delete(address_of(one))
+        layer.memory.pop(address_of(one), None)
         if layer.look_up(address_of(one), one.key).entry != one:
             return "wrong: not put"
     else:

@@ -37,18 +37,15 @@ class Finder:
         search = get_ident(), fullname
         if search in self._finding or not self._attends(fullname):
             return None
-        self._finding.add(search)
-        try:
-            return self._found(fullname, path, target)
-        finally:
-            self._finding.discard(search)
-
-    def _found(self, fullname: str, path: Any, target: Any) -> Any:
         finders = list(sys.meta_path)
         behind = finders[finders.index(self) + 1 :] if self in finders else finders  # one of those may be like this one
         others = [getattr(finder, "find_spec", None) for finder in behind]
         specs = (find(fullname, path, target) for find in others if find is not None)
-        found: Any = next((spec for spec in specs if spec is not None), None)
+        self._finding.add(search)
+        try:
+            found: Any = next((spec for spec in specs if spec is not None), None)
+        finally:
+            self._finding.discard(search)
         if found is not None and hasattr(found.loader, "exec_module"):
             found.loader = _Loader(found.loader, self._run)
         return found

@@ -242,7 +242,8 @@ def stats(reset: bool = False) -> dict[str, dict[str, float]]:
     state = _state()
     with state.lock:
         now = state.total()
-        found = {name: _less(row, state.before.get(name, {})) for name, row in now.items()}
+        pairs = [(name, row, state.before.get(name, {})) for name, row in now.items()]
+        found = {name: {key: row[key] - before.get(key, 0) for key in row} for name, row, before in pairs}
         found["made"] = {question: count for question, count in found["made"].items() if count}
         if reset:
             state.before = now
@@ -288,10 +289,6 @@ def _count(row: dict[str, float], event: Event) -> None:
     row["seconds"] += event.seconds
     row["saved"] += event.saved
     row["bytes"] += event.bytes
-
-
-def _less(row: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    return {name: value - before.get(name, 0) for name, value in row.items()}
 
 
 def _empty_row() -> dict[str, float]:

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyopencl as cl
 
 from kcl.build.driver import Promise
-from kcl.build.kernels import kernel_names, with_source
-from kcl.build.options import passed
-from kcl.build.program_key import header_parts, headers_in
-from kcl.errors import UnknownInput
+from kcl.build.kernels import kernel_names
+from kcl.build.program_key import headers_stand, passed
 
 if TYPE_CHECKING:
     from kcl.build.driver import Driver
@@ -33,7 +31,8 @@ def from_source(
     from pyopencl.characterize import has_src_build_cache
 
     raw = cl._cl._Program(context, given)
-    program = with_source(cl.Program(raw), text)
+    program = cl.Program(raw)
+    program._source = text.source
     if holder is not None:
         holder._prg = raw
     options, _path = program._process_build_options(context, passed(text.options))
@@ -77,7 +76,7 @@ def entries(
     whole: list[tuple[str, Entry]] = []
     promises: list[Promise] = []
     slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
-    if not slots or not _headers_stand(text, slots[0]):
+    if not slots or not headers_stand(text.source, slots[0].options, slots[0].key):
         return [], ()
     text = text if text.kernels else text._replace(kernels=kernel_names(program))
     lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, said, strict=False)}
@@ -93,11 +92,3 @@ def entries(
         elif complete.parts.get("binary"):
             whole.append((slot.address, complete))
     return whole, tuple(promises)
-
-
-def _headers_stand(text: ProgramText, slot: ProgramSlot) -> bool:
-    before = headers_in(slot.key)
-    try:
-        return not before or header_parts(text.source, slot.options) == before
-    except UnknownInput:
-        return False

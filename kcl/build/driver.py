@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.build import identity
-from kcl.build.options import marks
+from kcl.build.program_key import marks
 from kcl.cache.entry import Entry
 
 if TYPE_CHECKING:
@@ -42,13 +42,14 @@ class OpenJobs(NamedTuple):
     """The entries that wait for a driver's helper.
 
     `here` are those that it can complete on this host. `since` is the time of the oldest, in seconds since the epoch, 0
-    without one.
+    without one. `failures` say why entries were given up, each with the name of its kernel.
     """
 
     here: tuple[Entry, ...] = ()
     elsewhere: tuple[Entry, ...] = ()
     since: float = 0.0
     helper: bool = False
+    failures: tuple[str, ...] = ()
 
     def devices(self) -> dict[str, int]:
         """Return the number of jobs by the name of the device that this host lacks."""
@@ -57,13 +58,18 @@ class OpenJobs(NamedTuple):
 
     def described(self) -> list[str]:
         """Return what is open, in sentences that say what completes it."""
-        said, here = [], len(self.here)
-        if here:
-            programs = "1 program waits" if here == 1 else f"{here} programs wait"
+        from kcl.base.text.layout import counted
+
+        said = []
+        if self.here:
+            programs = counted(len(self.here), "program waits", "programs wait")
             said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
         for device, count in self.devices().items():
-            jobs = "1 job is" if count == 1 else f"{count} jobs are"
+            jobs = counted(count, "job is", "jobs are")
             said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
+        if self.failures:
+            programs = counted(len(self.failures), "program", "programs")
+            said.append(f"{programs} could not be completed: {self.failures[0]}; runs build from source and ask again")
         return said
 
 

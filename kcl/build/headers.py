@@ -58,7 +58,7 @@ def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
     cannot be known.
     """
     scan = _Scan(directories)
-    scan.text(_Text("the source", "", _unified(source)))
+    scan.text(_Text("the source", "", source))
     return scan.parts
 
 
@@ -107,7 +107,7 @@ class _Scan:
             raise UnknownInput(f"{where} includes {header!r}, which cannot be read: {error.strerror}") from error
         self._seen[path] = len(self.parts)
         self.parts.append(Part(f"header {header}", hashlib.sha256(data).hexdigest()))
-        self.text(_Text(header, os.path.dirname(path), _unified(data.decode("utf-8", "replace"))))
+        self.text(_Text(header, os.path.dirname(path), data.decode("utf-8", "replace")))
 
     def _resolve(self, written: str, text: _Text) -> str | None:
         header, where = written[1:-1], text.name
@@ -129,15 +129,16 @@ class _Scan:
 
 @functools.lru_cache(maxsize=64)  # programs that are made of templates share the headers of their library
 def _code(text: _Text) -> str:
-    """Return a text without comments and continued lines; refuse a text that hides its includes."""
-    code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", text.raw))
-    _refuse_unreadable(text, code)
+    """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
+    lines = text.raw.replace("\r\n", "\n").replace("\r", "\n")
+    code = _COMMENT.sub(lambda match: _blanked(match, text), _CONTINUED.sub("", lines))
+    for pattern, words in _UNREADABLE:
+        if pattern.search(code):
+            raise UnknownInput(f"{text.name} {words}")
+    # Headers of the C library paste names, and their own questions are written whole.
+    if "##" in code and not text.place.startswith(_SYSTEM) and not _PIECES.isdisjoint(_WORD.findall(code)):
+        raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
     return code
-
-
-def _unified(text: str) -> str:
-    """Write every end of a line alike."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _blanked(match: re.Match[str], text: _Text) -> str:
@@ -148,16 +149,6 @@ def _blanked(match: re.Match[str], text: _Text) -> str:
     if "/*" in found and (len(found) == 1 or found[-1] != found[0]):
         raise UnknownInput(f"{text.name} opens a text that it does not close before a comment")
     return found
-
-
-def _refuse_unreadable(text: _Text, code: str) -> None:
-    """Refuse a text that asks for more than files, or hides the files it asks for."""
-    for pattern, words in _UNREADABLE:
-        if pattern.search(code):
-            raise UnknownInput(f"{text.name} {words}")
-    # Headers of the C library paste names, and their own questions are written whole.
-    if "##" in code and not text.place.startswith(_SYSTEM) and not _PIECES.isdisjoint(_WORD.findall(code)):
-        raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
 
 
 def _system_directories() -> list[str]:

@@ -44,7 +44,7 @@ def identity(device: cl.Device) -> tuple[Part, ...]:
         Part("address bits", str(device.address_bits)),
         Part("driver library", _library(platform)),
     ]
-    if _is_cpu(device):
+    if device.type & 2:  # CL_DEVICE_TYPE_CPU
         parts.append(Part("cpu features", cpu_features()))
     return tuple(parts)
 
@@ -67,10 +67,6 @@ def cpu_features(file: str = "/proc/cpuinfo") -> str:
         if name.strip() in ("flags", "Features"):
             return " ".join(sorted(flag for flag in value.split() if flag.startswith(_FEATURES)))
     return os.uname().machine if hasattr(os, "uname") else sys.platform
-
-
-def _is_cpu(device: cl.Device) -> bool:
-    return bool(device.type & 2)  # CL_DEVICE_TYPE_CPU
 
 
 def _library(platform: cl.Platform) -> str:

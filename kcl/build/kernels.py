@@ -18,7 +18,7 @@ import pyopencl as cl
 
 from kcl import caches
 from kcl.base import settings
-from kcl.build.options import BuildOptions, passed
+from kcl.build.program_key import BuildOptions, passed
 from kcl.cache.layer import warn_the_program
 
 if TYPE_CHECKING:
@@ -44,14 +44,9 @@ def of_binaries(
     The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
     """
     program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
-    if not built_silently(with_source(program, text), options):
+    program._source = text.source  # each new kernel object asks for it, and fails once inside where it is missing
+    if not built_silently(program, options):
         program.build(options=passed(text.options))
-    return program
-
-
-def with_source(program: cl.Program, text: ProgramText) -> cl.Program:
-    """Tell pyopencl the source: each new kernel object asks for it, and fails once inside where it is missing."""
-    program._source = text.source
     return program
 
 

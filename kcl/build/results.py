@@ -18,17 +18,13 @@ from kcl.base import events
 from kcl.build.stage import BuildRequest, BuiltProgram
 from kcl.cache.lookup import disprove
 from kcl.code import LaunchableCode
-from kcl.errors import WrongEntry
+from kcl.errors import UnknownInput, WrongEntry
 from kcl.launch import Launcher
 
 _ULPS = 4
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Tolerance = Callable[[Any], float]  # of a dtype
-
-
-class _Unknown(Exception):
-    """An argument cannot be copied as it is, so nothing can be compared."""
 
 
 def verified(
@@ -114,7 +110,7 @@ def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]
     """Launch on copies; return all outputs that may have been written, by name."""
     buffers: dict[int, cl.Buffer] = {}
     copies = {name: _copied(queue, value, buffers) for name, value in arguments.items()}
-    _event, outputs = launcher(queue, _Zeros(queue), None, None, copies)
+    _event, outputs = launcher(queue, _zeros(queue), None, None, copies)
     queue.finish()
     named = outputs if isinstance(outputs, dict) else {f"output {i}": array for i, array in enumerate(outputs)}
     arrays = {**{name: value for name, value in copies.items() if hasattr(value, "shape")}, **named}
@@ -125,11 +121,14 @@ def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]
 
 
 def _copied(queue: cl.CommandQueue, value: Any, buffers: dict[int, cl.Buffer]) -> Any:
-    """Copy an array with its strides and offset; arrays that share a buffer share its copy."""
+    """Copy an array with its strides and offset; arrays that share a buffer share its copy.
+
+    Raises UnknownInput for a value that cannot be copied as it is.
+    """
     if isinstance(value, np.ndarray):
         copy = np.copy(value, order="K")
         if copy.strides != value.strides:
-            raise _Unknown(f"numpy array with strides {value.strides}")
+            raise UnknownInput(f"numpy array with strides {value.strides}")
         return copy
     if isinstance(value, cl_array.Array):
         for event in value.events:
@@ -145,7 +144,7 @@ def _copied(queue: cl.CommandQueue, value: Any, buffers: dict[int, cl.Buffer]) -
     if isinstance(value, (cl.Buffer, cl.SVMPointer)):
         return _buffer(queue, value, buffers)
     if isinstance(value, cl.MemoryObjectHolder):
-        raise _Unknown(type(value).__name__)
+        raise UnknownInput(type(value).__name__)
     return value
 
 
@@ -153,7 +152,7 @@ def _buffer(queue: cl.CommandQueue, source: Any, buffers: dict[int, cl.Buffer]) 
     """Copy memory once, SVM by way of the host."""
     is_svm = isinstance(source, cl.SVMPointer)
     if not isinstance(source, (cl.MemoryObjectHolder, cl.SVMPointer)) or source.size is None:
-        raise _Unknown(type(source).__name__)
+        raise UnknownInput(type(source).__name__)
     place = source.svm_ptr if is_svm else source.int_ptr
     copy = buffers.get(place)
     if copy is None:
@@ -167,13 +166,12 @@ def _buffer(queue: cl.CommandQueue, source: Any, buffers: dict[int, cl.Buffer]) 
     return copy
 
 
-class _Zeros:
-    """An allocator of zeros: memory that a kernel does not write must not differ."""
+def _zeros(queue: cl.CommandQueue) -> Callable[[int], cl.Buffer]:
+    """Return an allocator of zeros: memory that a kernel does not write must not differ."""
 
-    def __init__(self, queue: cl.CommandQueue) -> None:
-        self.queue = queue
-
-    def __call__(self, size: int) -> cl.Buffer:
-        buffer = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, size)
-        cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(0), 0, size)
+    def allocate(size: int) -> cl.Buffer:
+        buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
+        cl.enqueue_fill_buffer(queue, buffer, np.uint8(0), 0, size)
         return buffer
+
+    return allocate

@@ -17,8 +17,7 @@ from kcl.base import events, process, spans
 from kcl.build.driver import Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import generate_late, kernel_names, of_binaries, warn
-from kcl.build.options import BuildOptions, build_options, marks, names_later_language
-from kcl.build.program_key import ProgramSlot, header_parts, may_read, slots_of
+from kcl.build.program_key import BuildOptions, ProgramSlot, build_options, header_parts, marks, may_read, slots_of
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -144,6 +143,7 @@ class Build(Stage[BuildRequest]):
     """
 
     verb = "built"
+    refused = "the driver refused the binary"
 
     def __init__(self, context: cl.Context, driver: Driver) -> None:
         generate_late()  # the first cl.Kernel would import pyopencl.invoker: slow, and fatal on a bad cache
@@ -195,7 +195,8 @@ class Build(Stage[BuildRequest]):
             flags = self.options(text.options).flags
         except UnknownInput:
             return True
-        return any(names_later_language(flag) for flag in (*flags, *self.driver.added_options().split()))
+        flags = (*flags, *self.driver.added_options().split())  # without a language a driver takes OpenCL C 1
+        return any("std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in flags)
 
     @staticmethod
     def digest(text: ProgramText, headers: str) -> str:
@@ -278,10 +279,6 @@ class Build(Stage[BuildRequest]):
             self.driver.loaded(slot, entry)
             self._dump(text, slot.address, entry)
         return look._replace(value=found)
-
-    def refusal(self, error: Exception) -> str:
-        """Say that a stored binary could not be used."""
-        return f"the driver refused the binary: {error}"
 
     def make(self, wanted: BuildRequest, look: Look) -> Product:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""

@@ -13,6 +13,7 @@ Every text carries its length, so that no two keys share an encoding: ("ab", "c"
 from __future__ import annotations
 
 import hashlib
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -88,7 +89,7 @@ class Key:
         return hash(self.parts)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{part.name}={_shorten(part.value)}" for part in self.parts)
+        shown = ", ".join(f"{part.name}={reprlib.repr(part.value)}" for part in self.parts)
         return f"<Key {self.digest[:12]}: {shown}>"
 
 
@@ -108,7 +109,3 @@ def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], 
         occurrence = seen[name] = seen.get(name, 0) + 1
         placed[name, occurrence] = value
     return placed
-
-
-def _shorten(text: str, width: int = 40) -> str:
-    return repr(text) if len(text) <= width else repr(text[: width - 3]) + "..."

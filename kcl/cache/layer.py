@@ -56,7 +56,7 @@ class CacheWarning(UserWarning):
 
 
 class Answer(NamedTuple):
-    """The answer of a layer for a key: an entry, or the reason why the layer has none.
+    """The answer of a layer for a key: a verified entry with the number of its bytes, or why the layer has none.
 
     Made by a layer; ends in the search of a stage.
     """
@@ -67,25 +67,14 @@ class Answer(NamedTuple):
     size: int
 
 
-class SizedEntry(NamedTuple):
-    """A verified entry, with the number of its bytes in a store."""
+class Memory(dict[str, Answer]):
+    """The newest entries by address, as answers; they need not be verified again. Thread-safe."""
 
-    entry: Entry
-    size: int
-
-
-class Memory(dict[str, SizedEntry]):
-    """The newest entries by address; they need not be verified again. Thread-safe."""
-
-    def put(self, address: str, held: SizedEntry) -> None:
+    def put(self, address: str, held: Answer) -> None:
         """Keep an entry, and drop the oldest ones above a number."""
         self[address] = held
         for oldest in list(self)[:-_KEPT] if len(self) > _KEPT else ():
-            self.delete(oldest)
-
-    def delete(self, address: str) -> None:
-        """Forget an entry; a missing address is no error."""
-        self.pop(address, None)
+            self.pop(oldest, None)
 
 
 class Layer:
@@ -135,11 +124,6 @@ class Layer:
         place = self.place if self.stores else "memory only"
         return next((f"{place} (off for {kind} recipes: {reason})" for kind, reason in off.items()), place)
 
-    @property
-    def disk(self) -> Store | None:
-        """The store that is written; None without a usable one."""
-        return next(iter(self._writable()), None)
-
     def note(self, note: str) -> None:
         """Keep a note on the layer for the report: each note once, and a bounded number of notes."""
         if note not in self.notes and len(self.notes) < _NOTES:
@@ -149,26 +133,26 @@ class Layer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used[address] = None
         held = self.memory.get(address)
-        if held is not None and held.entry.key == key:
-            return Answer(held.entry, "hit", "", held.size)
+        if held is not None and held.entry is not None and held.entry.key == key:
+            return held
         faults: list[Exception] = []
         reads = self._each("read", self.stores, lambda store: self._verified(store, address, key, faults), faults)
         found = next(reads, None)
         if found is not None:
             if self._keeps_read:
                 self.memory.put(address, found)
-            return Answer(found.entry, "hit", "", found.size)
+            return found
         if faults:
             return Answer(None, "error", str(faults[0]), 0)
         has_site = any(not store.writable for store in self.stores)
         return Answer(None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0)
 
-    def _verified(self, store: Store, address: str, key: Key, faults: list[Exception]) -> SizedEntry | None:
+    def _verified(self, store: Store, address: str, key: Key, faults: list[Exception]) -> Answer | None:
         """Return the verified entry of a store; a bad one is set aside, and a bad one of a read-only store stays."""
         blob = None
         try:
             blob = store.get(address)
-            return None if blob is None else SizedEntry(entry_at(address, blob, key), len(blob))
+            return None if blob is None else Answer(entry_at(address, blob, key), "hit", "", len(blob))
         except UnusableDirectory as error:
             if store.writable:
                 raise
@@ -211,7 +195,7 @@ class Layer:
         """
         try:
             blob = entry.pack()
-            held = SizedEntry(entry_at(address, blob), len(blob))  # as a store gives it back
+            held = Answer(entry_at(address, blob), "hit", "", len(blob))  # as a store gives it back
         except (TypeError, ValueError, DamagedEntry) as error:
             self.fault("pack", error)
             return 0
@@ -222,7 +206,7 @@ class Layer:
 
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""
-        self.memory.delete(address)
+        self.memory.pop(address, None)
         list(self._each("delete", self._writable(), lambda store: store.delete(address)))
 
     def set_aside(self, address: str, blob: bytes, error: Exception) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LayerRow(NamedTuple):
-    """A layer: its name, the cache with the switches that apply to it by front end, and its stores.
+    """A layer: the cache with the switches that apply to it by front end, and its stores.
 
     `stores` returns the stores below memory in their order. `folder` returns the folder of the files, without opening a
     store. `on_disk` takes that folder and the names in it, and returns the stores there, those of other Python versions
@@ -31,7 +31,6 @@ class LayerRow(NamedTuple):
     this process.
     """
 
-    name: str
     owners: dict[str, str]
     own: tuple[str, str]
     folder: Callable[[], str]
@@ -75,7 +74,7 @@ def binary() -> Layer:
 def unopened(name: str) -> Layer:
     """Return a layer that only shows its current switches, and the directory of its files."""
     row = TABLE[name]
-    return Layer(row.name, row.owners, [], settings.read(), place=row.folder())
+    return Layer(name, row.owners, [], settings.read(), place=row.folder())
 
 
 def at(name: str, folder: str) -> Layer:
@@ -115,7 +114,7 @@ def _open(name: str) -> Layer:
                 if text != chosen.strict_fault:  # each look-up raises that one
                     warn_once(text, text)
             stores = [*row.stores(), *(sites(name) if chosen.site else ())]
-            state.layers[name] = Layer(row.name, row.owners, stores, chosen, row.keeps_read)
+            state.layers[name] = Layer(name, row.owners, stores, chosen, row.keeps_read)
         return state.layers[name]
 
 
@@ -132,14 +131,15 @@ def _rows_on_disk(folder: str, names: list[str]) -> list[Files]:
     """Return the databases of all Python versions, and the directory that takes their place."""
     from kcl.cache.stores.sqlite import Database
 
-    found: list[Files] = [Database(os.path.join(folder, name)) for name in names if places.is_dictionary(name)]
+    start, end = f"{places.DICTIONARY}{places.GENERATED}", places.DATABASE
+    own = [name for name in names if name.startswith(start) and name.endswith(end)]
+    found: list[Files] = [Database(os.path.join(folder, name)) for name in own]
     return [*found, Directory(places.generated())] if places.GENERATED in names else found
 
 
 # By name, in the order of the line.
 TABLE = {
     settings.GENERATOR: LayerRow(
-        settings.GENERATOR,
         owners={"loopy": "loopy", "opencl": "pyopencl"},
         own=places.ROWS,
         files=places.GENERATED,
@@ -148,7 +148,6 @@ TABLE = {
         on_disk=_rows_on_disk,
     ),
     settings.BINARY: LayerRow(
-        settings.BINARY,
         owners={"loopy": "pyopencl", "opencl": "pyopencl"},
         own=places.PROGRAMS,
         files=places.BINARIES,

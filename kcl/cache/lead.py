@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 LONGEST_SECONDS = 60.0
 UNKNOWN_SECONDS = 20.0
+STOPPED = ("T", "t")  # states of a process that is stopped
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 
 
@@ -221,11 +222,6 @@ class KeyLead:
             leads.pop(self._key, None)
 
 
-def is_stopped(process: str) -> bool:
-    """Return True if the system says that a process of this host is stopped."""
-    return state_of(process) in ("T", "t")
-
-
 def state_of(process: str) -> str:
     """Return the letter of a process's state; empty for a process that the system does not know."""
     try:
@@ -255,10 +251,10 @@ def wait(has_gone: Callable[[], bool], worth: Callable[[], float]) -> bool:
 def _worth(descriptor: int) -> float:
     """Return the seconds that it is worth waiting for the process that holds a lock file."""
     found, _, host = os.pread(descriptor, 100, 0).decode("utf-8", "replace").partition(" ")
-    process = found if host == os.uname().nodename else ""
-    if is_stopped(process):
+    state = state_of(found) if host == os.uname().nodename else ""
+    if state in STOPPED:
         return 0.0
-    return LONGEST_SECONDS if state_of(process) else UNKNOWN_SECONDS
+    return LONGEST_SECONDS if state else UNKNOWN_SECONDS
 
 
 def is_locked(descriptor: int, shared: bool = False) -> bool:

@@ -97,6 +97,7 @@ class Stage(Generic[Job]):
 
     __slots__ = ()
     verb = "made"  # the work of another process on the value, in the past tense
+    refused = "the stored entry could not be used"  # words before the error of a load
 
     @property
     def layer(self) -> Layer:
@@ -133,10 +134,6 @@ class Stage(Generic[Job]):
     def together(self, _job: Job, look: Look) -> str:
         """Return the digest under which processes and threads wait for the maker of the value."""
         return look.key.digest if look.key is not None else look.digest
-
-    def refusal(self, error: Exception) -> str:
-        """Return the words for stored entries that could not be used."""
-        return f"the stored entry could not be used: {error}"
 
     def checked(self, _job: Job, look: Look) -> Look:
         """Return a hit, verified where a setting asks for it; raises WrongEntry."""
@@ -284,7 +281,7 @@ def _set_aside(stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]],
     for slot, entry in bad:
         stage.layer.set_aside(slot.address, entry.pack(), error)
         look = look._replace(key=look.key or slot.key)
-    reason = str(error) if isinstance(error, WrongEntry) else stage.refusal(error)
+    reason = str(error) if isinstance(error, WrongEntry) else f"{stage.refused}: {error}"
     return look._replace(outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None, beside=error)
 
 

@@ -65,13 +65,3 @@ def generated() -> str:
 def binaries() -> str:
     """Return the folder of the binary layer."""
     return os.path.join(option.folder("pyopencl"), BINARIES)
-
-
-def dictionary(identifier: str, python: str) -> str:
-    """Return the name of the file of a PersistentDict; `python` is the version, with the hyphen where one precedes."""
-    return f"{DICTIONARY}{identifier}{python}{DATABASE}"
-
-
-def is_dictionary(name: str) -> bool:
-    """Tell whether a name belongs to a PersistentDict of the generator layer, of any version of Python."""
-    return name.startswith(DICTIONARY + GENERATED) and name.endswith(DATABASE)

@@ -52,11 +52,8 @@ def place(name: str) -> Place:
 
 def place_in(row: CacheRow, environment: Mapping[str, str]) -> Place:
     """Return the place of a cache in an environment, and the variable that decided it."""
-    for template in row.places:
-        found = _filled(template, environment)
-        if found is not None:
-            return found
-    return Place("", "")
+    found = (_filled(template, environment) for template in row.places)
+    return next(filter(None, found), Place("", ""))
 
 
 class Start:

@@ -1,4 +1,8 @@
-"""The contents of a foreign cache: its own files, their entries, size and age."""
+"""The contents of a foreign cache: its own files, their entries, size and age; and the presence of its owner.
+
+A driver is present if an ICD file names its library, and a package if it is installed. On systems without ICD files
+every owner counts as present. None of them is loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,19 @@ import os
 import re
 import sqlite3
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from importlib import metadata
+from pathlib import Path
 from typing import NamedTuple
 
 from kcl import caches
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.caches.table import ROWS
+
+FOLDERS = (os.path.join(sys.prefix, "etc", "OpenCL", "vendors"), "/etc/OpenCL/vendors")
 
 
 class Contents(NamedTuple):
@@ -89,6 +97,30 @@ def version(name: str) -> str:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version(package) if package else ""
     return ""
+
+
+def is_here(name: str) -> bool:
+    """Return True if the owner of the cache `name` is on this machine."""
+    icd = ROWS[name].icd
+    return sys.platform != "linux" or bool(icd and icd in _named()) or bool(version(name))
+
+
+def is_platform_here(platform: str) -> bool:
+    """Return True if the driver of an OpenCL platform is on this machine, or if no row has its name."""
+    owners = [name for name, row in ROWS.items() if platform in row.platforms]
+    return not owners or any(map(is_here, owners))
+
+
+def _named() -> str:
+    """Return the libraries named by the ICD files, and the lists of libraries, that the ICD loaders look at."""
+    given = [settings.variable(name) for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")]
+    listed = [part for one in given if one for part in one.split(os.pathsep)]
+    files = [file for place in (*listed, *FOLDERS) for file in (Path(place), *Path(place).glob("*.icd"))]
+    texts = []
+    for file in files:
+        with suppress(OSError):
+            texts.append(file.read_text("utf-8", "replace"))
+    return "\n".join([*listed, *texts])
 
 
 def _every(paths: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kcl import caches
-from kcl.caches import presence
+from kcl.caches import contents
 from kcl.caches.table import ROWS, CacheRow
 
 
@@ -35,7 +35,7 @@ def find() -> list[LateSwitch]:
     ]
     for name, row in ROWS.items():
         variable, effect = _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
-        if variable and presence.is_here(name):
+        if variable and contents.is_here(name):
             found.append(_late(name, variable, now, f"{row.title}, read {row.read}: {effect}"))
     return found
 

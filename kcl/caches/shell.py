@@ -48,9 +48,10 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
     wish = ShellChange({}, [])
     _own(wish, set(off) & set(settings.LAYERS), set(on) & set(settings.LAYERS))
-    for name in off:
-        if name in ROWS:
-            _switch_off(wish, name)
+    for name in filter(ROWS.__contains__, off):
+        if not (found := _switches(name)):
+            raise ValueError(f"{ROWS[name].title}: no variable switches it off")
+        wish.set.update(found[:1])
     for name in on:
         if name in ROWS:
             wish.unset.extend(variable for variable, _value in _switches(name))
@@ -95,13 +96,6 @@ def _switches(name: str) -> list[tuple[str, str]]:
         (each.variable, next(word for word in ("1", "0") if each.parse(word) is not None)) for each in row.switches
     ]
     return [(variable, value) for variable, value in values if variable not in moving]
-
-
-def _switch_off(wish: ShellChange, name: str) -> None:
-    found = _switches(name)
-    if not found:
-        raise ValueError(f"{ROWS[name].title}: no variable switches it off")
-    wish.set.update(found[:1])
 
 
 def _move(wish: ShellChange, directory: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kcl.base import settings
-from kcl.base.settings import units
+from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
 from kcl.cli import output
 from kcl.cli.output import Reply
@@ -25,7 +25,7 @@ def gc(max_size: str | None, dry_run: bool) -> Reply:
     Exits with 1 where something could not be removed.
     """
     try:
-        bound = settings.read().max_size if max_size is None else units.size(max_size)
+        bound = settings.read().max_size if max_size is None else parsers.size(max_size)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--max-size'") from None
     before, (gone, entries) = space.used(), space.chosen(bound)

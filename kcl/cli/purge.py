@@ -6,7 +6,7 @@ import os
 
 import click
 
-from kcl.base.settings import units
+from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
@@ -36,7 +36,7 @@ def purge(
     Exits with 1 where something was left alone or could not be removed.
     """
     try:
-        age = None if older is None else units.age(older)
+        age = None if older is None else parsers.age(older)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--older'") from None
     try:

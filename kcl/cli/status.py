@@ -14,7 +14,7 @@ from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
-from kcl.caches import Place, contents, presence
+from kcl.caches import Place, contents
 from kcl.caches.contents import Contents
 from kcl.caches.table import ROWS
 from kcl.cli import output, stats
@@ -105,7 +105,7 @@ def _adapter(name: str) -> dict[str, Any]:
     facts, off = ROWS[name], caches.off(name)
     kind = NEIGHBOUR if facts.neighbour else BELOW
     row = _row(name, kind, facts.title, not off, off, caches.place(name), contents.measure(name))
-    return {**row, "version": contents.version(name), "here": presence.is_here(name)}
+    return {**row, "version": contents.version(name), "here": contents.is_here(name)}
 
 
 def _row(name: str, kind: str, title: str, on: bool, reason: str, place: Place, held: Contents) -> dict[str, Any]:

@@ -46,18 +46,15 @@ def _heard(result: frontends.Result, name: str, dtypes: Mapping[str, np.dtype[An
     from kcl.record import warned
 
     place = recorder.site()  # None in a thread of kcl's
-    heard: list[Any] = []
+    heard, facts = list[Any](), None
     try:
         with warned.hearing() as heard:
             generated = result.generate(name, dtypes)
-    except BaseException:
-        if place is not None:
+        facts = warned.kept(heard)
+    finally:
+        if facts is None and place is not None:
             warned.give(heard, place)
-        raise
-    facts = warned.kept(heard)
     if facts is None:
-        if place is not None:
-            warned.give(heard, place)
         return generated, "loopy gave a warning that only the code behind it can give again"
     return generated._replace(invoker=generated.invoker._replace(warned=facts)), ""
 

@@ -63,6 +63,7 @@ class Generate(Stage[CallValues]):
     """
 
     verb = "generated"
+    refused = "the stored code could not be used"
 
     def __init__(self, origin: Origin) -> None:
         self.base: OpenArguments | None = None
@@ -189,10 +190,6 @@ class Generate(Stage[CallValues]):
         if self.layer.chosen.dump:
             events.tool("dump").note_code(ready.code)
         return look._replace(value=ready, reason=self._origin.remark)
-
-    def refusal(self, error: Exception) -> str:
-        """Return the report that stored code could not be used."""
-        return f"the stored code could not be used: {error}"
 
     def checked(self, given: CallValues, look: Look) -> Look:
         """Compare a hit with newly generated code, under `KCL_VERIFY`."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from kcl.base import settings
 from kcl.base.text.names import of_parameters
 from kcl.cache.layer import warn_once
-from kcl.caches import presence
+from kcl.caches import contents
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import EntryUse
@@ -123,7 +123,7 @@ class Catalogue:
         for one in self.rows:
             if one.program:
                 alike.setdefault(one.program, []).append(one)
-        here = functools.cache(presence.is_platform_here)
+        here = functools.cache(contents.is_platform_here)
         return [self._described(one, alike.get(one.program, ()), here) for one in shown]
 
     def _described(self, one: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]) -> CacheEntry:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from kcl import caches, drivers
 from kcl.base import process, settings
-from kcl.base.settings import option, trust, units
+from kcl.base.settings import option, parsers, trust
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places
 from kcl.cache.stores.directory import publish
@@ -115,7 +115,7 @@ def purge(
     system refuses is in `refusals`. Waits at most a minute for a helper process that works on these entries.
     Thread-safe.
     """
-    age = units.age(older) if isinstance(older, str) else older
+    age = parsers.age(older) if isinstance(older, str) else older
     is_own = not {*settings.LAYERS, KEPT}.isdisjoint(_names(layers, everything, kernel))
     is_quiet = dry_run or not is_own or drivers.quiet(places.own())
     found = planned(layers, everything, age, kernel)

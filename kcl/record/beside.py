@@ -6,6 +6,7 @@ structures that it registered with pyopencl, count as of each call and as of the
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 from typing import Any, NamedTuple
@@ -31,10 +32,9 @@ class Moment(NamedTuple):
 
 
 class State:
-    """The parts that were found, and the known structures, with the registry that they were found in."""
+    """The known structures, with the registry that they were found in."""
 
     def __init__(self) -> None:
-        self.parts: dict[bool, tuple[Part, ...]] = {}
         self.registry: tuple[list[Any], list[str]] = ([], [])
         self.structures: tuple[tuple[str, str], ...] = ()
         self.names = ""
@@ -43,26 +43,19 @@ class State:
 _state = process.own(State)
 
 
+@functools.cache
 def parts(with_loopy: bool) -> tuple[Part, ...]:
     """Return the parts that every key of the generator layer has; memoised."""
-    known = _state().parts
-    found = known.get(with_loopy)
-    if found is None:
-        found = known[with_loopy] = tuple(_find(with_loopy))
-    return found
+    head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", distributions.INTERPRETER)]
+    if with_loopy:
+        head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
+    names = sorted(distributions.GENERATORS if with_loopy else _FOR_SOURCE)
+    return tuple(head + [Part(f"distribution {name}", distributions.counted(name)) for name in names])
 
 
 def switches() -> list[Part]:
     """Return the switches that loopy itself reads from the environment while it generates."""
     return [Part("argument checks", "skipped")] if settings.variable(SKIP) else []
-
-
-def _find(with_loopy: bool) -> list[Part]:
-    head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", distributions.INTERPRETER)]
-    if with_loopy:
-        head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
-    names = sorted(distributions.GENERATORS if with_loopy else _FOR_SOURCE)
-    return head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
 
 
 def now() -> Moment:

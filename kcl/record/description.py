@@ -6,6 +6,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kcl.cache.key import Key, Part
@@ -36,8 +37,10 @@ def of_recipe(task: RecipeCall) -> Evidence:
     """Describe a recipe by its text and its place."""
     function = task.written
     name = f"code {function.__qualname__}"
-    origins = {name: (function.__module__, function.__code__.co_firstlineno)}
-    return Evidence({name: _text(function)}, origins, site=site_of(function))
+    origins, text = {name: (function.__module__, function.__code__.co_firstlineno)}, ""
+    with suppress(OSError, TypeError):
+        text = inspect.getsource(function)
+    return Evidence({name: text}, origins, site=site_of(function))
 
 
 def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
@@ -153,13 +156,6 @@ def _positional(function: Any) -> list[str]:
     named = next((one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0])
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [one.name for one in named if one.kind in by_position and one.name != "self"]
-
-
-def _text(function: Any) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return ""
 
 
 def _shown(arguments: dict[str, Any]) -> dict[str, str]:

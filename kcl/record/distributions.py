@@ -9,6 +9,7 @@ This module takes less than 2 ms: it lists each directory with distributions onc
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -101,12 +102,10 @@ class State:
     """Memos about installed files; one function fills each memo."""
 
     def __init__(self) -> None:
-        self.sites: dict[str, _Site] = {}
         self.path: list[str] = []  # the `sys.path` that `places` holds for
         self.places: dict[str, PackagePlace] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
         self.homes: dict[str, tuple[_Site, str]] = {}  # distribution -> site of its installation, name of the folder
-        self.contents: dict[str, str] = {}
 
 
 _state = process.shared(State)
@@ -121,12 +120,7 @@ def _name(folder: str) -> str:
     return _normal(folder.partition("-")[0])
 
 
-def _site(directory: str) -> _Site:
-    sites = _state().sites
-    site = sites.get(directory)
-    if site is None:
-        site = sites[directory] = _Site(directory)
-    return site
+_site = functools.cache(_Site)
 
 
 def _path() -> list[str]:
@@ -280,16 +274,9 @@ def own() -> str:
     return f"{kcl.__version__} {content(PACKAGE)}"
 
 
+@functools.cache
 def content(path: str) -> str:
     """Return the digest of a file, or of all source and library files below a directory; memoised."""
-    contents = _state().contents
-    known = contents.get(path)
-    if known is None:
-        known = contents[path] = _digest(path)
-    return known
-
-
-def _digest(path: str) -> str:
     hasher = hashlib.sha256()
     for inside, file in sorted(_files(path)):
         data = _read(file)

@@ -18,14 +18,14 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import events
-from kcl.record import plain, recorder, table, texts, unmade
+from kcl.record import plain, recorder, stand_ins, table, texts, unmade
 from kcl.record.record import CallSite, Record
 
 _LAUNCHING = "kcl.integrations.units"  # the module that lets kcl launch loopy's own units; it lies above this room
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 
 
-class Function(unmade.Name):
+class Function(stand_ins.Name):
     """A recorded function of loopy. It stands for loopy's own, also after the program put another in its place."""
 
     def __init__(self, name: str) -> None:
@@ -54,7 +54,7 @@ class Function(unmade.Name):
     @property
     def __wrapped__(self) -> Any:
         """Return loopy's own function; tools show its signature and source."""
-        return unmade.asked_for(self)
+        return stand_ins.asked_for(self)
 
     def __deepcopy__(self, _memo: Any = None) -> Function:
         return self
@@ -116,7 +116,7 @@ class Face(ModuleType):
         if name == "__all__":
             own = _module(module)
             return list(getattr(own, name, [each for each in vars(own) if not each.startswith("_")]))
-        if unmade.is_absent(name) or (name.startswith("__") and module != self.__name__):
+        if stand_ins.is_absent(name) or (name.startswith("__") and module != self.__name__):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if f"{module}.{name}" in FACED:
             return submodule(f"{module}.{name}")

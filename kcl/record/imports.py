@@ -3,7 +3,7 @@
 `install` puts a function in front of `builtins.__import__`, once. The function decides by the module that imports,
 never by the moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the
 functions of the real loopy: `watch` puts a recording function in front of each. Calls of recipes are recorded there,
-and the module's own calls where `record_own` says so.
+and the module's own calls where `record_own` says so. `note_programs` notes the lines that build programs of pyopencl.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl.base import process
-from kcl.record import GENERATING
+from kcl.record import GENERATING, is_of_kcl
 
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
 
@@ -234,3 +234,35 @@ def _watching(name: str, function: FunctionType) -> Any:
 
     watching.__module__, watching.__qualname__ = "loopy", name  # pickle looks for it there
     return watching
+
+
+def note_programs() -> None:
+    """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
+    if "pyopencl" in sys.modules:
+        _note_builds(sys.modules["pyopencl"])
+        return
+    from kcl.base import attended
+
+    def run(package: Any, loader: Any) -> None:
+        loader.exec_module(package)
+        _note_builds(package)
+
+    attended.Finder("pyopencl".__eq__, run).install()
+
+
+def _note_builds(package: Any) -> None:
+    from kcl.cache import layer, layers
+
+    original = getattr(getattr(package, "Program", None), "build", None)
+    if original is None or is_of_kcl(original):  # the integrations serve it
+        return
+
+    def build(*arguments: Any, **keywords: Any) -> Any:
+        is_for_kcl = str(sys._getframe(1).f_globals.get("__name__")).startswith("kcl.")
+        if not is_for_kcl and not layers.binary().off(frozenset({"opencl"})):
+            words = f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
+            layers.binary().note(f"{words}; kcl.install() caches it")
+        return original(*arguments, **keywords)
+
+    uncounted(build)
+    package.Program.build = build

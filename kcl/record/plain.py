@@ -33,10 +33,6 @@ def _float(value: float) -> str:
     return repr(value)
 
 
-def _complex(value: complex) -> str:
-    return f"complex({_float(value.real)}, {_float(value.imag)})"
-
-
 def in_bytes(value: bytes) -> str:
     return repr(value) if len(value) <= LONG // 4 else f"bytes sha256 {hashlib.sha256(value).hexdigest()}"
 
@@ -46,10 +42,6 @@ def shorten(text: str) -> str:
     if len(text) <= LONG:
         return text
     return f"sha256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
-def _range(value: range) -> str:
-    return f"range({value.start}, {value.stop}, {value.step})"
 
 
 def _integer(value: int) -> str:
@@ -65,9 +57,9 @@ SIMPLE: dict[type, Callable[[Any], str]] = {
     bool: repr,
     int: _integer,
     float: _float,
-    complex: _complex,
+    complex: lambda value: f"complex({_float(value.real)}, {_float(value.imag)})",
     bytes: in_bytes,
-    range: _range,
+    range: repr,
     type(...): repr,
     type(NotImplemented): repr,
 }

@@ -93,7 +93,7 @@ class Group:
             new, self.new = self.new, {}
         if not new:
             return
-        layers.generator().memory.delete(self._key.digest)
+        layers.generator().memory.pop(self._key.digest, None)
         merged = {**self._stored(), **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()}}
         about = {"kernel": self._name, "created": int(time.time()), "proven": dict(list(merged.items())[-LIMIT:])}
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
@@ -107,14 +107,11 @@ def group(file: str) -> Group:
 
 def find(digest: str, where: Group) -> Proof | None:
     """Return the proof that a record was carried out without an error; None if there is none."""
-    found = known(digest)
-    if found is None:
+    if known(digest) is None:
         where.read()
-        found = known(digest)
-    if found is None and layers.generator().came():
+    if known(digest) is None and layers.generator().came():
         where.read(again=True)
-        found = known(digest)
-    return found
+    return known(digest)
 
 
 def known(digest: str) -> Proof | None:
@@ -140,8 +137,3 @@ def write() -> None:
 def unproven() -> list[str]:
     """Return the names of the files with calls that this process carried out and no earlier run proved."""
     return sorted(name for name, group in _state().groups.items() if group.has_new)
-
-
-def reset() -> None:
-    """Forget all proofs."""
-    _state().on_change()

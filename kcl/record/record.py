@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -78,11 +78,7 @@ class Record(StandIn):
         self._made: Any = _NOTHING
         self.heard: list[Any] = []  # the warnings of loopy from the time when the record was carried out
         self.kernels: dict[Any, Any] = {}
-        self._depend()
-
-    def _depend(self) -> None:
-        """Make this record known to its inputs, once it is whole: another thread may expose an input just then."""
-        for record in self.inputs:
+        for record in self.inputs:  # once this one is whole: another thread may expose an input just then
             record.dependents.append(weakref.ref(self, record.dependents.remove))
         if any(record.exposed for record in self.inputs):
             self.exposed = True
@@ -129,7 +125,7 @@ class Record(StandIn):
 
         The caller makes sure that one thread at a time carries records out.
         """
-        for record in self.chain():
+        for record in ordered(self, lambda each: [one for one in each.inputs if not one.is_made]):
             if record._made is _NOTHING:
                 record._made = record._carried_out(carry_out)
         return self._made
@@ -166,10 +162,6 @@ class Record(StandIn):
     def _held_before(self) -> list[Any]:
         """List what loopy keeps of the arguments of the calls that led here."""
         return [held for record in ordered(self, _keeping) for held in record.held] if self.keeps else []
-
-    def chain(self) -> Iterator[Record]:
-        """Yield the records that this one needs and that were not carried out, then itself."""
-        yield from ordered(self, lambda record: [one for one in record.inputs if not one.is_made])
 
     def changed(self) -> bool:
         """Tell whether the digest may no longer describe the unit.

@@ -8,20 +8,18 @@ another memory layout than the classes of kcl; one that gets a question passes a
 from __future__ import annotations
 
 import abc
-import builtins
 import copyreg
 import functools
 import importlib
-import operator
 import sys
 import types
-from collections.abc import Callable
 from typing import Any
 
 from kcl.base import process
 from kcl.errors import UnknownInput
 from kcl.record import plain, recorder, table, texts
 from kcl.record.record import CallSite, Record
+from kcl.record.stand_ins import Member, asked_for, is_absent, member, operate
 from kcl.record.table import CONSTRUCTORS
 
 _LAUNCHING = "kcl.integrations.executor"  # the module that launches units; it lies above this room
@@ -48,7 +46,7 @@ class RecordedResult(_Bare):
         return own
 
     def __getattr__(self, name: str) -> Any:
-        if is_absent(name) or name in _ABSENT or (name == "dtype" and type(self) is RecordedUnit):
+        if is_absent(name) or name in ("__len__", "__iter__") or (name == "dtype" and type(self) is RecordedUnit):
             raise AttributeError(name)
         return getattr(asked(self, name), name)
 
@@ -91,15 +89,6 @@ class RecordedResult(_Bare):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return RecordedResult.__copy__(self)  # another thread may be asking: then its class is loopy's now
-
-
-# Names that loopy has nowhere, and that numpy, notebooks, test runners and kcl look for in any object.
-_OF_TOOLS = frozenset({"__test__", "__wrapped__", "_pytestfixturefunction", "pytestmark"})
-
-
-def is_absent(name: str) -> bool:
-    """Return True if no object of loopy has this name, so that loopy need not be asked."""
-    return name.startswith(("__kcl", "_kcl", "__array_", "_repr_", "_ipython_")) or name in _OF_TOOLS
 
 
 class Kind(texts.StandInType):
@@ -183,12 +172,6 @@ _OF_KINDS = frozenset({"__name__", "__qualname__", "__copy__", "__deepcopy__", "
 _known: dict[str, type] = {}  # loopy's own classes by name, once they know the classes that stand for them
 
 
-def asked_for(stand_in: Any) -> Any:
-    """Return loopy's own class or member, for a question of the program."""
-    recorder.loopy(stand_in.text().partition(".")[2])
-    return stand_in.real()
-
-
 def _own_bases(bases: Any) -> tuple[Any, ...]:
     return tuple([asked_for(base) if isinstance(base, Kind) else base for base in bases])
 
@@ -199,70 +182,8 @@ def kind_of(name: str) -> Any:
     return type.__new__(Kind, name, (RecordedResult,), {})
 
 
+operate(Kind, "dir contains")
 copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))
-
-
-class Name(plain.StandIn):
-    """A function or a member of an enumeration of loopy, by its dotted name."""
-
-    __slots__ = ("__weakref__", "dotted")
-
-    def __init__(self, dotted: str) -> None:
-        self.dotted = dotted  # below loopy
-
-    def text(self) -> str:
-        """Return the name, as in the texts of loopy's own objects."""
-        return f"loopy.{self.dotted}"
-
-    def real(self) -> Any:
-        """Return loopy's own object."""
-        return recorder.own(self.dotted)
-
-    def __getattr__(self, name: str) -> Any:
-        if is_absent(name) or name in ("dtype", "dotted"):
-            raise AttributeError(name)
-        return getattr(asked_for(self), name)
-
-
-class Member(Name):
-    """A member of an enumeration of loopy."""
-
-    __slots__ = ()
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        return type(self.real()) if recorder.loaded() is not None else Member
-
-    def __eq__(self, other: object) -> Any:
-        return self.dotted == other.dotted if type(other) is Member else asked_for(self) == other
-
-    def __hash__(self) -> int:
-        return hash(asked_for(self))
-
-    def __reduce__(self) -> Any:
-        return member, (self.dotted,)
-
-
-def _of_real(operation: Callable[..., Any]) -> Any:
-    """Return a method that asks loopy's own class or member."""
-
-    def method(self: Any, *others: Any) -> Any:
-        return operation(asked_for(self), *[other.real() if type(other) is Member else other for other in others])
-
-    return method
-
-
-# The operations by which a program looks into classes, writes members into the text of a kernel, and compares them.
-_OPERATIONS = {**vars(builtins), **vars(operator)}
-for _holder, _names in ((Kind, "dir contains"), (Member, "bool str format int index lt le gt ge")):
-    for _name in ("repr", "len", "iter", "getitem", *_names.split()):
-        setattr(_holder, f"__{_name}__", _of_real(_OPERATIONS[_name]))
-
-
-@functools.cache
-def member(name: str) -> Member:
-    """Return the stand-in for a member; the same for the same name."""
-    return Member(name)
 
 
 class _Fields:
@@ -299,12 +220,6 @@ class RecordedUnit(RecordedResult):
             if found is not None:
                 return answer(found)
         return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
-
-
-_ABSENT = frozenset({"__kcl_key__", "__kcl_lazy_module__", "__len__", "__iter__", "_kcl_bindings"})
-
-
-_CHANGEABLE = "an object of loopy's own, which the program may change"
 
 
 def new(record: Record) -> Any:
@@ -421,7 +336,7 @@ def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
     """Return the text of an object, and its record; an object that a program may change has no text."""
     record = record_of(value)
     if record is None or record.is_spoiled():
-        raise UnknownInput(_CHANGEABLE)
+        raise UnknownInput("an object of loopy's own, which the program may change")
     taken.inputs.append(record)
     return record.text(), record
 

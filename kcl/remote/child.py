@@ -88,7 +88,7 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
     """Start a child, and return a descriptor of what it says."""
     import subprocess
 
-    if os.name != "posix" or not os.path.basename(sys.executable or "").startswith(("python", "pypy")):
+    if not settings.is_python():
         raise RemoteFault("this program has Python inside, and can start no other: use `kcl pull` before it")
     ended, end = os.pipe()
     try:

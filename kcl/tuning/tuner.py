@@ -101,7 +101,7 @@ def tune(
     row = table.row(tuple(sizes.values()))
     if row is not None and row.level >= level and row.outcome == "ok" and not again:
         return result._replace(row=row, why="tuned before; again=True (kcl tune --again) measures again")
-    if not device or os.name != "posix" or not os.path.basename(sys.executable or "").startswith(("python", "pypy")):
+    if not device or not settings.is_python():
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
     with _turn(queue), candidates.folder() as folder:
         files = CandidateFiles(kernel, queue, arguments, folder)

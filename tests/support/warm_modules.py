@@ -15,8 +15,6 @@ MODULES = [
     "kcl.build.headers",
     "kcl.build.identity",
     "kcl.build.kernels",
-    "kcl.build.options",
-    "kcl.build.outside",
     "kcl.build.program_key",
     "kcl.build.stage",
     "kcl.cache",
@@ -61,6 +59,7 @@ MODULES = [
     "kcl.record.proofs",
     "kcl.record.record",
     "kcl.record.recorder",
+    "kcl.record.stand_ins",
     "kcl.record.table",
     "kcl.record.texts",
     "kcl.record.unmade",
@@ -70,5 +69,4 @@ POCL = [
     "kcl.drivers.pocl",
     "kcl.drivers.pocl.driver",
     "kcl.drivers.pocl.poclbin",
-    "kcl.drivers.pocl.repair",
 ]

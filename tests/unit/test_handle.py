@@ -52,9 +52,9 @@ def for_c():
 def stored():
     """Return the addresses in both layers' stores, proofs of single calls left out."""
     generator = layers.generator()
-    rows = {address: Entry.unpack(generator.disk.get(address)) for address in generator.disk.scan()}
+    rows = {address: Entry.unpack(generator.stores[0].get(address)) for address in generator.stores[0].scan()}
     codes = [address for address, entry in rows.items() if "proven" not in entry.metadata]
-    return [*codes, *layers.binary().disk.scan()]
+    return [*codes, *layers.binary().stores[0].scan()]
 
 
 def outcomes():
@@ -145,7 +145,7 @@ class TestCall:
             kernel(queue, x=np.zeros(9, np.float32), a=1)
         kernel(queue, x=np.zeros(8, np.float32), a=1)
         assert client.idle(option.folder("kcl"), 60)
-        assert len([*layers.binary().disk.scan()]) == 1
+        assert len([*layers.binary().stores[0].scan()]) == 1
 
 
 class TestElsewhere:
@@ -354,7 +354,7 @@ class TestFailures:
             assert type(error.value) is type(own.value)
             assert "BUILD_PROGRAM_FAILURE" in str(error.value)
         assert client.idle(option.folder("kcl"), 60)
-        assert list(layers.binary().disk.scan()) == []
+        assert list(layers.binary().stores[0].scan()) == []
 
 
 class TestPickle:

@@ -156,7 +156,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
         *(("integrations", of) for of in ("record.distributions", "record.imports")),
-        *(("build.outside", of) for of in ("cache.layer", "cache.layers")),
+        *(("record.imports", of) for of in ("cache.layer", "cache.layers")),
         *(("integrations.units", of) for of in ("cache.layers", "errors", "generate.recorded", "handle")),
         ("integrations.units", "base.events"),
         *(("integrations.runner", of) for of in ("base.events", "caches")),
@@ -353,7 +353,7 @@ VALUES = {
     *("generate.stage.CallValues", "generate.stage.RowSlot", "record.declarations.Evidence"),
     *(
         "build.driver.Promise",
-        "build.options.BuildOptions",
+        "build.program_key.BuildOptions",
         "build.program_key.ProgramSlot",
         "build.stage.BuildRequest",
     ),
@@ -365,7 +365,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
     "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
-    "stores": {"cache.stores.base.Stat", "cache.layer.SizedEntry"},
+    "stores": {"cache.stores.base.Stat"},
     "the user's declarations of a recipe": {"record.declarations.Declarations", "record.declarations.RecipeCall"},
     "the user's declarations of a kcl.Source": {
         f"generate.frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")

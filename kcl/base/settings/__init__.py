@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kcl.base import process
@@ -21,8 +21,6 @@ LAYERS = GENERATOR, BINARY = "generator", "binary"
 # No layers, and switched off as these: what recipes with sizes have seen, and what was measured for those with a space.
 SWITCHED = SHAPES, TUNING = "shapes", "tuning"
 
-_YES = frozenset({"1", "true", "yes", "on"})
-_NO = frozenset({"", "0", "false", "no", "off"})
 # Open MPI, MPICH and Intel MPI, MVAPICH, PMIx; Slurm, PBS, LSF, Flux, Cobalt, Grid Engine
 _BATCH = (
     *("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"),
@@ -48,140 +46,20 @@ def processors() -> int:
         return os.cpu_count() or 1
 
 
-class _Refused(ValueError):
-    """A value that is not understood: the words on it, and what is used instead."""
-
-
-def _progress(text: str) -> bool:
-    if text.lower() not in _YES | _NO:
-        raise _Refused(f"{text!r} is not 1 or 0; it is taken as 0", False)
-    return text.lower() in _YES if text else is_terminal()
-
-
-def _absolute(text: str) -> str | None:
-    if text and not os.path.isabs(text):
-        raise _Refused(f"{text!r} is not an absolute path and is ignored", None)
-    return text or None
-
-
-def _promotion(text: str) -> str:
-    if text.lower() not in ("", "background", "exit", "off"):
-        raise _Refused(f"{text!r} is not one of background, exit, off; 'off' is used", "off")
-    return text.lower() or "background"
-
-
-def _report(text: str) -> tuple[frozenset[str], str | None]:
-    """Return the parts of the report at exit ("table", "kernels", "explain"), and the file that gets a report."""
-    words, _, path = text.partition("json:")
-    asked = {word.strip() for word in words.lower().split(",")} - _NO
-    known = frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"})
-    if asked - _YES - known:
-        said = ", ".join(sorted(asked - _YES - known))
-        raise _Refused(f"{said!r} is not understood; use 1, kernels, explain or json:PATH", (known, path or None))
-    if path and not os.path.isabs(path):
-        raise _Refused(f"{path!r} is not an absolute path and is ignored", (known, None))
-    return known, path or None
-
-
-def _remote(text: str) -> str:
-    if text.lower() in _NO:
-        return ""
-    if "://" not in text:  # a wrong address may hold a password
-        raise _Refused("this is no address and is ignored: write one such as redis://host/0, or off", "")
-    return text
-
-
-def _writing(text: str) -> str:
-    if text.lower() not in _YES | _NO | {"exit"}:
-        raise _Refused(f"{text!r} is not true, false or exit; nothing is pushed", "")
-    return "exit" if text.lower() == "exit" else "after" if text.lower() in _YES else ""
-
-
-def _listed(mark: str) -> Callable[[str], tuple[str, ...]]:
-    def listed(text: str) -> tuple[str, ...]:
-        found = tuple(filter(None, map(str.strip, text.split(","))))
-        if not all(mark in one for one in found):
-            raise _Refused(f"each of them needs {mark!r}; none of them counts", ())
-        return found
-
-    return listed
-
-
-def _strict(text: str) -> frozenset[str]:
-    """Return the outcomes that raise."""
-    words, known = _words(text), frozenset({"hit", "fault"})
-    if words - known:
-        unknown = ", ".join(map(repr, sorted(words - known)))
-        raise _Refused(f"{unknown} is not one of hit, fault; write hit, fault or hit,fault", words & known)
-    return words
-
-
-def _verification(text: str) -> tuple[float, bool]:
-    """Return the fraction of look-ups to verify, and whether to verify results; an unknown value means all."""
-    words = _words(text) - _NO
-    results = "results" in words
-    numbers = words - {"results"}
-    try:
-        (fraction,) = {1.0 if word in _YES else float(word) for word in numbers} or {float(results)}
-    except ValueError:
-        fraction = -1.0
-    if not 0.0 <= fraction <= 1.0:
-        raise _Refused(f"{text!r} is not 1, a fraction or results; every look-up is verified", (1.0, results))
-    return fraction, results
-
-
-def _layers(text: str) -> frozenset[str]:
-    if text.lower() in _YES | _NO:
-        return frozenset(LAYERS if text.lower() in _YES else ())
-    unknown = _words(text) - frozenset((*LAYERS, *SWITCHED))
-    if unknown:
-        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(LAYERS)}); all layers are off"
-        raise _Refused(said, frozenset(LAYERS))
-    return _words(text)
-
-
-def _folders(text: str) -> tuple[str, ...]:
-    """Return the directories of a list, with `:` between them, or with the commas of the settings file."""
-    if text.lower() in _NO:
-        return ()
-    found = tuple(filter(None, text.replace(os.pathsep, ",").split(",")))
-    relative = [path for path in found if not os.path.isabs(path)]
-    if relative:
-        left = tuple(path for path in found if path not in relative)
-        raise _Refused(f"{relative[0]!r} is not an absolute path and is ignored", left)
-    return found
-
-
-def _users(text: str) -> frozenset[int]:
-    try:
-        return frozenset(map(int, _words(text)))
-    except ValueError:
-        raise _Refused(f"{text!r} is no list of numbers of users; nobody's files are read", frozenset()) from None
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word.strip().lower() for word in text.split(",")) - {""}
-
-
-def _bound(unit: str, default: float, example: str) -> Callable[[str], float]:
-    def bound(text: str) -> float:
-        if text in ("", "0"):
-            return 0 if text else default
-        from kcl.base.settings import units
-
-        try:
-            return units.size(text) if unit == "size" else units.age(text)
-        except ValueError:
-            raise _Refused(f"{text!r} is not understood; write {example}, or 0", default) from None
-
-    return bound
+def is_python() -> bool:
+    """Return True if this interpreter can be started again; an application with Python inside cannot."""
+    return os.name == "posix" and os.path.basename(sys.executable or "").lower().startswith(("python", "pypy"))
 
 
 class Setting(NamedTuple):
-    """One setting: its variable, the parser of its text, and its effect in a few words."""
+    """One setting: its variable, the parser of its text, its value without a text, and its effect in a few words.
+
+    The parser is the name of a function in `kcl.base.settings.parsers`, with its arguments; none stands for any text.
+    """
 
     variable: str
-    parse: Callable[[str], Any]
+    parser: str
+    default: Any
     effect: str
     of_file: bool = False  # a variable of this name is not read: only the settings file widens trust
     of_variable: bool = False  # the settings file cannot have it: it decides whose files are read
@@ -191,29 +69,40 @@ class Setting(NamedTuple):
         """The name in the settings file."""
         return _key(self.variable)
 
+    def parse(self, text: str) -> Any:
+        """Return the value of a text; raises ValueError, with the words on it, and the value if it is no default."""
+        if not (text and self.parser):
+            return text or self.default
+        from kcl.base.settings import parsers  # which most processes need not
 
+        name, *arguments = self.parser.split()
+        return getattr(parsers, name)(text, *arguments)
+
+
+_NOBODY, _NONE = frozenset[int](), frozenset[str]()
+_NAMES = f"layers {','.join(LAYERS)} {','.join(SWITCHED)}"
 SETTINGS = (
-    Setting("KCL_CACHE_DIR", _absolute, "Root of kcl's folders, instead of the platform's cache directory"),
-    Setting("KCL_DUMP", _absolute, "Writes every stage of each kernel of the run below this directory"),
-    Setting("KCL_MAX_SIZE", _bound("size", 2_000_000_000, "bytes such as 500M or 2G"), "Bounds the entries on disk"),
-    Setting("KCL_NO_CACHE", _layers, "Switches the named layers of kcl off, `1` all of them"),
-    Setting("KCL_PROGRESS", _progress, "Counts the kernels of the run after two seconds of work for them"),
-    Setting("KCL_PROMOTE", _promotion, "Decides when a helper process completes entries (PoCL)"),
-    Setting("KCL_REMOTE", _remote, "The remote whose pack warms the cache of a driver at its first miss"),
-    Setting("KCL_REMOTE_FRESH", _bound("age", 3600.0, "1h"), "The remote is asked again after it", of_file=True),
-    Setting("KCL_REMOTE_NAME", str, "Names the pack of your drivers", of_file=True),
-    Setting("KCL_REMOTE_TIMEOUT", _bound("age", 2.0, "2s"), "No process waits longer for a pack", of_file=True),
-    Setting("KCL_REMOTE_UNSIGNED", _listed("://"), "Remotes whose packs need no signature", of_file=True),
-    Setting("KCL_REMOTE_WRITE", _writing, "A process that made something pushes it", of_file=True),
-    Setting("KCL_REPORT", _report, "Prints a report at exit, or adds one to a file"),
-    Setting("KCL_SIGNING_KEY", str, "The key of `kcl key new` that signs", of_file=True),
-    Setting("KCL_SITE", _folders, "Directories of root, which `kcl load --into` fills"),
-    Setting("KCL_SITE_OWNERS", _users, "Further users whose site directories are read", of_file=True),
-    Setting("KCL_STRICT", _strict, "Raises an error for what is no hit, or for a fault of the cache"),
-    Setting("KCL_TRACE", _absolute, "Adds what took how long to this file as each process ends"),
-    Setting("KCL_TRUSTED_KEYS", _listed(":"), "Beside those of `kcl key trust`", of_file=True),
-    Setting("KCL_TRUST_UID", _users, "Root runs and keeps the code of this user", of_variable=True),
-    Setting("KCL_VERIFY", _verification, "Makes what the cache has anew, and compares"),
+    Setting("KCL_CACHE_DIR", "path", None, "Root of kcl's folders, instead of the platform's cache directory"),
+    Setting("KCL_DUMP", "path", None, "Writes every stage of each kernel of the run below this directory"),
+    Setting("KCL_MAX_SIZE", "size", 2_000_000_000, "Bounds the entries on disk"),
+    Setting("KCL_NO_CACHE", _NAMES, _NONE, "Switches the named layers of kcl off, `1` all of them"),
+    Setting("KCL_PROGRESS", "progress", None, "Counts the kernels of the run after two seconds of work for them"),
+    Setting("KCL_PROMOTE", "promotion", "background", "Decides when a helper process completes entries (PoCL)"),
+    Setting("KCL_REMOTE", "remote", "", "The remote whose pack warms the cache of a driver at its first miss"),
+    Setting("KCL_REMOTE_FRESH", "seconds", 3600.0, "The remote is asked again after it", of_file=True),
+    Setting("KCL_REMOTE_NAME", "", "", "Names the pack of your drivers", of_file=True),
+    Setting("KCL_REMOTE_TIMEOUT", "seconds", 2.0, "No process waits longer for a pack", of_file=True),
+    Setting("KCL_REMOTE_UNSIGNED", "listed ://", (), "Remotes whose packs need no signature", of_file=True),
+    Setting("KCL_REMOTE_WRITE", "writing", "", "A process that made something pushes it", of_file=True),
+    Setting("KCL_REPORT", "report", (_NONE, None), "Prints a report at exit, or adds one to a file"),
+    Setting("KCL_SIGNING_KEY", "", "", "The key of `kcl key new` that signs", of_file=True),
+    Setting("KCL_SITE", "folders", (), "Directories of root, which `kcl load --into` fills"),
+    Setting("KCL_SITE_OWNERS", "users", _NOBODY, "Further users whose site directories are read", of_file=True),
+    Setting("KCL_STRICT", "strict", _NONE, "Raises an error for what is no hit, or for a fault of the cache"),
+    Setting("KCL_TRACE", "path", None, "Adds what took how long to this file as each process ends"),
+    Setting("KCL_TRUSTED_KEYS", "listed :", (), "Beside those of `kcl key trust`", of_file=True),
+    Setting("KCL_TRUST_UID", "users", _NOBODY, "Root runs and keeps the code of this user", of_variable=True),
+    Setting("KCL_VERIFY", "verification", (0.0, False), "Makes what the cache has anew, and compares"),
 )
 
 
@@ -257,13 +146,15 @@ def read() -> Settings:
     found: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for setting in SETTINGS:
-        text = (_file()[0].get(setting.key, "") if setting.of_file else _given(setting.variable)).strip()
+        text = (_state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)).strip()
         try:
             found[setting.key] = setting.parse(text)
-        except _Refused as refused:
-            words, found[setting.key] = refused.args
+        except ValueError as refused:
+            words, *instead = refused.args
+            found[setting.key] = instead[0] if instead else setting.default
             faults[setting.variable] = f"{_named(setting.variable)}: {words}"
     found["cache_dir"], reason, stranger = _cache_dir(found["cache_dir"])
+    found["progress"] = is_terminal() if found["progress"] is None else found["progress"]
     found["report"], found["report_file"] = found["report"]
     found["verify"], found["verify_results"] = found["verify"]
     return Settings(
@@ -271,7 +162,7 @@ def read() -> Settings:
         cache_dir_reason=reason,
         no_cache_value=_given("KCL_NO_CACHE"),
         strict_fault=faults.get("KCL_STRICT", ""),
-        rejected=(*_file()[1], *faults.values(), *([stranger] if stranger else [])),
+        rejected=(*_state().faults, *faults.values(), *([stranger] if stranger else [])),
     )
 
 
@@ -338,7 +229,7 @@ def settings_file() -> str:
 
 def from_file() -> dict[str, str]:
     """Return the texts of the settings in the settings file, by their names there."""
-    return dict(_file()[0])
+    return dict(_state().texts)
 
 
 def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -359,17 +250,24 @@ def user_cache_dir(application: str, environment: Mapping[str, str] = os.environ
     return os.path.join(home(), ".cache", application)
 
 
-# The content of the settings files: the text of each setting, and the faults of the files.
-_Says = tuple[dict[str, str], tuple[str, ...]]
-
 SITE_FILE = "/etc/kcl/config.toml"  # root's settings for all users, read below the user's own
 
 
 class State:
-    """The settings file, and the cache directory of the checkout."""
+    """The texts and the faults of root's and the user's file, and the cache directory of the checkout.
+
+    A missing file costs one system call, once in a process.
+    """
 
     def __init__(self) -> None:
-        self.loaded: _Says | None = None
+        self.texts: dict[str, str] = {}
+        self.faults: tuple[str, ...] = ()
+        for path in filter(os.path.lexists, (SITE_FILE, settings_file())):
+            from kcl.base.settings.file import load
+
+            keys = [setting.key for setting in SETTINGS if not setting.of_variable]
+            found, faults = load(path, keys, of_root=path == SITE_FILE)
+            self.texts, self.faults = {**self.texts, **found}, (*self.faults, *faults)
         self.checkout = _find_checkout()  # once in a process: from the working directory of that moment upward
 
 
@@ -380,24 +278,9 @@ def _key(variable: str) -> str:
     return variable.removeprefix("KCL_").lower()
 
 
-def _file() -> _Says:
-    """Return the content of root's and the user's files; a missing file costs one system call, once in a process."""
-    state = _state()
-    if state.loaded is None:
-        loaded: _Says = {}, ()
-        for path in filter(os.path.lexists, (SITE_FILE, settings_file())):
-            from kcl.base.settings.file import load
-
-            keys = [setting.key for setting in SETTINGS if not setting.of_variable]
-            found, faults = load(path, keys, of_root=path == SITE_FILE)
-            loaded = {**loaded[0], **found}, (*loaded[1], *faults)
-        state.loaded = loaded
-    return state.loaded
-
-
 def _given(variable: str) -> str:
     """Return the text of a setting; a variable that is set, even to an empty text, wins over the file."""
-    return os.environ.get(variable, _file()[0].get(_key(variable), ""))
+    return os.environ.get(variable, _state().texts.get(_key(variable), ""))
 
 
 def _named(variable: str) -> str:

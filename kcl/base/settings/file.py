@@ -29,8 +29,12 @@ def load(path: str, keys: Iterable[str], of_root: bool = False) -> tuple[dict[st
     A missing file gives none.
     """
     try:
+        if sys.version_info >= (3, 11):
+            import tomllib
+        else:
+            import tomli as tomllib
         text = _trusted_text(path, of_root)
-        return ({}, ()) if text is None else _understood(path, _parsed(text), frozenset(keys))
+        return ({}, ()) if text is None else _understood(path, tomllib.loads(text), frozenset(keys))
     except (OSError, ValueError, ImportError, RecursionError) as error:
         return {}, (f"the settings file {path} is ignored: {error}",)
 
@@ -106,15 +110,6 @@ def _trusted_text(path: str, of_root: bool = False) -> str | None:
     if len(blob) > SIZE_LIMIT:
         raise ValueError(f"it is larger than {SIZE_LIMIT} bytes")
     return blob.decode("utf-8")
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    data: dict[str, Any] = tomllib.loads(text)
-    return data
 
 
 def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -181,13 +181,6 @@ def check_database(path: str) -> None:
         raise UnusableDirectory(f"{path} cannot be the cache: {fault}; remove it")
 
 
-def check_sidecars(path: str) -> None:
-    """Raise `UnusableDirectory` where SQLite would wait for a FIFO, or write through a link, beside a database."""
-    for suffix in SIDECARS:
-        with suppress(FileNotFoundError):
-            check_database(path + suffix)
-
-
 def database_uri(path: str, mode: str) -> str:
     """Return the URI by which SQLite opens a database to read (``ro``) or to change (``rw``), and never makes it."""
     for character in "%?#":

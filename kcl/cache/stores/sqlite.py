@@ -144,7 +144,9 @@ class Database:
             self._close()
             trust.check(folder)
             return None
-        trust.check_sidecars(self.location)
+        for suffix in trust.SIDECARS:  # SQLite would wait for a FIFO, or write through a link
+            with suppress(FileNotFoundError):
+                trust.check_database(self.location + suffix)
         if self.connection is None or self._file != (status.st_dev, status.st_ino):
             self._close()
             trust.check(folder)
@@ -175,7 +177,8 @@ class Rows(Database):
     def __init__(self, container_dir: str | os.PathLike[str]) -> None:
         # As pytools names it, but one file for a minor release of Python: keys hold the minor release too, and the tag
         # of the bytecode, so all patch releases find the same rows.
-        name = places.dictionary(places.GENERATED, "-{}.{}".format(*sys.version_info))
+        python = "{}.{}".format(*sys.version_info)
+        name = f"{places.DICTIONARY}{places.GENERATED}-{python}{places.DATABASE}"
         super().__init__(os.path.join(container_dir, name), "rw")
         self._prepared: sqlite3.Connection | None = None
         self._set_aside = False

@@ -7,6 +7,7 @@ need none of this: without a helper programs are built from source as usual.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Any
 from kcl import caches
 from kcl.base import settings
 from kcl.cache.entry import Entry
-from kcl.cache.lead import close_lock, is_stopped
+from kcl.cache.lead import STOPPED, close_lock, state_of
 from kcl.drivers.pocl.jobs import JobQueue, host
 from kcl.errors import CacheFault
 
@@ -63,7 +64,7 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
     while idle < seconds and (job := queue.find(digest)) is not None:
         if queue.is_lacking(job.setting):
             break
-        if is_stopped(str(queue.holder())) if queue.has_helper() else not (starts and start(folder)):
+        if state_of(str(queue.holder())) in STOPPED if queue.has_helper() else not (starts and start(folder)):
             break
         time.sleep(pause)
         now, found = time.monotonic(), queue.progress()
@@ -85,6 +86,7 @@ def quiet(folder: str, seconds: float) -> bool:
     with suppress(OSError):  # the lock of another user is no lock of this user's helper
         if not queue.end_helper(seconds):
             return False
+    queue.failures(age=-math.inf)
     with suppress(OSError, CacheFault):
         for job in queue.jobs():
             queue.drop(job.address)
@@ -153,9 +155,8 @@ def _command(folder: str) -> list[str] | None:
 
     The helper needs kcl and the standard library only; isolated mode keeps out the modules of the user's directories.
     """
-    name = os.path.basename(sys.executable or "").lower()
-    if os.name != "posix" or not name.startswith(("python", "pypy")):
-        return None  # an application with Python inside
+    if not settings.is_python():
+        return None
     home = os.path.dirname(settings.PACKAGE)
     code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
     rank = str(os.getpid()) if settings.batch() else ""

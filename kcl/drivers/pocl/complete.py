@@ -13,8 +13,7 @@ import time
 from contextlib import closing, suppress
 
 from kcl.base import settings
-from kcl.build import options
-from kcl.build.program_key import header_parts, headers_in
+from kcl.build.program_key import headers_stand, parsed
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
@@ -43,7 +42,10 @@ class Workshop:
         self._cache = cache
 
     def make(self, job: Entry, written: float) -> None:
-        """Publish the entry of a job that was written then; any error that this raises makes the job hopeless."""
+        """Publish the entry of a job that was written then; any error that this raises makes the job hopeless.
+
+        A job whose headers have changed is of no use: no program has its key any more.
+        """
         layer = layers.at(settings.BINARY, str(job.metadata["binaries"]))
         before = _published(layer, job)
         if before is not None and before.metadata.get("complete"):
@@ -53,15 +55,18 @@ class Workshop:
         try:
             with suppress(OSError):  # for relative include directories
                 os.chdir(str(job.metadata.get("directory", "/")))
+            if not _headers_stand(job):
+                return
             try:
                 made = self._make(job, written, before, True)
             except (ValueError, RefusedCall):
                 self._cache.wipe()
                 made = self._make(job, written, before, False)
-            _check_headers(job)
+            is_current = _headers_stand(job)
         finally:
             os.chdir("/")
-        _publish(layer, job, before, *made)
+        if is_current:
+            _publish(layer, job, before, *made)
 
     def _make(
         self, job: Entry, written: float, before: Entry | None, short_cut: bool
@@ -136,13 +141,11 @@ def _without_stubs(blob: bytes, place: str, stubs: list[str]) -> bytes:
     return container.without(stubs).pack()
 
 
-def _check_headers(job: Entry) -> None:
-    """Raise ValueError if a header has changed since the key was made, and UnknownInput as `header_parts` does."""
+def _headers_stand(job: Entry) -> bool:
+    """Return True if the headers are those of the build."""
     source = job.parts["source.cl"].decode("utf-8", "surrogatepass")
     beside = str(job.metadata["environment"].get("POCL_EXTRA_BUILD_FLAGS", ""))
-    now = header_parts(source, options.parsed(str(job.metadata["build_options"]), beside))
-    if set(now) != set(headers_in(job.key)):
-        raise ValueError("a header has changed since the program was built")
+    return headers_stand(source, parsed(str(job.metadata["build_options"]), beside), job.key)
 
 
 def _published(layer: Layer, entry: Entry) -> Entry | None:

@@ -12,15 +12,17 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import caches
 from kcl.base import process
-from kcl.base.settings import option
+from kcl.base.settings import option, trust
 from kcl.build.driver import Driver, Promise
 from kcl.cache import layers
 from kcl.cache.entry import Entry
-from kcl.drivers.pocl import poclbin, repair
+from kcl.cache.stores.directory import publish
+from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault
 
 if TYPE_CHECKING:
@@ -87,7 +89,34 @@ _state = process.own(State)
 class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
-    loading = staticmethod(repair.repair)
+    def loading(self, entry: Entry) -> None:
+        """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe.
+
+        PoCL checks none of its files, and uses a file of its cache in place of the one in a binary: a damaged file ends
+        every process that loads the program. PoCL wrote these files, or would write them for the binary, whose digest
+        was verified. It writes a missing file itself. If a file cannot be replaced the program is removed. What stays
+        in the way is a fault that PoCL will report.
+        """
+        try:
+            container = poclbin.read(entry.parts["binary"])
+        except ValueError:  # of another PoCL
+            return
+        folder = f"{os.path.abspath(caches.directory_in_use('pocl'))}/{container.program}"
+        own = {folder + path: content for path, content in container.files().items()}
+        files = {path: content for path, content in own.items() if not _holds(path, content)}
+        try:
+            if files:
+                trust.check_writer(folder)
+            for path, content in files.items():
+                publish(path, content)
+        except PermissionError:  # root makes no files in the home of another user, who could not read them
+            return
+        except OSError:
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                os.unlink(folder)
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""
@@ -275,3 +304,14 @@ def _job_of(entry: Entry, program: UsedProgram) -> Entry:
         about["device"] = {"name": program.device.name, "driver": program.device.driver_version}
     parts = {name: part for name, part in entry.parts.items() if name != "binary"}
     return Entry(entry.key, {**entry.metadata, **about, "created": int(time.time())}, parts)
+
+
+def _holds(path: str, content: bytes) -> bool:
+    """Return True if a file holds these bytes, or is missing."""
+    try:
+        with trust.reading(path) as stream:
+            return stream.read(len(content) + 1) == content
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False

@@ -8,7 +8,7 @@ The letters are a digest of source, options and device: the same in every cache 
 
 PoCL keeps no digests, and a program that needs a damaged file ends the process. Two builds of one program differ in
 their bytes. So a file is judged by its form: a library is an ELF file with its section table inside it, bitcode is a
-chain of blocks that ends with the file (LLVM's bitstream format). `kcl.drivers.pocl.repair` compares files with the
+chain of blocks that ends with the file (LLVM's bitstream format). `kcl.drivers.pocl.driver` compares files with the
 bytes of an entry.
 """
 
@@ -51,7 +51,10 @@ class WorkCache:
     def seed(self, user: str, since: float) -> None:
         """Copy the bitcode that the user's PoCL compiled since then: a build from source is 20 times faster with it."""
         for place in _programs(user):
-            if place not in self._seeded and _touched(f"{user}/{place}") >= since:
+            touched = 0.0
+            with suppress(OSError):
+                touched = os.lstat(f"{user}/{place}/{ACCESSED}").st_mtime
+            if place not in self._seeded and touched >= since:
                 self._seeded.add(place)
                 self.seed_one(user, place)
 
@@ -149,8 +152,7 @@ def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
             for name in [*names, *folders_in]:
                 if name == BITCODE or name.endswith(".so"):
                     path = os.path.join(place, name)
-                    reason = _fault(path)
-                    if reason:
+                    if reason := _fault(path):
                         yield DamagedFile(path, reason)
 
 
@@ -212,13 +214,6 @@ def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
     except OSError:
         return
     yield from found
-
-
-def _touched(path: str) -> float:
-    """Return the time of the last build of a program; 0 if that is unknown."""
-    with suppress(OSError):
-        return os.lstat(f"{path}/{ACCESSED}").st_mtime
-    return 0.0
 
 
 def _own(path: str) -> bytes:

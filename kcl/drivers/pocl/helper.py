@@ -5,8 +5,8 @@ setting: a driver reads its variables once, and a damaged program may end the pr
 each job before it begins. A job counts as tried only if its worker crashed; the job of a worker that was ended is as
 new.
 
-Both import the standard library and kcl only. The worker has a PoCL cache of its own, and reads the user's. They report
-no fault: a job that fails is dropped, and the user's programs are built from source as usual.
+Both import the standard library and kcl only. The worker has a PoCL cache of its own, and reads the user's. A job that
+fails is dropped, and the user's programs are built from source as usual; `kcl status` and reports say why.
 """
 
 from __future__ import annotations
@@ -107,16 +107,16 @@ class Helper:
         if code in (_FINE, _LACKS_DEVICE):
             self._queue.note_device(jobs[0].setting, code == _FINE)
         with open(self._begun) as stream:
-            begun = stream.read()
+            begun, _, kernel = stream.read().partition(" ")
         if begun and -code in _CRASHES:
-            self._queue.drop(begun)
+            self._queue.drop(begun, f"{kernel}: PoCL ended with {signal.Signals(-code).name}")
         else:
             self._left.update(jobs)
 
-    def _begin(self, address: str) -> None:
-        """Write down which job is begun, and show that to the processes that wait."""
+    def _begin(self, begun: str) -> None:
+        """Write down which job is begun, by address and kernel, and show that to the processes that wait."""
         with open(self._begun, "w") as stream:
-            stream.write(address)
+            stream.write(begun)
         self._queue.note_progress()
 
     # the worker
@@ -124,7 +124,8 @@ class Helper:
     def _be_worker(self, jobs: list[Job]) -> int:
         """Do the due jobs of a setting until none has come for a second; return the status of this process."""
         try:
-            _die_with_parent()
+            with suppress(AttributeError, OSError):  # Linux ends this process with its parent then
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)
             for name in _ENDING:
                 signal.signal(name, signal.SIG_DFL)
             entry = next(filter(None, map(self._queue.read, jobs)))
@@ -174,13 +175,17 @@ class Helper:
         entry = self._queue.read(job)
         if entry is None:
             return
-        self._begin(job.address)
+        kernel, failure = str(entry.metadata.get("kernel", "")), ""
+        self._begin(f"{job.address} {kernel}")
         signal.alarm(STUCK_SECONDS)  # which ends this process, in the driver too
-        with suppress(Exception), spans.span("complete", str(entry.metadata.get("kernel", "")), settings.BINARY):
-            workshop.make(entry, job.written)
+        try:
+            with spans.span("complete", kernel, settings.BINARY):
+                workshop.make(entry, job.written)
+        except Exception as error:
+            failure = " ".join(f"{kernel}: {type(error).__name__}: {error}".split())
         with suppress(OSError):
             if job in self._queue.jobs():  # else it was replaced meanwhile
-                self._queue.drop(job.address)
+                self._queue.drop(job.address, failure)
 
 
 def main(arguments: list[str]) -> None:
@@ -218,12 +223,6 @@ def _end(*_: object) -> None:
     for name in _ENDING:
         signal.signal(name, signal.SIG_IGN)
     sys.exit()
-
-
-def _die_with_parent() -> None:
-    """Have the system end this process with its parent, on Linux; elsewhere it ends after the job that it is at."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 if __name__ == "__main__":

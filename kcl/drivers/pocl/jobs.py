@@ -2,6 +2,7 @@
 
     <folder>/pending/<setting>/<digest>          a job: an entry without its binary
     <folder>/pending/<setting>/.lacks-<host>     that host has no device for these jobs
+    <folder>/pending/<setting>/.failed-<digest>  why a job failed and was dropped, until one of its key is done
     <folder>/pending/<host>.lock                 held (flock) by the one helper of that host, whose process id it says
     <folder>/pending/work-<host>-<process>        that helper's own PoCL cache
 
@@ -12,6 +13,7 @@ of its own: a lock on a network file system may span hosts or fail.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import shutil
@@ -27,11 +29,11 @@ from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.lead import close_lock, is_at, is_locked, open_lock
 from kcl.cache.stores.base import safe
-from kcl.cache.stores.directory import Directory
+from kcl.cache.stores.directory import Directory, publish
 from kcl.errors import DamagedEntry
 
 LONGEST_AGE = 30 * 86400.0
-_LACKS = ".lacks-"
+_LACKS, _FAILED = ".lacks-", ".failed-"
 _LOCK_AGE = 86400.0
 
 
@@ -84,9 +86,13 @@ class JobQueue:
             self.drop(job.address)
             return None
 
-    def drop(self, address: str) -> None:
-        """Forget a job; it is no error if it is gone."""
+    def drop(self, address: str, failure: str = "") -> None:
+        """Forget a job; it is no error if it is gone. The reason of its `failure` stays for people."""
         self._files.delete(address)
+        setting, _, digest = address.partition("/")
+        path = f"{self.folder}/{setting}/{_FAILED}{digest}"
+        with suppress(OSError):
+            publish(path, failure.encode("utf-8", "replace")) if failure else os.unlink(path)
         with suppress(OSError):
             os.rmdir(os.path.dirname(f"{self.folder}/{address}"))  # stays if it holds anything
 
@@ -107,6 +113,7 @@ class JobQueue:
     def sweep(self) -> None:
         """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
         now = time.time()
+        self.failures()
         with suppress(OSError):
             for item in filter(os.DirEntry.is_dir, os.scandir(self.folder)):
                 is_work = item.path.startswith(self.work) and item.path[len(self.work) :].isdigit()
@@ -116,6 +123,17 @@ class JobQueue:
             for item in os.scandir(os.path.join(os.path.dirname(self.folder), places.FLIGHT)):
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
                     os.unlink(item.path)
+
+    def failures(self, age: float = LONGEST_AGE) -> list[str]:
+        """Return why jobs failed, each with the name of its kernel; forget those of a greater age."""
+        found = []
+        for path in sorted(glob.glob(f"{glob.escape(self.folder)}/*/{_FAILED}*")):
+            with suppress(OSError):
+                text, status = trust.content(path, 500)
+                found.append(text.decode("utf-8", "replace"))
+                if status.st_mtime < time.time() - age:
+                    os.unlink(path)
+        return found
 
     # the helper
 
@@ -200,6 +218,7 @@ def pending(folder: str) -> OpenJobs:
         tuple([entry for job, entry in read if queue.is_lacking(job.setting)]),
         min([job.written for job, _entry in read], default=0.0),
         helper,
+        tuple(queue.failures()),
     )
 
 

@@ -32,6 +32,11 @@ class Names(NamedTuple):
     others: tuple[str, ...]
 
 
+def error(entry: str, words: str) -> RecipeError:
+    """Return the error of a declaration of a Source."""
+    return RecipeError(f"kcl.Source {entry!r}: {words}")
+
+
 def written(entry: str, what: str, given: Any) -> str:
     """Write sizes as one expression: numbers of Python and numpy, texts, and tuples of both."""
     if not isinstance(given, (tuple, list)):
@@ -40,7 +45,7 @@ def written(entry: str, what: str, given: Any) -> str:
     for part in parts:
         # Each text must be an expression by itself: together "a), (b" would be another expression.
         if isinstance(parsed(entry, what, part).body, ast.Tuple):
-            raise RecipeError(f"kcl.Source {entry!r}: {what} has the item {part!r}; write one size an item")
+            raise error(entry, f"{what} has the item {part!r}; write one size an item")
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
@@ -52,9 +57,7 @@ def _part(entry: str, what: str, given: Any) -> str:
     except TypeError:
         number = -1
     if number < 0 or isinstance(given, bool):
-        raise RecipeError(
-            f"kcl.Source {entry!r}: {what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these"
-        )
+        raise error(entry, f"{what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these")
     return str(number)
 
 
@@ -67,10 +70,8 @@ def check(entry: str, what: str, text: str, names: Names) -> None:
     known = [*names.values, *names.tuples]
     if not all(_is_allowed(node, heads.get(node, known), names.images) for node in nodes):
         words = ", ".join([*known, *(f"{name}.width" for name in names.images)])
-        raise RecipeError(
-            f"kcl.Source {entry!r}: {what} is {text!r}{_undeclared(nodes, names)}; "
-            f"use integer arithmetic (// for /), min, max, round_up and shapes over {words}"
-        )
+        cure = f"use integer arithmetic (// for /), min, max, round_up and shapes over {words}"
+        raise error(entry, f"{what} is {text!r}{_undeclared(nodes, names)}; {cure}")
 
 
 def _undeclared(nodes: list[ast.AST], names: Names) -> str:
@@ -102,5 +103,5 @@ def parsed(entry: str, what: str, text: str) -> ast.Expression:
     """Return the tree of an expression; raises RecipeError for a text that is no expression."""
     try:
         return ast.parse(text, mode="eval")
-    except SyntaxError as error:
-        raise RecipeError(f"kcl.Source {entry!r}: {what} is no expression: {text!r} ({error.msg})") from error
+    except SyntaxError as fault:
+        raise error(entry, f"{what} is no expression: {text!r} ({fault.msg})") from fault

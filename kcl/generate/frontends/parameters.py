@@ -20,21 +20,9 @@ _SPACES = ("global", "constant", "local", "private")
 _QUALIFIERS = frozenset((*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict"))
 _SIGNS = ("signed", "unsigned")
 # The words of a type except its sign, sorted, with the dtype. OpenCL C sets the sizes; the device that of a size_t.
-_DTYPES = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "int short": "int16",
-    "ushort": "uint16",
-    "half": "float16",
-    "int": "int32",
-    "uint": "uint32",
-    "float": "float32",
-    "long": "int64",
-    "int long": "int64",
-    "ulong": "uint64",
-    "double": "float64",
-}
+_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "int short": "int16", "int long": "int64"}
+for _name, _bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)):
+    _DTYPES |= {_name: f"int{_bits}", f"u{_name}": f"uint{_bits}"}
 
 
 def refuse_unlike(source: Source) -> None:

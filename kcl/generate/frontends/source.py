@@ -22,14 +22,8 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("in", "out", "inout")
 # Types of images in OpenCL C, with their names in `pyopencl.mem_object_type`.
-IMAGES = {
-    "image1d_t": "IMAGE1D",
-    "image1d_buffer_t": "IMAGE1D_BUFFER",
-    "image1d_array_t": "IMAGE1D_ARRAY",
-    "image2d_t": "IMAGE2D",
-    "image2d_array_t": "IMAGE2D_ARRAY",
-    "image3d_t": "IMAGE3D",
-}
+_KINDS = ("IMAGE1D", "IMAGE1D_BUFFER", "IMAGE1D_ARRAY", "IMAGE2D", "IMAGE2D_ARRAY", "IMAGE3D")
+IMAGES = {f"{name.lower()}_t": name for name in _KINDS}
 _NO_ARGUMENTS = "OSUmM"  # the kinds of dtypes that OpenCL C has no type for
 # The values that a call gives for one launch, in place of the declared ones.
 LAUNCH = ("global_size", "local_size", "global_offset")
@@ -257,10 +251,8 @@ def _written(entry: str, argument: Declaration) -> Declaration:
     if isinstance(argument, Local):
         size = expressions.written(entry, f"size of {argument.name!r}", argument.size)
         if isinstance(expressions.parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple):
-            raise RecipeError(
-                f"kcl.Source {entry!r}: size of {argument.name!r} is {argument.size!r}; local memory has a number of "
-                "elements: write one number or text, such as '4*local_size[0]'"
-            )
+            says = f"size of {argument.name!r} is {argument.size!r}; local memory has a number of elements"
+            raise expressions.error(entry, f"{says}: write one number or text, such as '4*local_size[0]'")
         return argument._replace(size=size)
     return argument
 
@@ -272,9 +264,9 @@ def _check(source: Source) -> None:
         if why:
             by_name = ", and arguments are given by name: declare it under another name, in its place"
             cure = by_name if name in names else ": rename the kernel in the OpenCL C"
-            raise RecipeError(f"kcl.Source {source.entry!r}: {name!r} {why}{cure}")
+            raise expressions.error(source.entry, f"{name!r} {why}{cure}")
     if len(set(names)) != len(names):
-        raise RecipeError(f"kcl.Source {source.entry!r}: an argument is declared twice: {names}")
+        raise expressions.error(source.entry, f"an argument is declared twice: {names}")
     for argument in source.arguments:
         _check_argument(source, argument)
     for what, size in (("global_size", source.global_size), ("local_size", source.local_size)):
@@ -291,17 +283,13 @@ def _why_unusable(name: str) -> str:
 
 
 def _check_argument(source: Source, argument: Declaration) -> None:
+    says = f"argument {argument.name!r}"
     if isinstance(argument, (Array, Scalar, Local)):
         _check_dtype(source, argument)
     if isinstance(argument, (Array, Image)) and argument.direction not in DIRECTIONS:
-        raise RecipeError(
-            f"kcl.Source {source.entry!r}: argument {argument.name!r}: direction is one of {', '.join(DIRECTIONS)}"
-        )
+        raise expressions.error(source.entry, f"{says}: direction is one of {', '.join(DIRECTIONS)}")
     if isinstance(argument, Image) and argument.type not in IMAGES:
-        raise RecipeError(
-            f"kcl.Source {source.entry!r}: argument {argument.name!r}: type is one of {', '.join(IMAGES)}, "
-            f"not {argument.type!r}"
-        )
+        raise expressions.error(source.entry, f"{says}: type is one of {', '.join(IMAGES)}, not {argument.type!r}")
     if isinstance(argument, Array):
         _check_expression(source, f"shape of {argument.name!r}", str(argument.shape))
     if isinstance(argument, Local):
@@ -309,19 +297,16 @@ def _check_argument(source: Source, argument: Declaration) -> None:
 
 
 def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
+    says = f"the dtype of argument {argument.name!r} is"
     try:
         dtype = dtype_of(argument)
     except Exception:
         from kcl.launch.refusals import unknown_dtype
 
-        raise RecipeError(
-            f"kcl.Source {source.entry!r}: the dtype of argument {argument.name!r} is {unknown_dtype(argument.dtype)}; "
-            "write np.float32, np.int32, or another dtype of numpy"
-        ) from None
+        cure = "write np.float32, np.int32, or another dtype of numpy"
+        raise expressions.error(source.entry, f"{says} {unknown_dtype(argument.dtype)}; {cure}") from None
     if dtype.kind in _NO_ARGUMENTS:
-        raise RecipeError(
-            f"kcl.Source {source.entry!r}: the dtype of argument {argument.name!r} is {dtype}, which no kernel takes"
-        )
+        raise expressions.error(source.entry, f"{says} {dtype}, which no kernel takes")
 
 
 def _check_expression(source: Source, what: str, text: str, tuples: tuple[str, ...] = ()) -> None:

@@ -26,9 +26,9 @@ from kcl.base.dtypes import structures
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.record import Modes, distributions
-from kcl.record.callables import classes, names, pure
+from kcl.record.callables import classes, pure
 from kcl.record.callables.encoder import Encoder
-from kcl.record.callables.facts import facts
+from kcl.record.callables.facts import CURE, facts, follow, real_module
 from kcl.record.declarations import PARAMETER, RecipeCall, site_of
 from kcl.record.distributions import ABSENT, DISTRIBUTION, USER
 from kcl.record.plain import StandIn, label_of, name_of, shorten
@@ -95,7 +95,7 @@ class Walk(Encoder, Modes):
         if self.lenient:
             self.note(dotted)
         elif not pure.has(dotted):
-            self.refuse(f"uses {dotted}, which is not on kcl's list of what is pure; {names.CURE}")
+            self.refuse(f"uses {dotted}, which is not on kcl's list of what is pure; {CURE}")
         return dotted
 
     def note(self, module: str) -> None:
@@ -205,11 +205,11 @@ class Walk(Encoder, Modes):
         taken = found.attributes if classes.ANY.isdisjoint(named) else found.attributes | found.texts
         unlisted = sorted(name for name in taken if not pure.takes(name))
         if unlisted and not self.lenient:
-            self.refuse(f"takes the attribute {unlisted[0]}, which is not on kcl's list of what is pure; {names.CURE}")
+            self.refuse(f"takes the attribute {unlisted[0]}, which is not on kcl's list of what is pure; {CURE}")
         self.named |= named | found.texts
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         for read in found.reads:
-            names.follow(self, read, function, cells, label)
+            follow(self, read, function, cells, label)
         self.where = ""
 
     def _add_attributes(self, function: FunctionType, label: str) -> None:
@@ -221,7 +221,7 @@ class Walk(Encoder, Modes):
         """Return the name of a function that was not written in Python."""
         if type(function).__name__ == "_lru_cache_wrapper":
             if not self.lenient:
-                self.refuse(f"uses functools.cache of {function.__qualname__}, which remembers results; {names.CURE}")
+                self.refuse(f"uses functools.cache of {function.__qualname__}, which remembers results; {CURE}")
             return f"cache of {self.encode(function.__wrapped__)}"
         owner = getattr(function, "__self__", None)
         if owner is None or isinstance(owner, ModuleType):
@@ -256,7 +256,7 @@ class Walk(Encoder, Modes):
 
     def _module(self, module: ModuleType) -> str:
         """Return the name of a module that is used as a value: it hands on everything in it."""
-        name, _ = names.real_module(module)
+        name, _ = real_module(module)
         if self.lenient:
             self.note_module(name)
         elif name.partition(".")[0] not in pure.GENERATORS and not pure.is_whole(name):

@@ -17,7 +17,7 @@ def folder():
     return os.path.join(option.folder("kcl"), "tuning")
 
 
-ROW = layers.LayerRow("tuning", {}, ("kcl", "tuning"), folder, lambda: [Directory(folder(), notes_use=True)])
+ROW = layers.LayerRow({}, ("kcl", "tuning"), folder, lambda: [Directory(folder(), notes_use=True)])
 
 
 class Place:

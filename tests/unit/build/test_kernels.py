@@ -16,7 +16,7 @@ from program_texts import generated as made_text
 
 from kcl import drivers
 from kcl.build import compilation, kernels
-from kcl.build.options import BuildOptions, passed
+from kcl.build.program_key import BuildOptions, passed
 from kcl.build.stage import Build
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key

@@ -18,12 +18,12 @@ pytestmark = pytest.mark.slow_platforms
 
 def exchange(binaries, wrong):
     """Put the binary of another kernel into every entry that has not that one's source."""
-    entries = {address: Entry.unpack(binaries.disk.get(address)) for address in binaries.disk.scan()}
+    entries = {address: Entry.unpack(binaries.stores[0].get(address)) for address in binaries.stores[0].scan()}
     (bad,) = [entry for entry in entries.values() if wrong in entry.parts["source.cl"]]
     for address, entry in entries.items():
         if entry is not bad:
             entry.parts["binary"] = bad.parts["binary"]
-            binaries.disk.put(address, entry.pack())
+            binaries.stores[0].put(address, entry.pack())
     layers.reset()
 
 

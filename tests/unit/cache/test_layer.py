@@ -15,7 +15,7 @@ from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.layer import CacheWarning, Layer, Memory, SizedEntry, quarantine
+from kcl.cache.layer import Answer, CacheWarning, Layer, Memory, quarantine
 from kcl.cache.lead import Lead
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -44,7 +44,6 @@ class TestStores:
         site.writable = False
         stores = [site, *directories]
         found = layer(*stores)
-        assert found.disk is directories[0]
         found.publish(KEY.digest, ENTRY)
         assert [list(store.scan()) for store in stores] == [[KEY.digest]] * 3
         found.delete(KEY.digest)
@@ -78,7 +77,7 @@ class TestStores:
             found.publish(KEY.digest, ENTRY)
         assert found.stores == directories[1:]
         found.publish(KEY.digest, ENTRY)
-        found.memory.delete(KEY.digest)
+        found.memory.clear()
         assert found.look_up(KEY.digest, KEY).outcome == "hit"
 
     def test_memory_alone(self):
@@ -92,15 +91,12 @@ class TestStores:
 
 class TestMemory:
     def test_bounded(self, monkeypatch):
-        """Above a number of entries the oldest go; deleting twice is no error."""
+        """Above a number of entries the oldest go."""
         monkeypatch.setattr("kcl.cache.layer._KEPT", 3)
         memory = Memory()
         for number in "12345":
-            memory.put(number, SizedEntry(ENTRY, 1))
+            memory.put(number, Answer(ENTRY, "hit", "", 1))
         assert list(memory) == ["3", "4", "5"]
-        memory.delete("3")
-        memory.delete("3")
-        assert memory.get("3") is None
 
 
 class Full(Directory):
@@ -122,7 +118,7 @@ class TestFaults:
         found = layer(full, directories[1])
         with pytest.warns(CacheWarning, match="could not write"):
             assert found.publish(KEY.digest, ENTRY) == len(ENTRY.pack())
-        found.memory.delete(KEY.digest)
+        found.memory.clear()
         with pytest.warns(CacheWarning, match="could not read"):
             assert found.look_up(KEY.digest, KEY).outcome == "hit"
         assert found.stores == [full, directories[1]]

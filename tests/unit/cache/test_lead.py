@@ -124,7 +124,7 @@ class TestProcesses:
     def test_stopped(self, child, leader):
         """A stopped holder is not waited for."""
         leader.send_signal(signal.SIGSTOP)
-        wait_for(lambda: lead.is_stopped(str(leader.pid)))
+        wait_for(lambda: lead.state_of(str(leader.pid)) in lead.STOPPED)
         begun = time.monotonic()
         assert answer(started(child, TAKE)) is False
         assert time.monotonic() - begun < 15

@@ -63,10 +63,9 @@ class TestPlaces:
         """The patterns of what belongs to kcl fit every name."""
         owned = {"generator": places.ROWS, "binary": places.PROGRAMS, "kept": places.KEPT}
         of = {cache: re.compile(pattern) for cache, (_folder, pattern) in owned.items()}
-        name = places.dictionary(places.GENERATED, "-3.12.1")
-        assert places.is_dictionary(name)
+        name = f"{places.DICTIONARY}{places.GENERATED}-3.12.1{places.DATABASE}"
+        assert not of["generator"].fullmatch("pdict-v5-loopy-x.sqlite")
         assert of["generator"].fullmatch(name)
         assert of["generator"].fullmatch(places.GENERATED)
         assert of["binary"].fullmatch(places.BINARIES)
         assert all(of["kept"].fullmatch(sort) for sort in places.SORTS)
-        assert not places.is_dictionary("pdict-v5-loopy-x.sqlite")

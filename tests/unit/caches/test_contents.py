@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sqlite3
+import sys
 
 import pytest
 
@@ -96,3 +97,53 @@ def test_total():
     ]
     assert contents.total(found) == (3, 31, 5.0, 9, "torn")
     assert contents.total([]) == (0, 0, 0.0, 0.0, "")
+
+
+@pytest.fixture
+def a_bare_machine(monkeypatch, tmp_path):
+    """A Linux machine without packages, whose drivers are those of a folder."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(contents, "version", lambda _name: "")
+    monkeypatch.setattr(contents, "FOLDERS", ())
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
+    monkeypatch.delenv("OCL_ICD_FILENAMES", raising=False)
+
+
+@pytest.mark.usefixtures("a_bare_machine")
+class TestIsHere:
+    def test_driver(self, tmp_path):
+        """A driver is here where an ICD file names its library."""
+        assert not contents.is_here("neo")
+        (tmp_path / "intel.icd").write_text("/usr/lib/intel-opencl/libigdrcl.so\n")
+        (tmp_path / "amd.icd").write_text("libamdocl64.so\n")
+        assert contents.is_here("neo")
+        assert contents.is_here("comgr")
+        assert not contents.is_here("cuda")
+
+    def test_list(self, monkeypatch, tmp_path):
+        """A list of libraries counts, and so does a file in the place of a folder."""
+        monkeypatch.setenv("OCL_ICD_FILENAMES", "/opt/libpocl.so.2:/opt/libnvidia-opencl.so.1")
+        assert contents.is_here("pocl")
+        assert contents.is_here("cuda")
+        (tmp_path / "one.icd").write_text("libigdrcl.so")
+        monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "one.icd"))
+        assert contents.is_here("neo")
+
+    def test_package(self, monkeypatch):
+        """A package that is installed is here, and where nothing can be known the owner may be."""
+        assert not contents.is_here("loopy")
+        monkeypatch.setattr(contents, "version", lambda name: "1" if name == "loopy" else "")
+        assert contents.is_here("loopy")
+        monkeypatch.setattr(sys, "platform", "darwin")
+        assert contents.is_here("cuda")
+
+
+@pytest.mark.usefixtures("a_bare_machine")
+class TestIsPlatformHere:
+    def test_names(self, tmp_path):
+        """A platform is here where its driver is; one that nobody knows may be."""
+        assert contents.is_platform_here("")
+        assert contents.is_platform_here("Some vendor's platform")
+        assert not contents.is_platform_here("NVIDIA CUDA")
+        (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
+        assert contents.is_platform_here("NVIDIA CUDA")

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from kcl import cli
-from kcl.base.settings import units
+from kcl.base.settings import parsers
 from kcl.base.text.tables import Column
 from kcl.cli import output
 
@@ -20,13 +20,13 @@ class TestWords:
     def test_size(self, count, words):
         """Bytes are written with three digits and a decimal unit."""
         assert output.size(count) == words
-        assert output.size(units.size(words)) == words
+        assert output.size(parsers.size(words)) == words
 
     @pytest.mark.parametrize("unit", ["k", "M", "G", "T", "P"])
     def test_size_as_given(self, unit):
         """A size that is given in a unit is printed as the same number of it."""
-        assert output.size(units.size(f"2{unit}")) == f"2.0 {unit}B"
-        assert units.size(f"2{unit}i") == units.size(f"2{unit}iB") > units.size(f"2{unit}B")
+        assert output.size(parsers.size(f"2{unit}")) == f"2.0 {unit}B"
+        assert parsers.size(f"2{unit}i") == parsers.size(f"2{unit}iB") > parsers.size(f"2{unit}B")
 
     @pytest.mark.parametrize(
         ("count", "words"),

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.caches import presence
+from kcl.caches import contents
 from kcl.caches.late_switches import LateSwitch
 from kcl.caches.table import ROWS
 from kcl.cli import main
@@ -92,7 +92,7 @@ class TestText:
 
     def test_not_here(self, monkeypatch, tmp_path):
         """A cache of a driver that is not on this machine is left out, unless it holds something or is switched off."""
-        monkeypatch.setattr(presence, "is_here", lambda name: name != "neo")
+        monkeypatch.setattr(contents, "is_here", lambda name: name != "neo")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
         assert "neo " not in status()
         assert said()[1]["neo"]["here"] is False

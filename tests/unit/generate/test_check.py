@@ -53,10 +53,10 @@ def generator(seen):
 def tamper(layer, change):
     """Change every whole entry of a layer on disk, which stays valid otherwise."""
     count = 0
-    for address in list(layer.disk.scan()):
-        entry = Entry.unpack(layer.disk.get(address))
+    for address in list(layer.stores[0].scan()):
+        entry = Entry.unpack(layer.stores[0].get(address))
         if change(entry):
-            layer.disk.put(address, entry.pack())
+            layer.stores[0].put(address, entry.pack())
             count += 1
     assert count
     layers.reset()

@@ -9,8 +9,9 @@ import pytest
 
 import kcl
 import kcl.loopy as lp
+from kcl.cache import layers
 from kcl.generate.recorded import RecordedOrigin
-from kcl.record import proofs, recorder, unmade
+from kcl.record import recorder, unmade
 from kcl.record.declarations import NOTHING, Declarations, RecipeCall
 
 loopy = importlib.import_module("loopy")
@@ -22,10 +23,10 @@ MADE = loopy.make_kernel("{[i]: 0<=i<16}", "out[i] = a[i]", name="made", lang_ve
 @pytest.fixture(autouse=True)
 def recorded():
     """Record as where nothing was recorded before."""
-    proofs.reset()
+    layers.reset()
     RAN.clear()
     yield
-    proofs.reset()
+    layers.reset()
 
 
 def recipe(factor=2):

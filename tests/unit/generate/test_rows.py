@@ -27,7 +27,7 @@ def scaled():
 def test_rows(queue):
     """A recipe with an open argument has a base row, and a row for each choice of dtypes."""
     scaled()(queue, x=np.ones(4, np.float32))
-    entries = [layers.generator().read(address) for address in layers.generator().disk.scan()]
+    entries = [layers.generator().read(address) for address in layers.generator().stores[0].scan()]
     assert sorted("function" in entry.metadata for entry in entries) == [False, True]
 
 

@@ -36,7 +36,7 @@ def put(name, size, days_ago, layer="binary", seconds=1.0, program=""):
 
 
 def there(layer="binary"):
-    store = layers.binary().disk if layer == "binary" else layers.generator().disk
+    store = layers.binary().stores[0] if layer == "binary" else layers.generator().stores[0]
     return set(store.scan())
 
 
@@ -210,7 +210,7 @@ while time.monotonic() < end:
             layer.publish(where, Entry(key, {"kernel": name, "seconds": 1.0, "function": "f"}, {part: wanted}))
         else:
             assert found.entry.key == key and found.entry.parts[part] == wanted
-        layer.memory.delete(where)
+        layer.memory.pop(where, None)
     if number % 4 == 0:
         space.keep_bound()
 print(json.dumps(counts))

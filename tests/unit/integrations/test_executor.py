@@ -13,8 +13,9 @@ import pytest
 
 import kcl.loopy as lp
 from kcl.base import events
+from kcl.cache import layers
 from kcl.integrations import executor
-from kcl.record import proofs, recorder, unmade
+from kcl.record import recorder, unmade
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -26,9 +27,9 @@ FIRST = np.arange(16, dtype=np.float32)
 @pytest.fixture(autouse=True)
 def recorded():
     """Record as where nothing was recorded before."""
-    proofs.reset()
+    layers.reset()
     yield
-    proofs.reset()
+    layers.reset()
 
 
 def make(module=lp, text="out[i] = 2*a[i]", name="doubled"):

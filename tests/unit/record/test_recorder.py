@@ -8,6 +8,7 @@ import pytest
 from recorded_units import VERSION, make, waits
 
 import kcl.loopy as lp
+from kcl.cache import layers
 from kcl.record import proofs, recorder
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
@@ -16,9 +17,9 @@ loopy = importlib.import_module("loopy")  # itself, where an import statement gi
 @pytest.fixture(autouse=True)
 def recorded():
     """Record as where nothing was recorded before."""
-    proofs.reset()
+    layers.reset()
     yield
-    proofs.reset()
+    layers.reset()
 
 
 class TestWaiting:

@@ -16,7 +16,8 @@ import pytest
 
 import kcl.loopy as lp
 from kcl.base import events
-from kcl.record import proofs, recorder, unmade
+from kcl.cache import layers
+from kcl.record import recorder, unmade
 
 loopy = importlib.import_module("loopy")
 VERSION = {"lang_version": (2018, 2)}
@@ -209,4 +210,4 @@ class TestMemory:
 
 def teardown_module():
     """Forget what was proven here."""
-    proofs.reset()
+    layers.reset()

@@ -48,7 +48,7 @@ class TestSettings:
         assert not chosen.rejected
 
     @pytest.mark.parametrize(
-        "setting", [one for one in settings.SETTINGS if one.parse is not str], ids=lambda setting: setting.variable
+        "setting", [one for one in settings.SETTINGS if one.parser], ids=lambda setting: setting.variable
     )
     def test_every_setting(self, setting):
         """Each setting can stand in the file; what is not understood is named by its place there."""

@@ -8,7 +8,7 @@ import signal
 
 from promote_bench import LIMIT_SECONDS, Bench, until, works
 
-from kcl.cache.lead import close_lock, is_stopped, sign
+from kcl.cache.lead import STOPPED, close_lock, sign, state_of
 from kcl.drivers.pocl import client
 
 
@@ -77,7 +77,7 @@ class TestWait:
             until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")
             helper.send_signal(signal.SIGSTOP)
             try:
-                until(lambda: is_stopped(str(helper.pid)), "the stop")
+                until(lambda: state_of(str(helper.pid)) in STOPPED, "the stop")
                 assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
             finally:
                 helper.send_signal(signal.SIGCONT)

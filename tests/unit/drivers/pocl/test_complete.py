@@ -211,7 +211,7 @@ class TestUsersCache:
 
 class TestRefusal:
     def test_changed_header(self, bench: Bench) -> None:
-        """A header that changed since the build would give code that is not its key's: nothing is published."""
+        """A header that changed since the build would give code that is not its key's: nothing is published or said."""
         header = pathlib.Path(bench.user.options[-1], "part.h")
         header.write_bytes(b"#define PART 6\n")
         try:
@@ -220,6 +220,7 @@ class TestRefusal:
         finally:
             header.write_bytes(HEADER)
         assert bench.entry(2) is None
+        assert bench.queue.failures() == []
 
     def test_other_device(self, bench: Bench) -> None:
         """A job of a device that is not here is dropped."""

@@ -1,16 +1,21 @@
 """kcl.drivers.pocl.driver: PoCL's driver, whose entries a helper completes."""
 
 import os
+import pathlib
+import random
 import shutil
 import signal
 import time
 from types import SimpleNamespace
 
 import pytest
+import slow
+from many_programs import SUMS
 
 from kcl import caches
 from kcl.build import identity
-from kcl.cache import layers
+from kcl.cache import layers, places
+from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers.pocl import driver, poclbin
 from kcl.drivers.pocl.driver import Pocl
@@ -208,6 +213,23 @@ class TestWhen:
         assert pocl.child.json(code, "16", KCL_PROMOTE="off", **ON_POCL) == [True, [1, 1], True]
         assert len(entries(pocl)) == 1
 
+    def test_failure_is_said(self, pocl):
+        """Where the helper cannot complete an entry, `kcl flush` and `kcl status` say why, until it can."""
+        child = pocl.child
+        assert child.run(SIZES, "16", KCL_PROMOTE="off", **ON_POCL).returncode == 0
+        queue = JobQueue(str(child.cache / "kcl"))
+        (job,) = queue.jobs()
+        folder = child.cache / "pyopencl" / places.BINARIES / queue.read(job).metadata["address"].partition("/")[0]
+        folder.parent.mkdir(0o700, parents=True, exist_ok=True)
+        folder.write_text("a file in the place of the device's folder")
+        for command in ("flush", "status"):
+            said = " ".join(child.python("-m", "kcl", command).stdout.split())
+            assert "1 program could not be completed: twice: UnusableDirectory: " in said
+            assert "is not a directory; remove it" in said
+        folder.unlink()
+        assert child.run(SIZES, "16", KCL_PROMOTE="background", **ON_POCL).returncode == 0
+        assert child.python("-m", "kcl", "flush").stdout == "every entry is complete\n"
+
     def test_flush_on_a_terminal(self, pocl):
         """Where progress is shown and nobody takes it, a line says how far it is."""
         code = "    from kcl.cache import progress\n    progress.AFTER = 0\n" + SIZES + "    assert kcl.flush()\n"
@@ -264,3 +286,120 @@ def test_explained(pocl):
         "    -kernel void filled(global int *x) { x[0] = 1; }",
         "    +kernel void filled(global int *x) { x[0] = 2; }",
     ]
+
+
+CACHES = 300  # that are damaged
+
+
+def garbage(dice, path, content):
+    path.write_bytes(dice.randbytes(len(content)))
+
+
+def other_garbage(dice, path, _content):
+    path.write_bytes(dice.randbytes(dice.randrange(1, 1000)))
+
+
+def cut(dice, path, content):
+    path.write_bytes(content[: dice.randrange(len(content))])
+
+
+def flipped(dice, path, content):
+    damaged = bytearray(content)
+    damaged[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+    path.write_bytes(damaged)
+
+
+def zeroed(dice, path, content):
+    start = dice.randrange(len(content)) & ~4095
+    path.write_bytes(content[:start] + bytes(len(content[start : start + 4096])) + content[start + 4096 :])
+
+
+def extended(dice, path, content):
+    path.write_bytes(content + dice.randbytes(64))
+
+
+def link(_dice, path, _content):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def fifo(_dice, path, _content):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def full_directory(_dice, path, _content):
+    path.unlink()
+    (path / "inside").mkdir(parents=True)
+
+
+def file_on_the_way(_dice, path, _content):
+    shutil.rmtree(path.parent)
+    path.parent.write_bytes(b"not a directory")
+
+
+KINDS = {
+    "empty": lambda _dice, path, _content: path.write_bytes(b""),
+    "removed": lambda _dice, path, _content: path.unlink(),
+    "directory": lambda _dice, path, _content: (path.unlink(), path.mkdir()),
+    **{kind.__name__: kind for kind in (garbage, other_garbage, cut, flipped, zeroed, extended, link, fifo)},
+    **{kind.__name__: kind for kind in (full_directory, file_on_the_way)},
+}
+
+
+def contents(cache: pathlib.Path) -> dict[str, bytes]:
+    """Return what counts in PoCL's cache."""
+    found = [path for path in cache.rglob("*") if path.suffix in (".so", ".bc") and path.is_file()]
+    return {str(path.relative_to(cache)): path.read_bytes() for path in found}
+
+
+def spoil(dice: random.Random, cache: pathlib.Path, good: dict[str, bytes], most: int) -> list[tuple[str, str]]:
+    """Damage some of the files, each in its own way; return which and how."""
+    done: list[tuple[str, str]] = []
+    for name in dice.sample(sorted(good), dice.randint(1, most)):
+        kind = dice.choice(sorted(KINDS))
+        if (cache / name).is_file():  # else it went with another one
+            KINDS[kind](dice, cache / name, good[name])
+            done.append((name, kind))
+    return done
+
+
+@pytest.mark.usefixtures("pocl")
+class TestCaches:
+    @pytest.mark.parametrize(
+        "number", [pytest.param(0), *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 11))]
+    )
+    @pytest.mark.slow
+    def test_no_dead_run(self, run, child, number):
+        """Whatever lies in PoCL's cache, runs of programs with entries end well, compute the same, and repair it."""
+        cache = child.cache / "pocl" / "kcache"
+        for each in range(2 if number == 0 else CACHES // 10):
+            if each == 0:
+                assert run().returncode == 0
+                good = contents(cache)
+            seed = f"{slow.seed()} {number} {each}"
+            done = spoil(random.Random(seed), cache, good, len(good) if each % 2 else 3)
+            ended = run()
+            assert ended.returncode == 0, (seed, done, ended.returncode, ended.stderr)
+            assert ended.stdout.strip() == str(SUMS), (seed, done)
+            assert contents(cache) == good, (seed, done)
+
+    def test_bytes_of_pocl(self, run, child):
+        """Nothing is written where the cache holds what the entries hold, or nothing at all."""
+        cache = child.cache / "pocl" / "kcache"
+        assert run().stdout.strip() == str(SUMS)
+        before = {path: path.stat().st_mtime_ns for path in cache.rglob("*.so")}
+        assert run().stdout.strip() == str(SUMS)
+        assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.so")} == before
+
+
+@pytest.mark.one_platform
+class TestRepair:
+    def test_another_container(self, tmp_path, monkeypatch):
+        """A binary of another PoCL, or none at all, is left to the driver; nothing is raised."""
+        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+
+        odd = b"poclbin\0" + bytes(8) + b"\x08" + bytes(70)
+        for binary in (b"", b"poclbin\0" + bytes(200), b"\x7fELF" + bytes(10), odd):
+            Pocl().loading(Entry(Key([("source", "none")]), {}, {"binary": binary}))
+        assert list(tmp_path.iterdir()) == []

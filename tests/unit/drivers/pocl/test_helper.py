@@ -16,7 +16,7 @@ import pytest
 from promote_bench import LIMIT_SECONDS, ROOT, Bench, begun, python, until, works
 
 from kcl.base import settings
-from kcl.drivers.pocl import client
+from kcl.drivers.pocl import client, jobs
 
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
@@ -177,11 +177,12 @@ class TestKilled:
     @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGBUS"])
     @pytest.mark.slow_cases(3)
     def test_crash(self, bench: Bench, name: str) -> None:
-        """A job at which a worker crashes is dropped; the other jobs are done."""
+        """A job at which a worker crashes is dropped, which is said; the other jobs are done."""
         bench.queued(0)
         bench.queued(1)
         bench.work(code=CRASH.format(name=name, when="job.metadata['kernel'] == 'f'"))
-        assert bench.left() == []
+        assert bench.queue.jobs() == []
+        assert bench.queue.failures() == [f"f: PoCL ended with {name}"]
         assert bench.entry(0) is None
         assert bench.entry(1).metadata["complete"] is True
 
@@ -206,12 +207,19 @@ class TestFaults:
         assert len(bench.queue.jobs()) == 1
 
     def test_untrusted_store(self, bench: Bench) -> None:
-        """Nothing is published into a store that others can write."""
+        """Nothing is published into a store that others can write; the reason is said until the job is done."""
         pathlib.Path(bench.store.location).mkdir(mode=0o700)
         pathlib.Path(bench.store.location).chmod(0o777)
         bench.queued(1)
         bench.work()
         assert os.listdir(bench.store.location) == []
+        assert bench.queue.jobs() == []
+        (words,) = jobs.pending(bench.folder).described()
+        assert words.startswith("1 program could not be completed: only: UnusableDirectory: ")
+        pathlib.Path(bench.store.location).chmod(0o700)
+        bench.queued(1)
+        bench.work()
+        assert jobs.pending(bench.folder).described() == []
         assert bench.left() == []
 
     @pytest.mark.parametrize("limit", [0, 4096, 60_000])
@@ -259,7 +267,8 @@ class TestFaults:
         bench.queue.add(bench.job(2))  # no address, no process: nothing of what `request` adds
         bench.queued(1)
         bench.work()
-        assert bench.left() == []
+        assert bench.queue.jobs() == []
+        assert bench.queue.failures() == ["inc: KeyError: 'address'"]
         assert bench.entry(0) is None
         assert bench.entry(1) is not None
         assert bench.entry(2) is None

@@ -40,6 +40,24 @@ class TestQueue:
         assert not queue.due()
         assert os.listdir(queue.folder) == []
 
+    def test_failure(self, queue: JobQueue) -> None:
+        """The reason of a job that failed is shown until a job of its key is done; a month later it is gone."""
+        queue.add(entry("a"))
+        (job,) = queue.jobs()
+        queue.drop(job.address, "a: ValueError: no")
+        assert queue.failures() == ["a: ValueError: no"]
+        assert queue.jobs() == []
+        queue.add(entry("a"))
+        assert queue.failures() == ["a: ValueError: no"]
+        queue.drop(job.address)
+        assert queue.failures() == []
+        queue.add(entry("a"))
+        queue.drop(job.address, "a: ValueError: no")
+        (note,) = pathlib.Path(queue.folder, job.setting).iterdir()
+        os.utime(note, (1e9, 1e9))
+        queue.sweep()
+        assert queue.failures() == []
+
     def test_settings(self) -> None:
         """Jobs under other variables of the driver, or for another device, lie in folders of their own."""
         kinds = [{}, {"environment": {"POCL_X": "1"}}, {"device": {"name": "d"}}, {"platform": {"name": "p"}}]

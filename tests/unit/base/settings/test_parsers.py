@@ -1,10 +1,10 @@
-"""kcl.base.settings.units: bytes and ages as people write them."""
+"""kcl.base.settings.parsers: bytes and ages as people write them; `test_settings` has the others."""
 
 from __future__ import annotations
 
 import pytest
 
-from kcl.base.settings import units
+from kcl.base.settings import parsers
 
 
 class TestSize:
@@ -22,13 +22,13 @@ class TestSize:
     )
     def test_read(self, text: str, size: int) -> None:
         """A unit is a power of 1000, with an `i` a power of 1024; case and blanks do not matter."""
-        assert units.size(text) == size
+        assert parsers.size(text) == size
 
     @pytest.mark.parametrize("text", ["", "M", ".5M", "-1", "1.2.3M", "1KK", "5I", "1e3", "9000000P", "ten"])
     def test_refused(self, text: str) -> None:
         """Another text, and more than any disk holds, is refused with an example."""
         with pytest.raises(ValueError, match="write 500M or 2G"):
-            units.size(text)
+            parsers.size(text)
 
 
 class TestAge:
@@ -37,10 +37,10 @@ class TestAge:
     )
     def test_read(self, text: str, seconds: float) -> None:
         """An age is a number with a unit from seconds to weeks."""
-        assert units.age(text) == seconds
+        assert parsers.age(text) == seconds
 
     @pytest.mark.parametrize("text", ["", "5", "h", "5m", "1e3s", "-5s"])
     def test_refused(self, text: str) -> None:
         """Another text is refused with examples."""
         with pytest.raises(ValueError, match="write 90min, 12h, 30d or 4w"):
-            units.age(text)
+            parsers.age(text)

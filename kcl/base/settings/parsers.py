@@ -1,0 +1,160 @@
+"""The parsers of the settings: from a text that is not empty to a value; bytes and ages as people write them.
+
+Each raises ValueError for a text that is not understood, with the words on it. The error also has the value that counts
+then, unless it is the default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_BYTES = {unit: 1e3**power for power, unit in enumerate(["", *"KMGTP"])}
+_BYTES |= {f"{unit}I": 1024.0**power for power, unit in enumerate("KMGTP", 1)}
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"0", "false", "no", "off"})
+
+
+def path(text: str) -> str:
+    """Return an absolute path."""
+    if not os.path.isabs(text):
+        raise ValueError(f"{text!r} is not an absolute path and is ignored")
+    return text
+
+
+def progress(text: str) -> bool:
+    """Return True if progress is shown, also where stderr is no terminal."""
+    if text.lower() not in _YES | _NO:
+        raise ValueError(f"{text!r} is not 1 or 0; it is taken as 0", False)
+    return text.lower() in _YES
+
+
+def promotion(text: str) -> str:
+    """Return when a helper is started."""
+    if text.lower() not in ("background", "exit", "off"):
+        raise ValueError(f"{text!r} is not one of background, exit, off; 'off' is used", "off")
+    return text.lower()
+
+
+def report(text: str) -> tuple[frozenset[str], str | None]:
+    """Return the parts of the report at exit ("table", "kernels", "explain"), and the file that gets a report."""
+    words, _, place = text.partition("json:")
+    asked = _words(words) - _NO
+    known = frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"})
+    if asked - _YES - known:
+        said = ", ".join(sorted(asked - _YES - known))
+        raise ValueError(f"{said!r} is not understood; use 1, kernels, explain or json:PATH", (known, place or None))
+    if place and not os.path.isabs(place):
+        raise ValueError(f"{place!r} is not an absolute path and is ignored", (known, None))
+    return known, place or None
+
+
+def remote(text: str) -> str:
+    """Return an address, empty for `off`."""
+    if text.lower() not in _NO and "://" not in text:  # a wrong address may hold a password
+        raise ValueError("this is no address and is ignored: write one such as redis://host/0, or off")
+    return "" if text.lower() in _NO else text
+
+
+def writing(text: str) -> str:
+    """Return when a process pushes: after a miss, at its exit, or never."""
+    if text.lower() not in _YES | _NO | {"exit"}:
+        raise ValueError(f"{text!r} is not true, false or exit; nothing is pushed")
+    return "exit" if text.lower() == "exit" else "after" if text.lower() in _YES else ""
+
+
+def listed(text: str, mark: str) -> tuple[str, ...]:
+    """Return the items of a list, each of which has a mark."""
+    found = tuple(filter(None, map(str.strip, text.split(","))))
+    if not all(mark in one for one in found):
+        raise ValueError(f"each of them needs {mark!r}; none of them counts")
+    return found
+
+
+def strict(text: str) -> frozenset[str]:
+    """Return the outcomes that raise."""
+    words, known = _words(text), frozenset({"hit", "fault"})
+    if words - known:
+        unknown = ", ".join(map(repr, sorted(words - known)))
+        raise ValueError(f"{unknown} is not one of hit, fault; write hit, fault or hit,fault", words & known)
+    return words
+
+
+def verification(text: str) -> tuple[float, bool]:
+    """Return the fraction of look-ups to verify, and whether to verify results; an unknown value means all."""
+    words = _words(text) - _NO
+    results = "results" in words
+    numbers = words - {"results"}
+    try:
+        (fraction,) = {1.0 if word in _YES else float(word) for word in numbers} or {float(results)}
+    except ValueError:
+        fraction = -1.0
+    if not 0.0 <= fraction <= 1.0:
+        raise ValueError(f"{text!r} is not 1, a fraction or results; every look-up is verified", (1.0, results))
+    return fraction, results
+
+
+def layers(text: str, every: str, others: str) -> frozenset[str]:
+    """Return the layers that are off: `every` one, or those that are named; `others` are switched by name only."""
+    layers = every.split(",")
+    if text.lower() in _YES | _NO:
+        return frozenset(layers if text.lower() in _YES else ())
+    unknown = _words(text) - {*layers, *others.split(",")}
+    if unknown:
+        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(layers)}); all layers are off"
+        raise ValueError(said, frozenset(layers))
+    return _words(text)
+
+
+def folders(text: str) -> tuple[str, ...]:
+    """Return the directories of a list, with `:` between them, or with the commas of the settings file."""
+    if text.lower() in _NO:
+        return ()
+    found = tuple(filter(None, text.replace(os.pathsep, ",").split(",")))
+    relative = [one for one in found if not os.path.isabs(one)]
+    if relative:
+        left = tuple(one for one in found if one not in relative)
+        raise ValueError(f"{relative[0]!r} is not an absolute path and is ignored", left)
+    return found
+
+
+def users(text: str) -> frozenset[int]:
+    """Return the numbers of users."""
+    try:
+        return frozenset(map(int, _words(text)))
+    except ValueError:
+        raise ValueError(f"{text!r} is no list of numbers of users; nobody's files are read") from None
+
+
+def size(text: str) -> int:
+    """Return the bytes that a text like `500M` names; raises ValueError for another text.
+
+    A unit is a power of 1000, as commands print it. A unit with an `i`, as in `500MiB`, is a power of 1024.
+    """
+    found = _measure(text.strip().upper().removesuffix("B"), _BYTES)
+    if found is None or found >= 1 << 62:
+        raise ValueError(f"{text!r} is no number of bytes: write 500M or 2G")
+    return int(found)
+
+
+def age(text: str) -> float:
+    """Return the seconds that a text like `90min`, `12h`, `30d` or `4w` names; raises ValueError for another text."""
+    if (found := _measure(text, _SECONDS)) is None:
+        raise ValueError(f"{text!r} is no age: write 90min, 12h, 30d or 4w")
+    return found
+
+
+def seconds(text: str) -> float:
+    """Return the seconds of an age, or 0."""
+    return 0.0 if text == "0" else age(text)
+
+
+def _measure(text: str, units: dict[str, float]) -> float | None:
+    """Return the number in a text, times its unit; None for another text."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)", text.strip())
+    return float(found[1]) * units[found[2]] if found and found[2] in units else None
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.strip().lower() for word in text.split(",")) - {""}
