@@ -28,7 +28,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.path = settings.read().trace
-        self.spans: list[dict[str, Any]] = []
+        self.spans: list[tuple[str, str, str, int, int, int]] = []
         self.began = time.time_ns() - time.perf_counter_ns()
 
     def at_exit(self) -> None:
@@ -47,17 +47,7 @@ def _kept(what: str, kernel: str, layer: str) -> Iterator[None]:
     finally:
         trace = _trace()
         if len(trace.spans) < _MOST:
-            span = {
-                "ph": "X",
-                "name": f"{what} {kernel}".rstrip(),
-                "cat": layer or "kcl",
-                "ts": (trace.began + begin) / 1000,  # microseconds
-                "dur": (time.perf_counter_ns() - begin) / 1000,
-                "pid": os.getpid(),
-                "tid": threading.get_ident(),
-                "args": {name: value for name, value in (("kernel", kernel), ("layer", layer)) if value},
-            }
-            trace.spans.append(span)
+            trace.spans.append((what, kernel, layer, threading.get_ident(), begin, time.perf_counter_ns()))
 
 
 _NOTHING = nullcontext()
@@ -75,16 +65,31 @@ def write() -> None:
     if not spans:
         return
     try:
-        _append(str(trace.path), spans)
+        _append(str(trace.path), [_event(trace.began, span) for span in spans])
     except OSError as error:
         print(f"kcl: no trace is written to {trace.path}: {error.strerror}", file=sys.stderr)
 
 
-def _append(path: str, spans: list[dict[str, Any]]) -> None:
-    """Add spans before the end of the array; one process at a time, so that the file is always whole."""
+def _event(began: int, span: tuple[str, str, str, int, int, int]) -> dict[str, Any]:
+    what, kernel, layer, thread, begin, end = span
+    arguments = {name: value for name, value in (("kernel", kernel), ("layer", layer)) if value}
+    return {
+        "ph": "X",
+        "name": f"{what} {kernel}".rstrip(),
+        "cat": layer or "kcl",
+        "ts": (began + begin) / 1000,  # microseconds
+        "dur": (end - begin) / 1000,
+        "pid": os.getpid(),
+        "tid": thread,
+        "args": arguments,
+    }
+
+
+def _append(path: str, events: list[dict[str, Any]]) -> None:
+    """Add events before the end of the array; one process at a time, so that the file is always whole."""
     import json
 
-    text = ",\n".join([json.dumps(span) for span in spans]).encode()
+    text = ",\n".join([json.dumps(event) for event in events]).encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "r+b") as stream:
         if sys.platform != "win32":

@@ -68,8 +68,8 @@ class OpenJobs(NamedTuple):
             jobs = counted(count, "job is", "jobs are")
             said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
         if self.failures:
-            programs = counted(len(self.failures), "program", "programs")
-            said.append(f"{programs} could not be completed: {self.failures[0]}; runs build from source and ask again")
+            programs, latest = counted(len(self.failures), "program", "programs"), ", ".join(self.failures[:3])
+            said.append(f"{programs} could not be completed: {latest}; runs build from source and ask again")
         return said
 
 

@@ -11,14 +11,14 @@ from house import modules
 # Lines of the files of a room; the files in the root are one room.
 ROOMS = {
     "root": 1403,
-    "base": 1967,
+    "base": 1975,
     "launch": 1292,
     "caches": 858,
     "cache": 2487,
     "record": 4824,
     "generate": 2192,
     "build": 1418,
-    "drivers": 1916,
+    "drivers": 1928,
     "bundle": 554,
     "remote": 955,
     "sized": 431,
@@ -30,7 +30,7 @@ ROOMS = {
 }
 # Modules of kcl that a warm start of drivers with recipes of both front ends imports on PoCL, and their lines.
 WARM_MODULES = 65
-WARM_LINES = 11135
+WARM_LINES = 11140
 
 
 def lines():

@@ -134,7 +134,7 @@ def size(text: str) -> int:
     """
     found = _measure(text.strip().upper().removesuffix("B"), _BYTES)
     if found is None or found >= 1 << 62:
-        raise ValueError(f"{text!r} is no number of bytes: write 500M or 2G")
+        raise ValueError(f"{text!r} is no number of bytes: write 500M, 2G, or 0")
     return int(found)
 
 
@@ -145,9 +145,12 @@ def age(text: str) -> float:
     return found
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, example: str) -> float:
     """Return the seconds of an age, or 0."""
-    return 0.0 if text == "0" else age(text)
+    found = 0.0 if text == "0" else _measure(text, _SECONDS)
+    if found is None:
+        raise ValueError(f"{text!r} is not understood; write {example}, or 0")
+    return found
 
 
 def _measure(text: str, units: dict[str, float]) -> float | None:

@@ -7,7 +7,6 @@ need none of this: without a helper programs are built from source as usual.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -86,7 +85,7 @@ def quiet(folder: str, seconds: float) -> bool:
     with suppress(OSError):  # the lock of another user is no lock of this user's helper
         if not queue.end_helper(seconds):
             return False
-    queue.failures(age=-math.inf)
+    queue.forget_failures(0)
     with suppress(OSError, CacheFault):
         for job in queue.jobs():
             queue.drop(job.address)

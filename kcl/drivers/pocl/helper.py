@@ -106,7 +106,7 @@ class Helper:
         code = os.waitstatus_to_exitcode(status)
         if code in (_FINE, _LACKS_DEVICE):
             self._queue.note_device(jobs[0].setting, code == _FINE)
-        with open(self._begun) as stream:
+        with open(self._begun, encoding="utf-8", errors="replace") as stream:
             begun, _, kernel = stream.read().partition(" ")
         if begun and -code in _CRASHES:
             self._queue.drop(begun, f"{kernel}: PoCL ended with {signal.Signals(-code).name}")
@@ -115,7 +115,7 @@ class Helper:
 
     def _begin(self, begun: str) -> None:
         """Write down which job is begun, by address and kernel, and show that to the processes that wait."""
-        with open(self._begun, "w") as stream:
+        with open(self._begun, "w", encoding="utf-8", errors="replace") as stream:
             stream.write(begun)
         self._queue.note_progress()
 

@@ -2,7 +2,7 @@
 
     <folder>/pending/<setting>/<digest>          a job: an entry without its binary
     <folder>/pending/<setting>/.lacks-<host>     that host has no device for these jobs
-    <folder>/pending/<setting>/.failed-<digest>  why a job failed and was dropped, until one of its key is done
+    <folder>/pending/.failed-<digest>            why a job failed and was dropped, until one of its key is done
     <folder>/pending/<host>.lock                 held (flock) by the one helper of that host, whose process id it says
     <folder>/pending/work-<host>-<process>        that helper's own PoCL cache
 
@@ -34,6 +34,7 @@ from kcl.errors import DamagedEntry
 
 LONGEST_AGE = 30 * 86400.0
 _LACKS, _FAILED = ".lacks-", ".failed-"
+_MOST_NOTES = 100  # of failures
 _LOCK_AGE = 86400.0
 
 
@@ -89,10 +90,13 @@ class JobQueue:
     def drop(self, address: str, failure: str = "") -> None:
         """Forget a job; it is no error if it is gone. The reason of its `failure` stays for people."""
         self._files.delete(address)
-        setting, _, digest = address.partition("/")
-        path = f"{self.folder}/{setting}/{_FAILED}{digest}"
+        note = f"{self.folder}/{_FAILED}{address.partition('/')[2]}"
         with suppress(OSError):
-            publish(path, failure.encode("utf-8", "replace")) if failure else os.unlink(path)
+            if failure:
+                trust.check_writer(self.folder, gives=True)
+                publish(note, failure.encode("utf-8", "replace"))
+            else:
+                os.unlink(note)
         with suppress(OSError):
             os.rmdir(os.path.dirname(f"{self.folder}/{address}"))  # stays if it holds anything
 
@@ -113,27 +117,36 @@ class JobQueue:
     def sweep(self) -> None:
         """Remove jobs of a month ago, and what processes left that were killed: caches of helpers, locks of makers."""
         now = time.time()
-        self.failures()
+        self.forget_failures()
         with suppress(OSError):
-            for item in filter(os.DirEntry.is_dir, os.scandir(self.folder)):
+            for item in os.scandir(self.folder):
                 is_work = item.path.startswith(self.work) and item.path[len(self.work) :].isdigit()
-                if is_work or item.stat().st_mtime < now - LONGEST_AGE:
+                is_old = item.stat().st_mtime < now - LONGEST_AGE
+                if item.is_dir() and (is_work or is_old):
                     shutil.rmtree(item.path, ignore_errors=True)
+                elif is_old and item.name.startswith(_FAILED):
+                    os.unlink(item.path)
         with suppress(OSError):
             for item in os.scandir(os.path.join(os.path.dirname(self.folder), places.FLIGHT)):
                 if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
                     os.unlink(item.path)
 
-    def failures(self, age: float = LONGEST_AGE) -> list[str]:
-        """Return why jobs failed, each with the name of its kernel; forget those of a greater age."""
+    def failures(self) -> list[str]:
+        """Return why jobs failed, each with the name of its kernel, the latest first."""
         found = []
-        for path in sorted(glob.glob(f"{glob.escape(self.folder)}/*/{_FAILED}*")):
-            with suppress(OSError):
-                text, status = trust.content(path, 500)
-                found.append(text.decode("utf-8", "replace"))
-                if status.st_mtime < time.time() - age:
-                    os.unlink(path)
+        with suppress(OSError):
+            for path in self._notes():
+                found.append(trust.content(path, 500)[0].decode("utf-8", "replace"))
         return found
+
+    def forget_failures(self, most: int = _MOST_NOTES) -> None:
+        """Forget why jobs failed, but for the latest ones."""
+        with suppress(OSError):
+            for path in self._notes()[most:]:
+                os.unlink(path)
+
+    def _notes(self) -> list[str]:
+        return sorted(glob.glob(f"{glob.escape(self.folder)}/{_FAILED}*"), key=os.path.getmtime, reverse=True)
 
     # the helper
 

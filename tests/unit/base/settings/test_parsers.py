@@ -27,7 +27,7 @@ class TestSize:
     @pytest.mark.parametrize("text", ["", "M", ".5M", "-1", "1.2.3M", "1KK", "5I", "1e3", "9000000P", "ten"])
     def test_refused(self, text: str) -> None:
         """Another text, and more than any disk holds, is refused with an example."""
-        with pytest.raises(ValueError, match="write 500M or 2G"):
+        with pytest.raises(ValueError, match="write 500M, 2G, or 0"):
             parsers.size(text)
 
 
