@@ -56,7 +56,7 @@ class TestGc:
         """What is no size is refused."""
         done = gc("--max-size", "many")
         assert done.exit_code == 2
-        assert "write 500M or 2G" in done.output
+        assert "write 500M, 2G, or 0" in done.output
 
     @pytest.mark.usefixtures("cache")
     def test_no_bound(self, monkeypatch):
