@@ -25,7 +25,7 @@ WHY = {
     ),
     "second run": "a process that starts at once shares the cores with the helper of the first one",
     "PoCL's cache": "as for the warm start; PoCL unpacks the libraries in each process",
-    "cold": "observing a recipe, keys, entries and the hand-over to the helper are added to the work of loopy",
+    "cold": "each recorded call compares what is inside loopy with what its import gave, and keys and entries are made",
     "kcl.prepare": "each worker imports loopy and an OpenCL driver",
     "42 kernels cold": "a child of its own imports a client, and joins, seals and sends the pack",
     "42 new kernels": "each thread runs recipes and makes keys, one thread at a time",
