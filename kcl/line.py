@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ATTRIBUTE = "_kcl_bindings"
 _numbers = itertools.count()  # of lines
-KEPT = 64  # codes that no Kernel uses any more
+KEPT = 48  # codes that no Kernel uses any more
 
 
 class Bindings:

@@ -183,7 +183,7 @@ class Bench:
             one = racers[racer]
             home = self._homes.get(one) if sample < _LAST_SAMPLE_SECONDS else None
             if home is None or not home.is_clean:
-                home = self._racer = self._racer or self._child({"": self.default.codes[""]})[0]
+                home = self._racer = self._racer or self._pool.submit(self._child).result()[0]
             try:
                 found[racer] = home.ask(self.limit, "sample", one.codes[""], sample)
             except ChildFault as fault:
@@ -230,12 +230,12 @@ class Bench:
         self.default.codes = {form: code for form, code in codes.items() if verdicts[form].outcome == "ok"}
         self.default.ragged = len(self.default.codes) > 1
 
-    def _child(self, codes: dict[str, Code]) -> tuple[Child, dict[str, Verdict]]:
-        """Start a child, and let it launch the default; return what became of each form of the call."""
+    def _child(self, codes: dict[str, Code] | None = None) -> tuple[Child, dict[str, Verdict]]:
+        """Start a child that launches the default, in a thread, which Ctrl-C does not stop; return a Verdict a form."""
+        codes = codes or {"": self.default.codes[""]}
         if self._is_over:
             raise ChildFault(Verdict("was stopped"))
-        child = Child(self._question, self._folder)
-        self._children.append(child)
+        self._children.append(child := Child(self._question, self._folder))
         verdicts, seconds = child.ask(_BEGIN * self.limit, "begin", codes)
         self.default.verdict = verdicts[""]
         if verdicts[""].outcome != "ok":
