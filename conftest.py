@@ -30,7 +30,12 @@ def pytest_collection_modifyitems(items):
     import pyopencl as cl
     import pyopencl.invoker  # opens its dictionary as it is imported: that of the session, not of a test
 
-    gpus = [device for p in cl.get_platforms() for device in p.get_devices() if device.type & cl.device_type.GPU]
+    gpus = [
+        device
+        for p in cl.get_platforms()
+        for device in p.get_devices()
+        if device.type & cl.device_type.GPU
+    ]
     for item in items:
         if "gpu" in item.keywords and not gpus:
             item.add_marker(pytest.mark.skip(reason="no OpenCL GPU device here"))
@@ -145,7 +150,9 @@ _made = {}
 def filled(platform_name, tmp_path_factory):
     """A project that was run cold and, as that ended, a second time with compilation and loopy forbidden."""
     if platform_name not in _made:
-        _made[platform_name] = Filled(*once(tmp_path_factory, f"filled-{platform_name}", _fill, platform_name))
+        _made[platform_name] = Filled(
+            *once(tmp_path_factory, f"filled-{platform_name}", _fill, platform_name)
+        )
     return _made[platform_name]
 
 
@@ -154,7 +161,9 @@ def _fill(directory, platform_name):
 
     project = Project(Child(directory), PLATFORMS[platform_name])
     cold = project.run()
-    second = project.start(warm=True)  # waits for the helper as long as a loaded machine makes it need
+    second = project.start(
+        warm=True
+    )  # waits for the helper as long as a loaded machine makes it need
     project.finish()
     return project, cold, second
 

@@ -11,7 +11,10 @@ LINUX_X86_64 = 'sys_platform == "linux" and platform_machine == "x86_64"'
 LOOPY = ["loopy>=2025.2,<2026", "islpy>=2025.2,<2026"]
 # The wheels of pocl-binary-distribution exist for Linux x86-64 only.
 POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
-INTEL = [f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}", f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}"]
+INTEL = [
+    f"intel-opencl-rt>=2026.0,<2027; {LINUX_X86_64}",
+    f"intel-cmplr-lib-rt>=2026.0,<2027; {LINUX_X86_64}",
+]
 # Clients of remotes, and what signs their packs: a user installs those of the own remote.
 REDIS = ["redis>=5,<9"]
 OBJECT = ["obstore>=0.6,<1"]

@@ -27,7 +27,11 @@ STORES = ("pytools", "pyopencl")
 def measured(effort: Effort) -> dict[str, Any]:
     """Return bytes and seconds for each number of kernels."""
     with tempfile.TemporaryDirectory(prefix="kcl-bundle-", ignore_cleanup_errors=True) as name:
-        return {"kernels": [_of(pathlib.Path(name) / str(count), count, effort) for count in effort.kernels]}
+        return {
+            "kernels": [
+                _of(pathlib.Path(name) / str(count), count, effort) for count in effort.kernels
+            ]
+        }
 
 
 def lines(figures: dict[str, Any]) -> Iterator[str]:
@@ -72,7 +76,9 @@ def _of(root: pathlib.Path, count: int, effort: Effort) -> dict[str, Any]:
         first_run = measure.run("drive_bundle.py", "load", str(count), str(file), cache=away)
         said = json.loads(first_run.output.splitlines()[-1])
         if said["checksum"] != warm.output.split()[0] or said["missed"] or said["loopy"]:
-            raise SystemExit(f"bench: the first run gave {said}, not only hits and the checksum of {warm.output}")
+            raise SystemExit(
+                f"bench: the first run gave {said}, not only hits and the checksum of {warm.output}"
+            )
         found["cpu"]["load"].append(said["cpu"])
         for side, child in (("warm", warm), ("first", first_run)):
             found["wall"][side].append(child.wall)
@@ -84,7 +90,9 @@ def _of(root: pathlib.Path, count: int, effort: Effort) -> dict[str, Any]:
 
 def _drive(mode: str, count: int, file: pathlib.Path, cache: pathlib.Path) -> dict[str, Any]:
     said: dict[str, Any] = json.loads(
-        measure.run("drive_bundle.py", mode, str(count), str(file), cache=cache).output.splitlines()[-1]
+        measure.run(
+            "drive_bundle.py", mode, str(count), str(file), cache=cache
+        ).output.splitlines()[-1]
     )
     return said
 

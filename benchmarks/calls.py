@@ -65,7 +65,9 @@ def _ratios(one: dict[str, Any], side: str) -> str:
     found = []
     for other in YARDSTICKS:
         if other in one["microseconds"] and other != side:
-            wall = "{:.2f} ({:.2f}..{:.2f})".format(*ratio(one["microseconds"][side], one["microseconds"][other]))
+            wall = "{:.2f} ({:.2f}..{:.2f})".format(
+                *ratio(one["microseconds"][side], one["microseconds"][other])
+            )
             cpu, _low, _high = ratio(one["processor"][side], one["processor"][other])
             found.append(f"{wall} x {other}, in processor time {cpu:.2f}")
     return "; ".join(found)

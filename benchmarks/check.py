@@ -24,7 +24,9 @@ REACHED, SHORT, UNKNOWN = "reached", "FALLS SHORT", "not measured"
 def main() -> int:
     """Print the table; return the status."""
     parser = argparse.ArgumentParser(description="Compare what was measured with the goals.")
-    parser.add_argument("file", nargs="?", type=pathlib.Path, help="JSON of run.py (default: the newest)")
+    parser.add_argument(
+        "file", nargs="?", type=pathlib.Path, help="JSON of run.py (default: the newest)"
+    )
     path = parser.parse_args().file or newest()
     document = json.loads(path.read_text(encoding="utf-8"))
     found = verdicts(document["parts"])

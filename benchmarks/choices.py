@@ -28,21 +28,25 @@ class Case(NamedTuple):
     def arrays(self) -> Arrays:
         """Return arrays for a call."""
         random = np.random.default_rng(1)
-        return {name: random.random(shape).astype(self.dtype) for name, shape in self.shapes.items()}
+        return {
+            name: random.random(shape).astype(self.dtype) for name, shape in self.shapes.items()
+        }
 
 
 def _unit(domain: str, statement: str, names: str, dtype: Any) -> Any:
     import loopy as lp
 
     arguments = [lp.GlobalArg(name, dtype, shape=lp.auto) for name in names]
-    return lp.make_kernel(domain, statement, [*arguments, ...], name="tuned", lang_version=(2018, 2))
+    return lp.make_kernel(
+        domain, statement, [*arguments, ...], name="tuned", lang_version=(2018, 2)
+    )
 
 
 @kcl.kernel(
     sizes={"n": "x.shape[0]"},
-    space=kcl.space(group=[4, 16, 64, 256], unroll=[1, 4, 16], loop=[1, 8, 64], exact=[False, True]).where(
-        lambda group, unroll, loop, exact, n: not exact or n % (group * unroll * loop) == 0
-    ),
+    space=kcl.space(
+        group=[4, 16, 64, 256], unroll=[1, 4, 16], loop=[1, 8, 64], exact=[False, True]
+    ).where(lambda group, unroll, loop, exact, n: not exact or n % (group * unroll * loop) == 0),
 )
 def axpy(group=64, unroll=1, loop=1, exact=False):
     """Add vectors: work-items of a group, elements of a work-item in a row, and blocks of them."""
@@ -58,7 +62,9 @@ def axpy(group=64, unroll=1, loop=1, exact=False):
 
 @kcl.kernel(
     sizes={"n": "a.shape[0]"},
-    space=kcl.space(rows=[1, 4, 16, 64], columns=[1, 4, 8, 16, 64], along=["i", "j"], exact=[False, True])
+    space=kcl.space(
+        rows=[1, 4, 16, 64], columns=[1, 4, 8, 16, 64], along=["i", "j"], exact=[False, True]
+    )
     .where(lambda rows, columns: 4 <= rows * columns <= 1024)
     .where(lambda rows, columns, exact, n: not exact or n % max(rows, columns) == 0),
 )
@@ -91,7 +97,11 @@ def stencil(bi=4, bj=4, bk=16, along="k"):
         "zx",
         np.float64,
     )
-    tags = {"i": "l.2", "j": "l.1", "k": "l.0"} if along == "k" else {"i": "l.0", "j": "l.1", "k": "l.2"}
+    tags = (
+        {"i": "l.2", "j": "l.1", "k": "l.0"}
+        if along == "k"
+        else {"i": "l.0", "j": "l.1", "k": "l.2"}
+    )
     knl = lp.split_iname(knl, "i", bi, outer_tag="g.2", inner_tag=tags["i"])
     knl = lp.split_iname(knl, "j", bj, outer_tag="g.1", inner_tag=tags["j"])
     return lp.split_iname(knl, "k", bk, outer_tag="g.0", inner_tag=tags["k"])
@@ -106,7 +116,10 @@ def products(batch=16, rows=12, unroll=1, along="e"):
     import loopy as lp
 
     knl = _unit(
-        f"{{[e,i,j,k]: 0<=e<n and 0<=i,j,k<{ORDER}}}", "z[e,i,j] = sum(k, a[e,i,k]*b[e,k,j])", "zab", np.float64
+        f"{{[e,i,j,k]: 0<=e<n and 0<=i,j,k<{ORDER}}}",
+        "z[e,i,j] = sum(k, a[e,i,k]*b[e,k,j])",
+        "zab",
+        np.float64,
     )
     tags = {"e": "l.1", "i": "l.1", along: "l.0"}
     knl = lp.split_iname(knl, "e", batch, outer_tag="g.0", inner_tag=tags["e"])
@@ -116,16 +129,18 @@ def products(batch=16, rows=12, unroll=1, along="e"):
 
 @kcl.kernel(
     sizes={"n": "a.shape[0]"},
-    space=kcl.space(inner=["l.0", "ilp.seq", "ilp.unr"], bi=[1, 2, 4, 8, 16], bj=[4, 8, 16, 32, 64]).where(
-        lambda bi, bj: bi * bj <= 256
-    ),
+    space=kcl.space(
+        inner=["l.0", "ilp.seq", "ilp.unr"], bi=[1, 2, 4, 8, 16], bj=[4, 8, 16, 32, 64]
+    ).where(lambda bi, bj: bi * bj <= 256),
 )
 def matmul(inner="l.0", bi=16, bj=16):
     """Multiply two matrices; the columns of a block are work-items, or sums of one work-item."""
     import loopy as lp
 
     knl = _unit("{[i,j,k]: 0<=i,j,k<n}", "c[i,j] = sum(k, a[i,k]*b[k,j])", "cab", np.float32)
-    knl = lp.split_iname(knl, "i", bi, outer_tag="g.1", inner_tag="l.1" if inner == "l.0" else "l.0")
+    knl = lp.split_iname(
+        knl, "i", bi, outer_tag="g.1", inner_tag="l.1" if inner == "l.0" else "l.0"
+    )
     return lp.split_iname(knl, "j", bj, outer_tag="g.0", inner_tag=inner)
 
 
@@ -186,7 +201,9 @@ def _sums(groups: int) -> Any:
     def sums(groups=groups):
         import loopy as lp
 
-        knl = _unit(f"{{[i,j]: 0<=i<{SUMS} and 0<=j<n}}", "z[i] = sum(j, x[j]*(x[j] + i))", "zx", np.float32)
+        knl = _unit(
+            f"{{[i,j]: 0<=i<{SUMS} and 0<=j<n}}", "z[i] = sum(j, x[j]*(x[j] + i))", "zx", np.float32
+        )
         knl = lp.split_iname(knl, "i", SUMS // groups, outer_tag="g.0")
         return lp.split_iname(knl, "i_inner", 64, inner_tag="l.0")
 
@@ -209,5 +226,8 @@ CASES = {
     **RECIPES,
     "of 120": Case(_written(FEW), _square(1024, "ba"), np.float32),
     "of 3,000": Case(_written(MANY), _square(1024, "ba"), np.float32),
-    **{f"{groups} by default": Case(_sums(groups), dict.fromkeys("zx", (SUMS,)), np.float32) for groups in (1, 16)},
+    **{
+        f"{groups} by default": Case(_sums(groups), dict.fromkeys("zx", (SUMS,)), np.float32)
+        for groups in (1, 16)
+    },
 }

@@ -22,8 +22,39 @@ from measure import Effort, spread
 SIDES = ("kcl", "loopy")
 # the 97.5 % quantile of Student's distribution, for 1, 2, ... degrees of freedom; from 30 on the normal one
 _STUDENT = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
-    *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045),
+    *(
+        12.706,
+        4.303,
+        3.182,
+        2.776,
+        2.571,
+        2.447,
+        2.365,
+        2.306,
+        2.262,
+        2.228,
+        2.201,
+        2.179,
+        2.160,
+        2.145,
+        2.131,
+    ),
+    *(
+        2.120,
+        2.110,
+        2.101,
+        2.093,
+        2.086,
+        2.080,
+        2.074,
+        2.069,
+        2.064,
+        2.060,
+        2.056,
+        2.052,
+        2.048,
+        2.045,
+    ),
 )
 
 
@@ -46,7 +77,9 @@ def measured(effort: Effort) -> dict[str, Any]:
     figures |= {what: {side: [] for side in SIDES} for what in ("wall", "cpu")}
     with tempfile.TemporaryDirectory(prefix="kcl-cold-", ignore_cleanup_errors=True) as name:
         for side in SIDES:
-            measure.run(f"drive_{side}.py", "1", cache=pathlib.Path(name, "byte-code", side, "cache"))
+            measure.run(
+                f"drive_{side}.py", "1", cache=pathlib.Path(name, "byte-code", side, "cache")
+            )
         for pair in range(effort.pairs):
             for side in SIDES[:: 1 if pair % 2 else -1]:
                 cache = pathlib.Path(name, str(pair), side, "cache")
@@ -80,7 +113,11 @@ def interval(above: Sequence[float], below: Sequence[float]) -> Interval:
     if len(logs) > 1:
         quantile = _STUDENT[len(logs) - 2] if len(logs) - 2 < len(_STUDENT) else 1.96
         half = quantile * statistics.stdev(logs) / math.sqrt(len(logs))
-    return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half) if half < math.inf else math.inf)
+    return Interval(
+        math.exp(mean),
+        math.exp(mean - half),
+        math.exp(mean + half) if half < math.inf else math.inf,
+    )
 
 
 if __name__ == "__main__":

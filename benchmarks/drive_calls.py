@@ -86,7 +86,12 @@ CASES = (
     Case("3 arrays, Python scalar", scaled, ("x", "y"), {"a": 2.0}),
     Case("3 arrays, numpy scalar", scaled, ("x", "y"), NUMPY),
     Case("10 arguments", many, ("x", "y", "z", "v", "w"), FOUR),
-    Case("10 arguments, numpy scalars", many, ("x", "y", "z", "v", "w"), {k: np.float32(v) for k, v in FOUR.items()}),
+    Case(
+        "10 arguments, numpy scalars",
+        many,
+        ("x", "y", "z", "v", "w"),
+        {k: np.float32(v) for k, v in FOUR.items()},
+    ),
     Case("several queues", scaled, ("x", "y"), {"a": 2.0}, queues=QUEUES),
     Case("4 threads", scaled, ("x", "y"), {"a": 2.0}, queues=THREADS, threads=THREADS),
     Case("outputs allocated", few, ("x", "y"), {}, outputs=False),
@@ -174,7 +179,9 @@ class Sides:
         self.unmanaged = kcl.kernel(case.recipe)(events=False)
         self.executor = case.recipe().executor(context)
         self.executor_unmanaged = case.recipe(events=False).executor(context)
-        self.typed = cl.Kernel(cl.Program(context, self.kernel.source(context)).build(), case.recipe.__name__)
+        self.typed = cl.Kernel(
+            cl.Program(context, self.kernel.source(context)).build(), case.recipe.__name__
+        )
         buffers: list[Any] = [None] * (len(case.arrays) + 1)
         self.typed.set_scalar_arg_dtypes([*buffers, *[np.float32] * len(case.scalars), np.int32])
 
@@ -185,19 +192,33 @@ class Sides:
         """
         launching = {"loopy": self.executor, "kcl": self.kernel}
         if self.case.outputs:
-            launching |= {"loopy, events unmanaged": self.executor_unmanaged, "kcl, events unmanaged": self.unmanaged}
+            launching |= {
+                "loopy, events unmanaged": self.executor_unmanaged,
+                "kcl, events unmanaged": self.unmanaged,
+            }
         found = {
             side: [
-                self.written("launch(queue, {keywords})", one, launch=launch, queue=queue) for one in self.sets(queue)
+                self.written("launch(queue, {keywords})", one, launch=launch, queue=queue)
+                for one in self.sets(queue)
             ]
             for side, launch in launching.items()
         }
         if self.case.outputs and self.case.threads == 1:
             sets = self.sets(queue)
             bound = self.kernel.bind(queue, **sets[0], **self.case.scalars)
-            found["kcl, bound"] = [self.written("bound({keywords})", one, bound=bound) for one in sets]
-        typed = {"typed": "data", "typed, buffers at hand": "buffers"} if self.case.outputs else {"typed": "data"}
-        names = {"kernel": self.typed, "queue": queue, "allocate": cl_tools.DeferredAllocator(queue.context)}
+            found["kcl, bound"] = [
+                self.written("bound({keywords})", one, bound=bound) for one in sets
+            ]
+        typed = (
+            {"typed": "data", "typed, buffers at hand": "buffers"}
+            if self.case.outputs
+            else {"typed": "data"}
+        )
+        names = {
+            "kernel": self.typed,
+            "queue": queue,
+            "allocate": cl_tools.DeferredAllocator(queue.context),
+        }
         for side, values in typed.items():
             text = f"kernel(queue, size, local, {{{values}}}, n)"
             found[side] = [self.written(text, one, **names) for one in self.sets(queue)]
@@ -210,16 +231,28 @@ class Sides:
     def written(self, call: str, arrays: dict[str, Any], **names: Any) -> Call:
         """Write out a call with its arguments by name or in order, as a driver has it."""
         scalars = self.case.scalars
-        allocated = [] if self.case.outputs else [f"allocate({SIZE * np.dtype(np.float32).itemsize})"]
+        allocated = (
+            [] if self.case.outputs else [f"allocate({SIZE * np.dtype(np.float32).itemsize})"]
+        )
         text = call.format(
             keywords=", ".join(f"{name}={name}" for name in (*arrays, *scalars)),
             data=", ".join([*(f"{name}.data" for name in arrays), *allocated, *scalars]),
             buffers=", ".join([*(f"{name}_data" for name in arrays), *scalars]),
         )
         buffers = {f"{name}_data": array.data for name, array in arrays.items()}
-        given = {**arrays, **scalars, **buffers, **names, "size": (SIZE,), "local": (16,), "n": np.int32(SIZE)}
+        given = {
+            **arrays,
+            **scalars,
+            **buffers,
+            **names,
+            "size": (SIZE,),
+            "local": (16,),
+            "n": np.int32(SIZE),
+        }
         made: dict[str, Any] = {}
-        exec(f"def make({', '.join(given)}):\n    def call():\n        {text}\n    return call", made)
+        exec(
+            f"def make({', '.join(given)}):\n    def call():\n        {text}\n    return call", made
+        )
         call_of_it: Call = made["make"](**given)
         return call_of_it
 

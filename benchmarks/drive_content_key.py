@@ -24,7 +24,12 @@ ROUNDS = 5
 
 def main() -> None:
     count = int(sys.argv[1])
-    found: dict[str, Any] = {"count": count, "process": timed(content_key, large(SMALL)), "kcl": [], "loopy": []}
+    found: dict[str, Any] = {
+        "count": count,
+        "process": timed(content_key, large(SMALL)),
+        "kcl": [],
+        "loopy": [],
+    }
     timed(LoopyKeyBuilder(), large(SMALL))
     for _ in range(ROUNDS):
         unit = large(count)

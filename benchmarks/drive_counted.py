@@ -29,7 +29,9 @@ def stored(directory: pathlib.Path) -> set[str]:
     for path in directory.rglob("*"):
         if path.is_file() and path.suffix in ("", ".bin"):
             blob = path.read_bytes()
-            container = poclbin.read(blob if path.suffix == ".bin" else Entry.unpack(blob).parts["binary"])
+            container = poclbin.read(
+                blob if path.suffix == ".bin" else Entry.unpack(blob).parts["binary"]
+            )
             found |= {container.program + path for path in container.code()}
     return {path for path in found if path.endswith(".so")}
 

@@ -30,7 +30,9 @@ def main() -> None:
         program = cl.Program(context, context.devices, [binary]).build()
         kernel = cl.Kernel(program, entry)
         for index, name in enumerate(names):
-            kernel.set_arg(index, arrays[name].data if name in arrays else np.int32(kernels.SIZES[name]))
+            kernel.set_arg(
+                index, arrays[name].data if name in arrays else np.int32(kernels.SIZES[name])
+            )
         cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
     print(arguments.checksum())
 

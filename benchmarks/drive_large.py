@@ -31,7 +31,8 @@ def large(count: int) -> Any:
 
     steps = ["<> t0 = x[i] {id=s0}"]
     steps += [
-        f"<> t{k} = {1 + k % 7}*y[i] - t{k - 1}/{3 + k % 5} {{id=s{k}, dep=s{k - 1}}}" for k in range(1, count - 1)
+        f"<> t{k} = {1 + k % 7}*y[i] - t{k - 1}/{3 + k % 5} {{id=s{k}, dep=s{k - 1}}}"
+        for k in range(1, count - 1)
     ]
     steps += [f"out[i] = t{count - 2} {{id=last, dep=s{count - 2}}}"]
     arguments = [
@@ -39,11 +40,15 @@ def large(count: int) -> Any:
         lp.GlobalArg("out", np.float32, shape="n", is_input=False),
         lp.ValueArg("n", np.int32),
     ]
-    knl = lp.make_kernel("{[i]: 0<=i<n}", steps, arguments, name=f"large_{count}", lang_version=(2018, 2))
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}", steps, arguments, name=f"large_{count}", lang_version=(2018, 2)
+    )
     return lp.split_iname(knl, "i", GROUP, outer_tag="g.0", inner_tag="l.0")
 
 
-def by_floor(queue: cl.CommandQueue, arrays: dict[str, Any], count: int, directory: str) -> cl.Event:
+def by_floor(
+    queue: cl.CommandQueue, arrays: dict[str, Any], count: int, directory: str
+) -> cl.Event:
     """Load the binary and launch it, by hand."""
     with open(f"{directory}/large_{count}.bin", "rb") as stream:
         binary = stream.read()
@@ -55,7 +60,9 @@ def by_floor(queue: cl.CommandQueue, arrays: dict[str, Any], count: int, directo
     return cl.enqueue_nd_range_kernel(queue, kernel, (SIZE,), (GROUP,))
 
 
-def seconds(side: str, queue: cl.CommandQueue, arrays: dict[str, Any], count: int, directory: str) -> float:
+def seconds(
+    side: str, queue: cl.CommandQueue, arrays: dict[str, Any], count: int, directory: str
+) -> float:
     """Launch the kernel of so many statements; return the seconds from look-up to launch."""
     if side == "loopy":
         launch = large(count).executor(queue.context)

@@ -25,13 +25,23 @@ def main() -> None:
     for dtype, name in ((np.float32, "float"), (np.float64, "double")):
         x = cl_array.arange(queue, 4096, dtype=dtype)
         y = x * x + 3
-        axpy = ElementwiseKernel(context, f"{name} a, {name} *x, {name} *y", "y[i] = a*x[i] + y[i]", "axpy")
+        axpy = ElementwiseKernel(
+            context, f"{name} a, {name} *x, {name} *y", "y[i] = a*x[i] + y[i]", "axpy"
+        )
         axpy(2, x, y)
         norm = ReductionKernel(
-            context, dtype, "0", "a+b", map_expr="x[i]*x[i]", arguments=f"__global const {name} *x", name="norm"
+            context,
+            dtype,
+            "0",
+            "a+b",
+            map_expr="x[i]*x[i]",
+            arguments=f"__global const {name} *x",
+            name="norm",
         )
         counts = cl_array.to_device(queue, np.arange(4096, dtype=np.int32) % (3 + len(found)))
-        InclusiveScanKernel(context, np.int32, "a+b" if name == "float" else "max(a, b)", neutral="0")(counts)
+        InclusiveScanKernel(
+            context, np.int32, "a+b" if name == "float" else "max(a, b)", neutral="0"
+        )(counts)
         found += [
             float(norm(y).get()),
             float(cl_array.sum(y).get()),

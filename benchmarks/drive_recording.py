@@ -26,7 +26,11 @@ def ten(lp: Any, name: str = "matmul") -> Any:
     """Make ten calls with plain arguments."""
     arguments = [lp.GlobalArg("a,b,c", np.float32, shape=("n", "n")), lp.ValueArg("n", np.int32)]
     unit = lp.make_kernel(
-        "{[i,j,k]: 0<=i,j,k<n}", "c[i,j] = sum(k, a[i,k]*b[k,j])", arguments, name=name, lang_version=(2018, 2)
+        "{[i,j,k]: 0<=i,j,k<n}",
+        "c[i,j] = sum(k, a[i,k]*b[k,j])",
+        arguments,
+        name=name,
+        lang_version=(2018, 2),
     )
     unit = lp.assume(unit, "n >= 16")
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
@@ -42,7 +46,9 @@ def scaled(factor=2):
     """Return a small kernel."""
     import loopy as lp
 
-    knl = lp.make_kernel("{[i]: 0<=i<n}", f"out[i] = {factor}*a[i]", name="scaled", lang_version=(2018, 2))
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}", f"out[i] = {factor}*a[i]", name="scaled", lang_version=(2018, 2)
+    )
     knl = lp.add_dtypes(knl, {"a": np.float32, "out": np.float32})
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
@@ -52,7 +58,9 @@ def scaled_pure(factor=2):
     """Return a small kernel."""
     import loopy as lp
 
-    knl = lp.make_kernel("{[i]: 0<=i<n}", f"out[i] = {factor}*a[i]", name="scaled", lang_version=(2018, 2))
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}", f"out[i] = {factor}*a[i]", name="scaled", lang_version=(2018, 2)
+    )
     knl = lp.add_dtypes(knl, {"a": np.float32, "out": np.float32})
     return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
@@ -70,7 +78,10 @@ def calls(rounds: int) -> dict[str, list[float]]:
     import loopy as face
 
     ten(face)  # reads the proofs of an earlier run
-    found: dict[str, list[float]] = {"recorded": [timed(lambda: ten(face)) for _ in range(rounds)], "carried": []}
+    found: dict[str, list[float]] = {
+        "recorded": [timed(lambda: ten(face)) for _ in range(rounds)],
+        "carried": [],
+    }
     ten(importlib.import_module("loopy"))  # what loopy does once a process
     for number in range(rounds):
         found["carried"].append(timed(lambda: ten(face, f"matmul_{time.time_ns()}_{number}")))  # noqa: B023

@@ -98,7 +98,10 @@ def times(name: str, pairs: int) -> dict[str, float]:
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
     random = np.random.default_rng(1)
     shapes = CASES[name][2]
-    given = {array: cl_array.to_device(queue, random.random(shape, np.float32)) for array, shape in shapes.items()}
+    given = {
+        array: cl_array.to_device(queue, random.random(shape, np.float32))
+        for array, shape in shapes.items()
+    }
     sides, found, results = {"sizes": fitted(name), "general": general(name)}, {}, {}
     for side, kernel in sides.items():
         given["z"].fill(0)

@@ -35,7 +35,10 @@ def take_down(log: Log) -> None:
     from kcl.build import compilation
     from kcl.generate import miss
 
-    for module, name, what in (miss, "generate", "generated"), (compilation, "from_source", "source"):
+    for module, name, what in (
+        (miss, "generate", "generated"),
+        (compilation, "from_source", "source"),
+    ):
         setattr(module, name, _logged(getattr(module, name), log, what))
 
 

@@ -38,7 +38,9 @@ def vector(variant=0, block=1):
         lp.ValueArg("n", np.int32),
     ]
     text = f"out[i] = {variant + 2}*x[i] + y[i]"
-    knl = lp.make_kernel("{[i]: 0<=i<n}", text, arguments, name=f"vector_{variant}", lang_version=(2018, 2))
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}", text, arguments, name=f"vector_{variant}", lang_version=(2018, 2)
+    )
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 
@@ -49,7 +51,9 @@ def spaces() -> Any:
 
 def arrays(queue: cl.CommandQueue, size: int = SIZE) -> dict[str, cl_array.Array]:
     """Return the arrays of a call."""
-    found = {name: cl_array.to_device(queue, np.ones(size, np.float32)) for name in ("x", "y", "out")}
+    found = {
+        name: cl_array.to_device(queue, np.ones(size, np.float32)) for name in ("x", "y", "out")
+    }
     queue.finish()
     return found
 
@@ -62,13 +66,20 @@ def launch(kernels: list[Any]) -> dict[str, Any]:
         kernel(queue, **given)
     queue.finish()
     missed = sum(kcl.stats()[name]["misses"] for name in ("generator", "binary"))
-    return {"missed": missed, "processes": len(_started), "tuner": "kcl.tuning.tuner" in sys.modules}
+    return {
+        "missed": missed,
+        "processes": len(_started),
+        "tuner": "kcl.tuning.tuner" in sys.modules,
+    }
 
 
 def tune(count: int) -> list[int]:
     """Tune, and return the winners."""
     queue = _queue()
-    found = [spaces()(variant).tune(queue, level=2, seconds=5, **arrays(queue)) for variant in range(count)]
+    found = [
+        spaces()(variant).tune(queue, level=2, seconds=5, **arrays(queue))
+        for variant in range(count)
+    ]
     return [one.row.choice["block"] for one in found]
 
 
@@ -95,13 +106,17 @@ def calls(rounds: int, batch: int) -> dict[str, Any]:
             found[side] += [_microseconds(queue, sides[side], batch)] if one else []
             _microseconds(queue, sides[side], batch)
     news = [arrays(queue, SIZE + 64 * one) for one in range(1, NEW_SIZES + 1)]
-    found["new size"] = [_microseconds(queue, lambda new=new: tuned(queue, **new), 1) for new in news]
+    found["new size"] = [
+        _microseconds(queue, lambda new=new: tuned(queue, **new), 1) for new in news
+    ]
     counts.append(_counted(lambda: plain(queue, **given)))
     return {"microseconds": found, "counted": counts}
 
 
 def _choice(kernel: Any, queue: cl.CommandQueue, given: dict[str, Any]) -> dict[str, Any]:
-    return dict(kernel.tune(queue, level=1, **given).row.choice)  # a result of a higher level serves
+    return dict(
+        kernel.tune(queue, level=1, **given).row.choice
+    )  # a result of a higher level serves
 
 
 def _microseconds(queue: cl.CommandQueue, call: Callable[[], Any], batch: int) -> float:
@@ -118,7 +133,11 @@ def _counted(call: Callable[[], Any]) -> int:
     for _call in range(WARM_UP):
         call()
     found: list[str] = []
-    sys.setprofile(lambda _frame, event, _argument: found.append(event) if event in ("call", "c_call") else None)
+    sys.setprofile(
+        lambda _frame, event, _argument: (
+            found.append(event) if event in ("call", "c_call") else None
+        )
+    )
     call()
     sys.setprofile(None)
     return len(found)
@@ -140,7 +159,9 @@ def main() -> None:
     else:
         recipe = kcl.kernel(vector)
         given = [{"block": block} for block in rest] or [{}] * count
-        found = launch([recipe(variant, **one) for variant, one in zip(range(count), given, strict=True)])
+        found = launch(
+            [recipe(variant, **one) for variant, one in zip(range(count), given, strict=True)]
+        )
     print(json.dumps(found))
 
 

@@ -57,15 +57,25 @@ def race(case: str, most: int, named: dict[str, Choice]) -> dict[str, Any]:
     for one in others:
         with suppress(Exception):  # a tuning says which, and why
             samples[json.dumps(one)] = _sample(queue, recipe(**one), given)
-    leading = dict(sorted(_raced(samples, _SHORT, _BEHIND).items(), key=lambda one: min(one[1]))[:3])
-    final = {name: samples.get(json.dumps(one)) or _sample(queue, recipe(**one), given) for name, one in named.items()}
+    leading = dict(
+        sorted(_raced(samples, _SHORT, _BEHIND).items(), key=lambda one: min(one[1]))[:3]
+    )
+    final = {
+        name: samples.get(json.dumps(one)) or _sample(queue, recipe(**one), given)
+        for name, one in named.items()
+    }
     beside = _beside(queue, given) if most else {}
     times = _raced({**{name: samples[name] for name in leading}, **final, **beside}, ROUNDS)
     best = min([*leading, *final], key=lambda name: min(times[name]))
-    return {"best": best, "times": {**{name: times[name] for name in (*final, *beside)}, "best": times[best]}}
+    return {
+        "best": best,
+        "times": {**{name: times[name] for name in (*final, *beside)}, "best": times[best]},
+    }
 
 
-def _raced(samples: dict[str, Sample], rounds: int, behind: float = float("inf")) -> dict[str, list[float]]:
+def _raced(
+    samples: dict[str, Sample], rounds: int, behind: float = float("inf")
+) -> dict[str, list[float]]:
     """Return the seconds by round of those who are still in after the last one; the order changes with each round."""
     drawing, found = random.Random(2), {name: list[float]() for name in samples}
     for _round in range(rounds):
@@ -106,19 +116,38 @@ def _beside(queue: cl.CommandQueue, given: dict[str, cl_array.Array]) -> dict[st
     if not is_product and given.keys() != {"a", "b"}:
         return {}
     a, b, *_c = (given[name].get() for name in sorted(given))
-    wanted, n, one, none = np.empty_like(a), ctypes.c_size_t(len(a)), ctypes.c_float(1), ctypes.c_float(0)
-    found = {"numpy": _timed(lambda: np.matmul(a, b, out=wanted) if is_product else np.copyto(wanted, a.T))}
+    wanted, n, one, none = (
+        np.empty_like(a),
+        ctypes.c_size_t(len(a)),
+        ctypes.c_float(1),
+        ctypes.c_float(0),
+    )
+    found = {
+        "numpy": _timed(
+            lambda: np.matmul(a, b, out=wanted) if is_product else np.copyto(wanted, a.T)
+        )
+    }
     with suppress(OSError):
-        library, place = ctypes.CDLL("libclblast.so.1"), ctypes.byref(ctypes.c_void_p(queue.int_ptr))
-        memory = [(ctypes.c_void_p(given[name].data.int_ptr), ctypes.c_size_t(0), n) for name in sorted(given)]
+        library, place = (
+            ctypes.CDLL("libclblast.so.1"),
+            ctypes.byref(ctypes.c_void_p(queue.int_ptr)),
+        )
+        memory = [
+            (ctypes.c_void_p(given[name].data.int_ptr), ctypes.c_size_t(0), n)
+            for name in sorted(given)
+        ]
 
         def routine() -> None:
             if is_product:
                 operands = *memory[0], *memory[1], none, *memory[2]
-                status = library.CLBlastSgemm(ROW_MAJOR, PLAIN, PLAIN, n, n, n, one, *operands, place, None)
+                status = library.CLBlastSgemm(
+                    ROW_MAJOR, PLAIN, PLAIN, n, n, n, one, *operands, place, None
+                )
             else:
                 operands = *memory[0], *memory[1]
-                status = library.CLBlastSomatcopy(ROW_MAJOR, TRANSPOSED, n, n, one, *operands, place, None)
+                status = library.CLBlastSomatcopy(
+                    ROW_MAJOR, TRANSPOSED, n, n, one, *operands, place, None
+                )
             assert not status, f"CLBlast answers {status}"
             queue.finish()
 

@@ -115,7 +115,9 @@ def _compared(root: pathlib.Path, blobs: list[bytes]) -> list[dict[str, Any]]:
         paths[codec.name] = [root / f"{codec.name}-{number}" for number in range(len(blobs))]
         for path, content in zip(paths[codec.name], packed, strict=True):
             path.write_bytes(content)
-        found.append({"name": codec.name, "bytes": sum(map(len, packed)), "compress": compress, "read": []})
+        found.append(
+            {"name": codec.name, "bytes": sum(map(len, packed)), "compress": compress, "read": []}
+        )
     for _ in range(ROUNDS):
         for codec, one in zip(codecs, found, strict=True):
             begin = time.perf_counter()
@@ -127,14 +129,20 @@ def _compared(root: pathlib.Path, blobs: list[bytes]) -> list[dict[str, Any]]:
 
 
 def _codecs() -> list[Codec]:
-    codecs = [Codec("nothing", bytes, bytes), Codec("zlib, pieces", lambda blob: Entry.unpack(blob).pack(), bytes)]
+    codecs = [
+        Codec("nothing", bytes, bytes),
+        Codec("zlib, pieces", lambda blob: Entry.unpack(blob).pack(), bytes),
+    ]
     codecs += [Codec(f"zlib {level}", _zlib(level), zlib.decompress) for level in (1, 6)]
     try:
         import zstandard
     except ImportError:
         return codecs
     unpack = zstandard.ZstdDecompressor().decompress
-    return [*codecs, *(Codec(f"zstandard {n}", zstandard.ZstdCompressor(n).compress, unpack) for n in (1, 3, 9))]
+    return [
+        *codecs,
+        *(Codec(f"zstandard {n}", zstandard.ZstdCompressor(n).compress, unpack) for n in (1, 3, 9)),
+    ]
 
 
 def _zlib(level: int) -> Callable[[bytes], bytes]:

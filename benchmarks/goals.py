@@ -46,17 +46,24 @@ class Goal(NamedTuple):
 
     def reached(self, figure: Figure) -> bool:
         """Tell whether the figure is within the bounds."""
-        return (self.most is None or figure.value <= self.most) and (self.least is None or figure.value >= self.least)
+        return (self.most is None or figure.value <= self.most) and (
+            self.least is None or figure.value >= self.least
+        )
 
     @property
     def bound(self) -> str:
         """Say the bounds in words."""
         words = [f"at least {self.least:g}"] if self.least is not None else []
-        return " and ".join([*words, *([f"at most {self.most:g}"] if self.most is not None else [])])
+        return " and ".join(
+            [*words, *([f"at most {self.most:g}"] if self.most is not None else [])]
+        )
 
 
 def _processes(parts: Parts, count: int) -> Any:
-    return next((one for one in parts.get("processes", {}).get("kernels", ()) if one["count"] == count), None)
+    return next(
+        (one for one in parts.get("processes", {}).get("kernels", ()) if one["count"] == count),
+        None,
+    )
 
 
 def _ratio(count: int, name: str, what: str = "wall") -> Callable[[Parts], Figure | None]:
@@ -70,12 +77,18 @@ def _ratio(count: int, name: str, what: str = "wall") -> Callable[[Parts], Figur
     return figure
 
 
-def _of_processes(title: str, count: int, name: str, most: float | None = None, least: float | None = None) -> Goal:
+def _of_processes(
+    title: str, count: int, name: str, most: float | None = None, least: float | None = None
+) -> Goal:
     return Goal(title, _ratio(count, name), most, least, _ratio(count, name, "cpu"))
 
 
 def _cold(what: str) -> Callable[[Parts], Figure | None]:
-    return _of("cold", lambda figures: Figure(*cold.interval(figures[what]["kcl"], figures[what]["loopy"])), count=42)
+    return _of(
+        "cold",
+        lambda figures: Figure(*cold.interval(figures[what]["kcl"], figures[what]["loopy"])),
+        count=42,
+    )
 
 
 def _missed(count: int) -> Callable[[Parts], Figure | None]:
@@ -109,7 +122,9 @@ def _built_again(figures: Any) -> Figure:
     return Figure(max(max(figures[kind]["built again"]) for kind in ("shared", "own")))
 
 
-def _of(part: str, figure: Callable[[Any], Figure], **size: int) -> Callable[[Parts], Figure | None]:
+def _of(
+    part: str, figure: Callable[[Any], Figure], **size: int
+) -> Callable[[Parts], Figure | None]:
     """Take a figure of a part that was measured with the numbers that the goal speaks of."""
 
     def found(parts: Parts) -> Figure | None:
@@ -125,7 +140,9 @@ def _call(case: str, side: str, other: str) -> Callable[[Parts], Figure | None]:
     """Divide the microseconds of a call by one side by those of another."""
 
     def figure(parts: Parts) -> Figure | None:
-        one = next((one for one in parts.get("calls", {}).get("cases", ()) if one["case"] == case), None)
+        one = next(
+            (one for one in parts.get("calls", {}).get("cases", ()) if one["case"] == case), None
+        )
         if one is None or not {side, other} <= one["microseconds"].keys():
             return None
         return Figure(*calls.ratio(one["microseconds"][side], one["microseconds"][other]))
@@ -149,7 +166,9 @@ def _sizes(name: str) -> Callable[[Parts], Figure | None]:
 
 def _tuned(side: str, other: str, place: int) -> Callable[[Parts], Figure | None]:
     """Return a ratio of device times: of all recipes in order the one at a place."""
-    return _tuning(lambda figures: Figure(*tuning.ordered(figures, side, other)[place]), *tuning.RECIPES)
+    return _tuning(
+        lambda figures: Figure(*tuning.ordered(figures, side, other)[place]), *tuning.RECIPES
+    )
 
 
 def _tuning(figure: Callable[[Any], Figure], *pieces: str) -> Callable[[Parts], Figure | None]:
@@ -162,7 +181,9 @@ def _tuning(figure: Callable[[Any], Figure], *pieces: str) -> Callable[[Parts], 
     return found
 
 
-def _started(piece: str, side: str, other: str, clock: str, when: str = "") -> Callable[[Parts], Figure | None]:
+def _started(
+    piece: str, side: str, other: str, clock: str, when: str = ""
+) -> Callable[[Parts], Figure | None]:
     """Return the ratio of whole processes with tuned kernels, or with spaces, to those without."""
 
     def figure(figures: Any) -> Figure:
@@ -174,7 +195,10 @@ def _started(piece: str, side: str, other: str, clock: str, when: str = "") -> C
 
 def _large(count: int) -> Callable[[Parts], Figure | None]:
     def figure(parts: Parts) -> Figure | None:
-        one = next((one for one in parts.get("large", {}).get("statements", ()) if one["count"] == count), None)
+        one = next(
+            (one for one in parts.get("large", {}).get("statements", ()) if one["count"] == count),
+            None,
+        )
         return None if one is None else _medians(one["seconds"]["kcl"], one["seconds"]["floor"])
 
     return figure
@@ -209,7 +233,10 @@ def _listing(command: str) -> Callable[[Parts], Figure | None]:
 
 def _bundle(count: int, figure: Callable[[Any], float]) -> Callable[[Parts], Figure | None]:
     def found(parts: Parts) -> Figure | None:
-        one = next((one for one in parts.get("bundle", {}).get("kernels", ()) if one["count"] == count), None)
+        one = next(
+            (one for one in parts.get("bundle", {}).get("kernels", ()) if one["count"] == count),
+            None,
+        )
         return None if one is None else Figure(figure(one))
 
     return found
@@ -256,21 +283,46 @@ ALLOCATING_CASES = ("outputs allocated", "outputs allocated, 10 arguments")
 
 GOALS = (
     *(
-        _of_processes(f"warm start, {count} kernels: kcl / floor", count, "kcl later / floor later", most=1.15)
+        _of_processes(
+            f"warm start, {count} kernels: kcl / floor", count, "kcl later / floor later", most=1.15
+        )
         for count in (5, 42, 200)
     ),
     *(
-        _of_processes(f"warm start, {count} kernels: loopy / kcl", count, "loopy later / kcl later", least=least)
+        _of_processes(
+            f"warm start, {count} kernels: loopy / kcl",
+            count,
+            "loopy later / kcl later",
+            least=least,
+        )
         for count, least in ((5, 3.8), (42, 8.5), (200, 18.0))
     ),
-    _of_processes("second run at once, 42 kernels: loopy's warm / kcl", 42, "loopy later / kcl second", least=5.0),
+    _of_processes(
+        "second run at once, 42 kernels: loopy's warm / kcl",
+        42,
+        "loopy later / kcl second",
+        least=5.0,
+    ),
     Goal("second run at once, 42 kernels: look-ups that did not hit", _missed(42), most=0),
-    _of_processes("PoCL's cache empty, 42 kernels: kcl / floor", 42, "kcl empty / floor empty", most=1.15),
-    _of_processes("PoCL's cache off, 42 kernels: kcl / floor", 42, "kcl off / floor off", most=1.15),
+    _of_processes(
+        "PoCL's cache empty, 42 kernels: kcl / floor", 42, "kcl empty / floor empty", most=1.15
+    ),
+    _of_processes(
+        "PoCL's cache off, 42 kernels: kcl / floor", 42, "kcl off / floor off", most=1.15
+    ),
     Goal("PoCL's cache empty: libraries that PoCL generated", _generated("empty"), most=0),
     Goal("PoCL's cache off: libraries that PoCL generated", _generated("off"), most=0),
-    Goal("cold, 42 kernels, interleaved pairs: kcl / loopy", _cold("wall"), most=1.05, processor=_cold("cpu")),
-    Goal("kcl.prepare of 42 kernels cold: two processes / one", _of("prepare", _prepared, count=42), most=0.65),
+    Goal(
+        "cold, 42 kernels, interleaved pairs: kcl / loopy",
+        _cold("wall"),
+        most=1.05,
+        processor=_cold("cpu"),
+    ),
+    Goal(
+        "kcl.prepare of 42 kernels cold: two processes / one",
+        _of("prepare", _prepared, count=42),
+        most=0.65,
+    ),
     *(
         Goal(
             f"42 new kernels, 16 threads, {kind}: threads / one thread",
@@ -279,32 +331,79 @@ GOALS = (
         )
         for name, kind in (("shared", "the same Kernels"), ("own", "Kernels of their own"))
     ),
-    Goal("the same: programs that were built again", _of("threads", _built_again, count=42), most=0),
-    Goal("the helper ends after the first process, seconds", _of("cold", _helper, count=42), most=60.0),
-    *(Goal(f"one kernel of {count} statements: kcl / floor", _large(count), most=1.5) for count in (300, 1000)),
+    Goal(
+        "the same: programs that were built again", _of("threads", _built_again, count=42), most=0
+    ),
+    Goal(
+        "the helper ends after the first process, seconds",
+        _of("cold", _helper, count=42),
+        most=60.0,
+    ),
+    *(
+        Goal(f"one kernel of {count} statements: kcl / floor", _large(count), most=1.5)
+        for count in (300, 1000)
+    ),
     Goal("call, 3 arrays: kcl / typed call", _call("3 arrays", "kcl", "typed"), most=1.75),
-    Goal("call, 3 arrays, events unmanaged: bound / typed call", _call("3 arrays", "kcl, bound", "typed"), most=1.25),
-    *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=1.0) for case in EXECUTOR_CASES),
-    *(Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=0.75) for case in ALLOCATING_CASES),
-    *(Goal(f"sizes, {name}: sizes / general", _sizes(name), most=most) for name, most in SIZES.items()),
-    Goal("tuning, the second best of six recipes: tuned / default", _tuned("level 2", "default", 1), most=0.8),
-    Goal("tuning, the worst of six recipes: tuned / default", _tuned("level 2", "default", -1), most=1.02),
-    Goal("tuning, the worst of six recipes: short search / best", _tuned("level 1", "best", -1), most=1.1),
-    Goal("tuning, the worst of six recipes: long search / best", _tuned("level 2", "best", -1), most=1.03),
+    Goal(
+        "call, 3 arrays, events unmanaged: bound / typed call",
+        _call("3 arrays", "kcl, bound", "typed"),
+        most=1.25,
+    ),
+    *(
+        Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=1.0)
+        for case in EXECUTOR_CASES
+    ),
+    *(
+        Goal(f"call, {case}: kcl / executor", _call(case, "kcl", "loopy"), most=0.75)
+        for case in ALLOCATING_CASES
+    ),
+    *(
+        Goal(f"sizes, {name}: sizes / general", _sizes(name), most=most)
+        for name, most in SIZES.items()
+    ),
+    Goal(
+        "tuning, the second best of six recipes: tuned / default",
+        _tuned("level 2", "default", 1),
+        most=0.8,
+    ),
+    Goal(
+        "tuning, the worst of six recipes: tuned / default",
+        _tuned("level 2", "default", -1),
+        most=1.02,
+    ),
+    Goal(
+        "tuning, the worst of six recipes: short search / best",
+        _tuned("level 1", "best", -1),
+        most=1.1,
+    ),
+    Goal(
+        "tuning, the worst of six recipes: long search / best",
+        _tuned("level 2", "best", -1),
+        most=1.03,
+    ),
     Goal(
         "tuning, share of a space that the short search builds, largest",
-        _tuning(lambda figures: Figure(max(map(tuning.share, tuning.cases(figures).values()))), *tuning.RECIPES),
+        _tuning(
+            lambda figures: Figure(max(map(tuning.share, tuning.cases(figures).values()))),
+            *tuning.RECIPES,
+        ),
         most=0.25,
     ),
     Goal(
         "tuning, 3,000 choices: long search / best of a random race",
-        _tuning(lambda figures: Figure(*tuning.ratio(figures["3,000 choices"], "level 2", "best")), "3,000 choices"),
+        _tuning(
+            lambda figures: Figure(*tuning.ratio(figures["3,000 choices"], "level 2", "best")),
+            "3,000 choices",
+        ),
         most=1.03,
     ),
     Goal(
         "tuning, equal processor time: winners with one work-group",
         _tuning(
-            lambda figures: Figure(sum(some.count(1) for some in figures["one work-group"].values())), "one work-group"
+            lambda figures: Figure(
+                sum(some.count(1) for some in figures["one work-group"].values())
+            ),
+            "one work-group",
         ),
         most=0,
     ),
@@ -312,7 +411,9 @@ GOALS = (
         "tuning, 120 choices: long search / Kernel Tuner's brute force",
         _tuning(
             lambda figures: Figure(
-                *cold.interval(*(figures["Kernel Tuner"][side] for side in ("level 2", "Kernel Tuner")))
+                *cold.interval(
+                    *(figures["Kernel Tuner"][side] for side in ("level 2", "Kernel Tuner"))
+                )
             ),
             "Kernel Tuner",
         ),
@@ -329,14 +430,20 @@ GOALS = (
     *(
         Goal(
             f"tuning, call: {side} / {other}",
-            _tuning(lambda figures, pair=(side, other): Figure(tuning.call(figures["calls"], *pair)), "calls"),
+            _tuning(
+                lambda figures, pair=(side, other): Figure(tuning.call(figures["calls"], *pair)),
+                "calls",
+            ),
             most=most,
         )
         for side, other, most in (("tuned", "plain", 1.15), ("new size", "typed", 30.0))
     ),
     Goal(
         "tuning, call without a space: functions called more after a tuning",
-        _tuning(lambda figures: Figure(figures["calls"]["counted"][1] - figures["calls"]["counted"][0]), "calls"),
+        _tuning(
+            lambda figures: Figure(figures["calls"]["counted"][1] - figures["calls"]["counted"][0]),
+            "calls",
+        ),
         most=0,
     ),
     Goal(
@@ -361,7 +468,9 @@ GOALS = (
     ),
     Goal(
         "tuning, spaces declared and nothing tuned: files and processes more",
-        _tuning(lambda figures: Figure(sum(map(tuning.more, figures["declared"].values()))), "declared"),
+        _tuning(
+            lambda figures: Figure(sum(map(tuning.more, figures["declared"].values()))), "declared"
+        ),
         most=0,
     ),
     Goal(
@@ -374,9 +483,21 @@ GOALS = (
         _of("lookup", lambda figures: Figure(lookup.memory_flatness(figures)), largest=1_000_000),
         most=1.1,
     ),
-    Goal("8 processes cold at once, 20 kernels: programs from source", _storm(_compilations), most=22, least=20),
-    Goal("the same: wall time / one alone", _storm(lambda figures: Figure(storm.slowdown(figures))), most=1.2),
-    *(Goal(f"the same, leader {kind}: cost in compile times", _cost(kind), most=1.0) for kind in storm.SIGNALS),
+    Goal(
+        "8 processes cold at once, 20 kernels: programs from source",
+        _storm(_compilations),
+        most=22,
+        least=20,
+    ),
+    Goal(
+        "the same: wall time / one alone",
+        _storm(lambda figures: Figure(storm.slowdown(figures))),
+        most=1.2,
+    ),
+    *(
+        Goal(f"the same, leader {kind}: cost in compile times", _cost(kind), most=1.0)
+        for kind in storm.SIGNALS
+    ),
     Goal(
         "bytes on disk per kernel: kcl's own / PoCL's",
         _of("entries", lambda figures: Figure(entries.share(figures)), count=42),
@@ -422,9 +543,15 @@ GOALS = (
         )
         for kind in ("files", *(f"Redis, {trip} ms" for trip in tiers.TRIPS))
     ),
-    Goal("42 kernels cold, a driver that writes: the remote's share of its processor time", _writing, most=0.02),
+    Goal(
+        "42 kernels cold, a driver that writes: the remote's share of its processor time",
+        _writing,
+        most=0.02,
+    ),
     *(
-        Goal(f"{command}, 10,000 entries: start / that of import rich", _listing(command), most=most)
+        Goal(
+            f"{command}, 10,000 entries: start / that of import rich", _listing(command), most=most
+        )
         for command, most in (("kcl status", 3.0), ("kcl ls", 20.0), ("kcl explain", 20.0))
     ),
     Goal(
@@ -445,8 +572,16 @@ GOALS = (
         _unchanged(lambda figures: Figure(1 / unchanged.gain(figures["cold"])[0])),
         most=1.05,
     ),
-    Goal("unchanged, driver of pyopencl on PoCL: without / with", _gain(f"pyopencl, {unchanged.POCL}"), least=1.5),
-    Goal("unchanged, driver of pyopencl on Intel: without / with", _gain(f"pyopencl, {unchanged.INTEL}"), least=3.0),
+    Goal(
+        "unchanged, driver of pyopencl on PoCL: without / with",
+        _gain(f"pyopencl, {unchanged.POCL}"),
+        least=1.5,
+    ),
+    Goal(
+        "unchanged, driver of pyopencl on Intel: without / with",
+        _gain(f"pyopencl, {unchanged.INTEL}"),
+        least=3.0,
+    ),
     Goal(
         "`kcl run` of a program that uses neither package: milliseconds more",
         _unchanged(lambda figures: Figure(unchanged.nothing(figures))),

@@ -38,7 +38,9 @@ def vector(variant: int) -> Any:
     """Combine two vectors, axpy-like, with a number of terms that varies."""
     import loopy as lp
 
-    terms = " + ".join(f"{variant + 2 * term + 1}*{'xy'[term % 2]}[i]" for term in range(2 + variant % 5))
+    terms = " + ".join(
+        f"{variant + 2 * term + 1}*{'xy'[term % 2]}[i]" for term in range(2 + variant % 5)
+    )
     knl = lp.make_kernel(
         "{[i]: 0<=i<n}",
         f"out[i] = {terms}",
@@ -113,8 +115,12 @@ def product(variant: int) -> Any:
     knl = lp.split_iname(knl, "j", block, outer_tag="g.1", inner_tag="l.0")
     knl = lp.split_iname(knl, "k", block)
     outer = "i_outer,j_outer,k_outer"
-    knl = lp.add_prefetch(knl, "a", ["k_inner", "i_inner"], fetch_outer_inames=outer, default_tag="l.auto")
-    return lp.add_prefetch(knl, "b", ["j_inner", "k_inner"], fetch_outer_inames=outer, default_tag="l.auto")
+    knl = lp.add_prefetch(
+        knl, "a", ["k_inner", "i_inner"], fetch_outer_inames=outer, default_tag="l.auto"
+    )
+    return lp.add_prefetch(
+        knl, "b", ["j_inner", "k_inner"], fetch_outer_inames=outer, default_tag="l.auto"
+    )
 
 
 # recipe, names of its inputs, shape of its output
@@ -137,9 +143,15 @@ class Arguments:
 
     def __init__(self, queue: cl.CommandQueue) -> None:
         self.queue = queue
-        shapes: dict[str, tuple[int, ...]] = {"x": (VECTOR,), "y": (VECTOR,), "a": (PLANE, PLANE), "b": (PLANE, PLANE)}
+        shapes: dict[str, tuple[int, ...]] = {
+            "x": (VECTOR,),
+            "y": (VECTOR,),
+            "a": (PLANE, PLANE),
+            "b": (PLANE, PLANE),
+        }
         self.inputs = {
-            name: cl_array.to_device(queue, _ramp(shape, seed)) for seed, (name, shape) in enumerate(shapes.items())
+            name: cl_array.to_device(queue, _ramp(shape, seed))
+            for seed, (name, shape) in enumerate(shapes.items())
         }
         self.outputs: list[cl_array.Array] = []
 

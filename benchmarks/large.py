@@ -48,11 +48,17 @@ def _compared(count: int, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="kcl-large-", ignore_cleanup_errors=True) as name:
         root = pathlib.Path(name)
         _prepare(root, count)
-        figures: dict[str, Any] = {"count": count, "bytes": (root / f"large_{count}.bin").stat().st_size}
+        figures: dict[str, Any] = {
+            "count": count,
+            "bytes": (root / f"large_{count}.bin").stat().st_size,
+        }
         figures |= {what: {side: [] for side in SIDES} for what in ("seconds", "first")}
         checksums = set()
         for number in range(rounds):
-            for side in (*SIDES[:2][:: 1 if number % 2 else -1], *SIDES[2:][: number % LOOPY_EVERY == 0]):
+            for side in (
+                *SIDES[:2][:: 1 if number % 2 else -1],
+                *SIDES[2:][: number % LOOPY_EVERY == 0],
+            ):
                 found = _drive(side, count, root)
                 checksums.add(found["checksum"])
                 if side == "kcl" and found["hits"] != {"generator": 2, "binary": 2}:

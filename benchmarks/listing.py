@@ -60,7 +60,9 @@ def rows(number: int) -> list[Entry]:
     """Return the rows of one kernel: base, pointer, code."""
     direct = direct_parts(number)
     key = Key([*direct, Part("argument x", "<f8")])
-    unit = Key([Part("kcl", "1"), Part("result", digest(f"unit {number}")), Part("argument x", "<f8")])
+    unit = Key(
+        [Part("kcl", "1"), Part("result", digest(f"unit {number}")), Part("argument x", "<f8")]
+    )
     about = {"kernel": f"kernel_{number % 500}", "created": 1700000000 + number, "seconds": 0.25}
     code = {
         **about,
@@ -90,7 +92,14 @@ def rows(number: int) -> list[Entry]:
 def program(number: int) -> Entry:
     """Return the entry of a program."""
     extensions = " ".join(f"cl_khr_extension_{index}" for index in range(20))
-    names = ("platform vendor", "platform version", "device vendor", "device version", "driver", "OpenCL C")
+    names = (
+        "platform vendor",
+        "platform version",
+        "device vendor",
+        "device version",
+        "driver",
+        "OpenCL C",
+    )
     key = Key(
         [
             Part("format", "1"),
@@ -100,7 +109,10 @@ def program(number: int) -> Entry:
             Part("device", "cpu of the benchmark"),
             *(Part(name, f"{name} 3.0") for name in names),
             Part("extensions", extensions),
-            Part("cpu features", "avx avx2 bmi1 bmi2 f16c fma movbe popcnt sse sse2 sse4_1 sse4_2 ssse3"),
+            Part(
+                "cpu features",
+                "avx avx2 bmi1 bmi2 f16c fma movbe popcnt sse sse2 sse4_1 sse4_2 ssse3",
+            ),
         ]
     )
     metadata = {
@@ -115,7 +127,9 @@ def program(number: int) -> Entry:
         "complete": True,
         "specialisations": {"loopy_kernel": ["32-1-1"]},
     }
-    return Entry(key, metadata, {"source.cl": bytes(500), "build.log": b"", "binary": random.randbytes(8000)})
+    return Entry(
+        key, metadata, {"source.cl": bytes(500), "build.log": b"", "binary": random.randbytes(8000)}
+    )
 
 
 def fill(root: pathlib.Path, count: int) -> None:
@@ -126,7 +140,9 @@ def fill(root: pathlib.Path, count: int) -> None:
     (root / "pytools").mkdir(mode=0o700)
     version = ".".join(map(str, sys.version_info))
     connection = sqlite3.connect(root / "pytools" / f"pdict-v5-kcl-generated-v1-{version}.sqlite")
-    connection.execute("CREATE TABLE dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)")
+    connection.execute(
+        "CREATE TABLE dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
+    )
     for number in range(count // 2):
         entries = rows(number)
         for entry in entries:
@@ -148,14 +164,18 @@ def run(command: list[str], cache: pathlib.Path) -> tuple[float, float]:
     done = subprocess.run(command, env=measure.environment(cache), capture_output=True)
     wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1):
-        raise SystemExit(f"bench: {shlex.join(command)} ended with {done.returncode}: {done.stderr.decode()}")
+        raise SystemExit(
+            f"bench: {shlex.join(command)} ended with {done.returncode}: {done.stderr.decode()}"
+        )
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def measured(effort: Effort) -> dict[str, Any]:
     """Return seconds and processor seconds by command, a value for each run; the first are those of rich."""
     commands = {START: [sys.executable, "-c", "import rich"]}
-    commands |= {f"kcl {text}": [sys.executable, "-m", "kcl", *shlex.split(text)] for text in COMMANDS}
+    commands |= {
+        f"kcl {text}": [sys.executable, "-m", "kcl", *shlex.split(text)] for text in COMMANDS
+    }
     figures: dict[str, Any] = {"entries": effort.listed, "wall": {}, "cpu": {}}
     with tempfile.TemporaryDirectory(prefix="kcl-listing-") as name:
         cache = pathlib.Path(name) / "cache"

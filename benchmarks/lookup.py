@@ -43,7 +43,10 @@ def measured(effort: Effort) -> dict[str, Any]:
             for _ in range(ROUNDS):
                 for process in processes:
                     process.round(effort.look_ups)
-            return {"largest": max(effort.entries), "entries": [process.figures() for process in processes]}
+            return {
+                "largest": max(effort.entries),
+                "entries": [process.figures() for process in processes],
+            }
         finally:
             for process in processes:
                 process.end()
@@ -52,7 +55,9 @@ def measured(effort: Effort) -> dict[str, Any]:
 def lines(figures: dict[str, Any]) -> Iterator[str]:
     """Print microseconds a look-up and resident memory over the number of entries."""
     yield "a look-up in both layers, microseconds: median of the rounds (smallest..largest)"
-    yield "  {:>10} {:<24}{:<24}{:<24}{:>12}".format("entries", "generator", "binary", "both", "resident MB")
+    yield "  {:>10} {:<24}{:<24}{:<24}{:>12}".format(
+        "entries", "generator", "binary", "both", "resident MB"
+    )
     for one in figures["entries"]:
         columns = "".join(f"{spread(one[name], 1):<24}" for name in (*LAYERS, "both"))
         yield f"  {one['count']:>10} {columns}{statistics.median(one['resident']) / 1e6:>12.1f}"
@@ -99,7 +104,9 @@ class Process:
     def figures(self) -> dict[str, Any]:
         """Return what all rounds said; the first, which fills the caches of file system and database, is left out."""
         counted = self.rounds[1:]
-        return {"count": self.count} | {name: [one[name] for one in counted] for name in (*LAYERS, "both", "resident")}
+        return {"count": self.count} | {
+            name: [one[name] for one in counted] for name in (*LAYERS, "both", "resident")
+        }
 
     def end(self) -> None:
         """Let the process end."""
@@ -110,14 +117,20 @@ class Process:
 
 def _check_room(root: pathlib.Path, entries: int) -> None:
     room = os.statvfs(root)
-    if room.f_bavail * room.f_frsize < 2 * entries * DISK_PER_ENTRY or (room.f_files and room.f_favail < 2 * entries):
-        raise SystemExit(f"bench: no room for {entries} entries below {root}; set TMPDIR or ask for fewer entries")
+    if room.f_bavail * room.f_frsize < 2 * entries * DISK_PER_ENTRY or (
+        room.f_files and room.f_favail < 2 * entries
+    ):
+        raise SystemExit(
+            f"bench: no room for {entries} entries below {root}; set TMPDIR or ask for fewer entries"
+        )
 
 
 def _key(number: int) -> Any:
     from kcl.cache.key import Key, Part
 
-    return Key([Part("format", "1"), Part("kernel", f"kernel_{number % 100}"), Part("number", str(number))])
+    return Key(
+        [Part("format", "1"), Part("kernel", f"kernel_{number % 100}"), Part("number", str(number))]
+    )
 
 
 def _addresses(key: Any, number: int) -> tuple[str, str]:
@@ -149,7 +162,9 @@ def fill(count: int) -> None:
         for number in range(1, count):
             key, blob = _entry(number)
             row, file = _addresses(key, number)
-            with open(os.open(f"{directory.location}/{file}", os.O_WRONLY | os.O_CREAT, 0o600), "wb") as stream:
+            with open(
+                os.open(f"{directory.location}/{file}", os.O_WRONLY | os.O_CREAT, 0o600), "wb"
+            ) as stream:
                 stream.write(blob)
             yield row, blob
 
@@ -172,11 +187,15 @@ def serve(count: int) -> None:
         for _ in range(int(line)):
             number = chosen.randrange(count)
             key = _key(number)
-            for name, layer, address in zip(LAYERS, (generator, binary), _addresses(key, number), strict=True):
+            for name, layer, address in zip(
+                LAYERS, (generator, binary), _addresses(key, number), strict=True
+            ):
                 layer.memory.pop(address, None)
                 seconds[name].append(_timed(lambda: layer.look_up(address, key)))  # noqa: B023
                 layer.memory.pop(address, None)
-        seconds["both"] = [sum(pair) for pair in zip(*(seconds[name] for name in LAYERS), strict=True)]
+        seconds["both"] = [
+            sum(pair) for pair in zip(*(seconds[name] for name in LAYERS), strict=True)
+        ]
         medians = {name: statistics.median(values) / 1e3 for name, values in seconds.items()}
         print(json.dumps(medians | {"resident": _resident()}), flush=True)
 

@@ -103,14 +103,18 @@ def run(
     complaint = complaint_of(child.returncode, errors)
     if complaint:
         raise SystemExit(f"{errors}\nbench: {script} {' '.join(arguments)} {complaint}")
-    return Child(wall, usage.ru_utime + usage.ru_stime, errors if "importtime" in options else printed)
+    return Child(
+        wall, usage.ru_utime + usage.ru_stime, errors if "importtime" in options else printed
+    )
 
 
 def complaint_of(status: int, errors: str) -> str:
     """Say what is wrong with a child by its exit status and what it wrote to stderr; empty where nothing is."""
     if status:
         return f"ended with status {status}"
-    return "has ended with an exception that Python ignored" if "Exception ignored" in errors else ""
+    return (
+        "has ended with an exception that Python ignored" if "Exception ignored" in errors else ""
+    )
 
 
 def environment(cache: pathlib.Path) -> dict[str, str]:
@@ -135,7 +139,10 @@ def settle(cache: pathlib.Path) -> Background:
     while found := _working_for(cache):
         seen |= found
         if time.perf_counter() - begin > SETTLE_SECONDS:
-            print(f"bench: processes {sorted(found)} still work in {cache} after {SETTLE_SECONDS:.0f} s", flush=True)
+            print(
+                f"bench: processes {sorted(found)} still work in {cache} after {SETTLE_SECONDS:.0f} s",
+                flush=True,
+            )
             break
         time.sleep(0.05)
     return Background(time.perf_counter() - begin if seen else 0.0, sum(seen.values()))
@@ -188,7 +195,9 @@ def part(
     """Measure one part alone, or some of its pieces, as the command line of its file asks for, and print its table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="as little as shows that it works")
-    parser.add_argument("--only", nargs="+", choices=pieces, default=[], metavar="PIECE", help=", ".join(pieces))
+    parser.add_argument(
+        "--only", nargs="+", choices=pieces, default=[], metavar="PIECE", help=", ".join(pieces)
+    )
     options = parser.parse_args()
     only = [options.only] if options.only else []
     print("\n".join(lines(measured(QUICK if options.quick else Effort(), *only))))
@@ -207,7 +216,9 @@ def _working_for(cache: pathlib.Path) -> dict[int, float]:
         try:
             if int(entry.name) != os.getpid() and wanted in (entry / "environ").read_bytes():
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                found[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                found[int(entry.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf(
+                    "SC_CLK_TCK"
+                )
         except OSError:
             continue  # ended meanwhile, or somebody else's
     return found

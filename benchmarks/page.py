@@ -106,7 +106,11 @@ def _summary(document: dict[str, Any]) -> Iterator[str]:
     yield "|---|" + "---|" * len(some)
     for name, title in SUMMARY.items():
         found = (processes.ratios(one)[name] for one in some)
-        yield f"| {title} | " + " | ".join("{:.2f} ({:.2f} to {:.2f})".format(*one) for one in found) + " |"
+        yield (
+            f"| {title} | "
+            + " | ".join("{:.2f} ({:.2f} to {:.2f})".format(*one) for one in found)
+            + " |"
+        )
     yield ""
 
 
@@ -148,11 +152,19 @@ def goals(document: dict[str, Any]) -> Iterator[str]:
 
 def short(document: dict[str, Any]) -> Iterator[str]:
     """List what falls short, and why."""
-    found = [(goal, figure) for goal, figure, verdict in check.verdicts(document["parts"]) if verdict == check.SHORT]
+    found = [
+        (goal, figure)
+        for goal, figure, verdict in check.verdicts(document["parts"])
+        if verdict == check.SHORT
+    ]
     if not found:
         yield "Nothing that was measured falls short of its goal."
     for beginning, reason in WHY.items():
-        some = [f"{goal.title} ({check.shown(figure)})" for goal, figure in found if _cause(goal.title) == beginning]
+        some = [
+            f"{goal.title} ({check.shown(figure)})"
+            for goal, figure in found
+            if _cause(goal.title) == beginning
+        ]
         if some:
             yield f"- {'; '.join(some)}: {reason}."
     if found:
@@ -172,7 +184,9 @@ def _yardsticks(parts: dict[str, Any]) -> Iterator[str]:
             for figures in parts["processes"]["kernels"]
         ]
         yield f"How many times faster than loopy's warm start the floor itself is: {', '.join(floors)}."
-    allocating = [one for one in parts.get("calls", {}).get("cases", ()) if one["case"] in ALLOCATING_CASES]
+    allocating = [
+        one for one in parts.get("calls", {}).get("cases", ()) if one["case"] in ALLOCATING_CASES
+    ]
     if allocating and all("typed" in one["microseconds"] for one in allocating):
         shares = [
             f"{one['case']} {calls.ratio(one['microseconds']['typed'], one['microseconds']['loopy'])[0]:.2f}"

@@ -77,8 +77,12 @@ def record(count: int) -> pathlib.Path:
     measure.run("record.py", str(count), str(plan), cache=cache)
     measure.run("drive_kcl.py", str(count), cache=cache)
     measure.settle(cache)
-    entries = [Entry.unpack(path.read_bytes()) for path in (cache / BINARIES).rglob("*") if path.is_file()]
-    binaries = {name: entry.parts["binary"] for entry in entries for name in entry.metadata["kernels"]}
+    entries = [
+        Entry.unpack(path.read_bytes()) for path in (cache / BINARIES).rglob("*") if path.is_file()
+    ]
+    binaries = {
+        name: entry.parts["binary"] for entry in entries for name in entry.metadata["kernels"]
+    }
     for number, launch in enumerate(runpy.run_path(str(plan / "plan.py"))["LAUNCHES"]):
         if launch[0] not in binaries:
             raise SystemExit(f"bench: kcl's helper has made no binary of {launch[0]}")
@@ -95,9 +99,13 @@ def warm_byte_code(root: pathlib.Path, plan: pathlib.Path) -> None:
         measure.settle(root / "byte-code" / side / "cache")
 
 
-def drive(side: str, count: int, plan: pathlib.Path, cache: pathlib.Path, **variables: str) -> measure.Child:
+def drive(
+    side: str, count: int, plan: pathlib.Path, cache: pathlib.Path, **variables: str
+) -> measure.Child:
     """Run the driver script of one side on its cache directory."""
-    return measure.run(f"drive_{side}.py", *_arguments(side, count, plan), cache=cache, variables=variables)
+    return measure.run(
+        f"drive_{side}.py", *_arguments(side, count, plan), cache=cache, variables=variables
+    )
 
 
 def _arguments(side: str, count: int, plan: pathlib.Path) -> list[str]:
@@ -110,9 +118,15 @@ class Figures:
     def __init__(self, count: int) -> None:
         self.count = count
         moments = (*MOMENTS, *WITHOUT)
-        self.wall: dict[str, dict[str, list[float]]] = {side: {moment: [] for moment in moments} for side in SIDES}
-        self.cpu: dict[str, dict[str, list[float]]] = {side: {moment: [] for moment in moments} for side in SIDES}
-        self.rounds: dict[str, list[int]] = {side: [] for side in SIDES}  # in which a side had its later runs
+        self.wall: dict[str, dict[str, list[float]]] = {
+            side: {moment: [] for moment in moments} for side in SIDES
+        }
+        self.cpu: dict[str, dict[str, list[float]]] = {
+            side: {moment: [] for moment in moments} for side in SIDES
+        }
+        self.rounds: dict[str, list[int]] = {
+            side: [] for side in SIDES
+        }  # in which a side had its later runs
         self.background: dict[str, list[float]] = {"cpu": [], "seconds": []}
         self.disk: dict[str, dict[str, int]] = {}
         self.missed: dict[str, int] = {"second": 0, "later": 0, "empty": 0, "off": 0}
@@ -130,7 +144,10 @@ class Figures:
         if look_ups and moment in self.missed:
             stats = ast.literal_eval(look_ups)
             self.missed[moment] += sum(
-                max(self.count - layer["hits"], layer["misses"] + layer["bypassed"] + layer["errors"])
+                max(
+                    self.count - layer["hits"],
+                    layer["misses"] + layer["bypassed"] + layer["errors"],
+                )
                 for name, layer in stats.items()
                 if name != "made"  # no layer: what could not wait for loopy
             )
@@ -166,16 +183,22 @@ def _compared(root: pathlib.Path, plan: pathlib.Path, count: int, effort: Effort
                 for side in ("floor", "kcl")[:: 1 if step % 2 else -1]:
                     figures.add(side, moment, _without(moment, side, count, plan, caches[side]))
             for side in ("floor", "kcl"):
-                figures.libraries[side][moment] = _libraries(moment, side, count, plan, caches[side])
+                figures.libraries[side][moment] = _libraries(
+                    moment, side, count, plan, caches[side]
+                )
         shutil.rmtree(root / f"{count}-{series}", ignore_errors=True)
     return figures.as_json()
 
 
-def _without(moment: str, side: str, count: int, plan: pathlib.Path, cache: pathlib.Path) -> measure.Child:
+def _without(
+    moment: str, side: str, count: int, plan: pathlib.Path, cache: pathlib.Path
+) -> measure.Child:
     return drive(side, count, plan, cache, **_conditions(moment, cache))
 
 
-def _libraries(moment: str, side: str, count: int, plan: pathlib.Path, cache: pathlib.Path) -> dict[str, int]:
+def _libraries(
+    moment: str, side: str, count: int, plan: pathlib.Path, cache: pathlib.Path
+) -> dict[str, int]:
     """Count the libraries that PoCL unpacked or generated in a run under this condition."""
     variables = _conditions(moment, cache)
     binaries = plan if side == "floor" else cache / BINARIES
@@ -216,7 +239,9 @@ def ratios(figures: dict[str, Any], what: str = "wall") -> dict[str, tuple[float
 
 def _table(figures: dict[str, Any]) -> Iterator[str]:
     yield f"{figures['count']} kernels, whole processes, seconds: median (smallest..largest)"
-    yield "  {:<8}".format("") + "".join(f"{moment:<24}" for moment in (*MOMENTS, *(f"PoCL {w}" for w in WITHOUT)))
+    yield "  {:<8}".format("") + "".join(
+        f"{moment:<24}" for moment in (*MOMENTS, *(f"PoCL {w}" for w in WITHOUT))
+    )
     for side in SIDES:
         for what, title in (("wall", side), ("cpu", "  cpu")):
             measured = [figures[what][side][moment] for moment in (*MOMENTS, *WITHOUT)]
@@ -230,10 +255,17 @@ def _table(figures: dict[str, Any]) -> Iterator[str]:
         yield f"    {name:<44}{'   '.join(both)}"
     yield "  bytes on disk per kernel"
     for side in SIDES:
-        owned = (f"{owner} {size // figures['count']}" for owner, size in figures["disk"][side].items() if size)
+        owned = (
+            f"{owner} {size // figures['count']}"
+            for owner, size in figures["disk"][side].items()
+            if size
+        )
         yield f"    {side:<8}{', '.join(owned)}"
     for side, moments in figures["libraries"].items():
-        told = (f"cache {moment}: {one['generated']} of {one['libraries']}" for moment, one in moments.items())
+        told = (
+            f"cache {moment}: {one['generated']} of {one['libraries']}"
+            for moment, one in moments.items()
+        )
         yield f"  libraries that PoCL generated itself for {side:<6} {', '.join(told)}"
     for moment, missed in figures["missed"].items():
         if missed:

@@ -38,9 +38,13 @@ class Recorder:
         allow_empty: bool = False,
     ) -> Any:
         if g_times_l:
-            global_size = tuple(groups * size for groups, size in zip(global_size, local_size, strict=True))
+            global_size = tuple(
+                groups * size for groups, size in zip(global_size, local_size, strict=True)
+            )
         self.launched.append((kernel, tuple(global_size), tuple(local_size)))
-        return self.enqueue(queue, kernel, global_size, local_size, global_offset, wait_for, False, allow_empty)
+        return self.enqueue(
+            queue, kernel, global_size, local_size, global_offset, wait_for, False, allow_empty
+        )
 
 
 def main() -> None:
@@ -53,13 +57,22 @@ def main() -> None:
         recipe, variant = kernels.case(number)
         recipe(variant).executor(context)(queue, **arguments.of(number))
         if len(recorder.launched) != number + 1:
-            raise SystemExit(f"kernel {number} made several launches; the floor knows one launch a kernel")
+            raise SystemExit(
+                f"kernel {number} made several launches; the floor knows one launch a kernel"
+            )
     print(arguments.checksum())
     launches: list[Launch] = []
     for kernel, global_size, local_size in recorder.launched:
         program = kernel.get_info(cl.kernel_info.PROGRAM)
         source = program.get_info(cl.program_info.SOURCE)
-        launches.append((kernel.function_name, global_size, local_size, argument_names(source, kernel.function_name)))
+        launches.append(
+            (
+                kernel.function_name,
+                global_size,
+                local_size,
+                argument_names(source, kernel.function_name),
+            )
+        )
     lines = "".join(f"    {launch!r},\n" for launch in launches)
     (directory / "plan.py").write_text(f"LAUNCHES = (\n{lines})\n", encoding="utf-8")
 

@@ -35,7 +35,9 @@ def measured(effort: Effort) -> dict[str, Any]:
         measure.settle(cache)
         rounds = str(effort.calls)
         found = {
-            script: json.loads(measure.run("drive_recording.py", script, rounds, cache=cache).output)
+            script: json.loads(
+                measure.run("drive_recording.py", script, rounds, cache=cache).output
+            )
             for script in ("calls", "launches")
         }
         for pair in range(effort.recorded + 1):

@@ -39,28 +39,41 @@ MOMENTS = {
 def main() -> None:
     """Draw what was measured."""
     parser = argparse.ArgumentParser(description="Draw the figures of a run.")
-    parser.add_argument("file", nargs="?", type=pathlib.Path, help="JSON of run.py (default: the newest)")
-    parser.add_argument("--into", type=pathlib.Path, default=INTO, metavar="DIRECTORY", help="where the pictures go")
+    parser.add_argument(
+        "file", nargs="?", type=pathlib.Path, help="JSON of run.py (default: the newest)"
+    )
+    parser.add_argument(
+        "--into", type=pathlib.Path, default=INTO, metavar="DIRECTORY", help="where the pictures go"
+    )
     options = parser.parse_args()
     document = json.loads((options.file or check.newest()).read_text(encoding="utf-8"))
     for path in written(document, options.into):
         print(path)
     if options.into == INTO:
-        README.write_text(page.readme(document, README.read_text(encoding="utf-8")), encoding="utf-8")
+        README.write_text(
+            page.readme(document, README.read_text(encoding="utf-8")), encoding="utf-8"
+        )
         print(README)
 
 
 def written(document: dict[str, Any], into: pathlib.Path) -> list[pathlib.Path]:
     """Write the pictures and the figures into a directory; return what was written."""
     matplotlib.rcParams.update(
-        {"svg.hashsalt": "kcl", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 10}
+        {
+            "svg.hashsalt": "kcl",
+            "svg.fonttype": "none",
+            "font.family": "sans-serif",
+            "font.size": 10,
+        }
     )
     into.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, (part, draw) in PICTURES.items():
         if part in document["parts"]:
             paths.append(into / f"{name}.svg")
-            draw(document["parts"][part]).savefig(paths[-1], metadata={"Date": None, "Creator": None})
+            draw(document["parts"][part]).savefig(
+                paths[-1], metadata={"Date": None, "Creator": None}
+            )
             _without_trailing_blanks(paths[-1])
     for name, text in page.written(document).items():
         paths.append(into / name)
@@ -124,10 +137,22 @@ def calls(figures: dict[str, Any]) -> Figure:
     figure = Figure(figsize=(9, 1.2 * len(cases) + 0.8), layout="constrained")
     axes = figure.subplots()
     for number, side in enumerate(sides):
-        there = [(place, one["microseconds"][side]) for place, one in enumerate(cases) if side in one["microseconds"]]
+        there = [
+            (place, one["microseconds"][side])
+            for place, one in enumerate(cases)
+            if side in one["microseconds"]
+        ]
         places = [place + 0.12 * (number - (len(sides) - 1) / 2) for place, _ in there]
         middle, reach = _medians([values for _, values in there])
-        axes.barh(places, middle, 0.11, xerr=reach, color=colours[number % len(colours)], label=side, ecolor="#333333")
+        axes.barh(
+            places,
+            middle,
+            0.11,
+            xerr=reach,
+            color=colours[number % len(colours)],
+            label=side,
+            ecolor="#333333",
+        )
     axes.set_yticks(range(len(cases)), [one["case"] for one in cases])
     axes.invert_yaxis()
     axes.set_xlabel("microseconds, call")
@@ -143,11 +168,29 @@ PICTURES = {
 }
 
 
-def _bars(axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], side: str) -> None:
+def _bars(
+    axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], side: str
+) -> None:
     middle, reach = _medians(values)
-    axes.bar(places, middle, 0.25, yerr=reach, color=COLOURS[side], label=side, capsize=2, ecolor="#333333")
+    axes.bar(
+        places,
+        middle,
+        0.25,
+        yerr=reach,
+        color=COLOURS[side],
+        label=side,
+        capsize=2,
+        ecolor="#333333",
+    )
     for place, height, above in zip(places, middle, reach[1], strict=True):
-        axes.annotate(f"{height:.2g}", (place, height + above), (0, 2), textcoords="offset points", ha="center", size=8)
+        axes.annotate(
+            f"{height:.2g}",
+            (place, height + above),
+            (0, 2),
+            textcoords="offset points",
+            ha="center",
+            size=8,
+        )
 
 
 def _medians(values: Sequence[Sequence[float]]) -> tuple[list[float], list[list[float]]]:

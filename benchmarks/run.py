@@ -84,7 +84,10 @@ def main() -> int:
         if figures is None:
             failed.append(one)
         else:
-            document["parts"][part] = {**(document["parts"].get(part, {}) if piece else {}), **figures}
+            document["parts"][part] = {
+                **(document["parts"].get(part, {}) if piece else {}),
+                **figures,
+            }
             document["added"] |= {one: place} if place else {}
         measure.write(document, options.json)
     print(f"\nwritten: {options.json}")
@@ -102,7 +105,9 @@ def _measured(part: str, effort: Effort, piece: str) -> dict[str, Any] | None:
     print(f"\n== {part}: {piece or PARTS[part]}", flush=True)
     try:
         module = importlib.import_module(part)
-        figures: dict[str, Any] = module.measured(effort, [piece]) if piece else module.measured(effort)
+        figures: dict[str, Any] = (
+            module.measured(effort, [piece]) if piece else module.measured(effort)
+        )
         print("\n".join(module.lines(figures)), flush=True)
     except (Exception, SystemExit):
         traceback.print_exc()
@@ -112,8 +117,12 @@ def _measured(part: str, effort: Effort, piece: str) -> dict[str, Any] | None:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure kcl beside loopy and beside hand-written pyopencl.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"all, or some of: {', '.join(PARTS)}")
+    parser = argparse.ArgumentParser(
+        description="Measure kcl beside loopy and beside hand-written pyopencl."
+    )
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"all, or some of: {', '.join(PARTS)}"
+    )
     parser.add_argument("--quick", action="store_true", help="as little as shows that it works")
     parser.add_argument("--add", action="store_true", help="keep the other parts that are in FILE")
     now = datetime.datetime.now().astimezone()
@@ -126,7 +135,9 @@ def _parse() -> argparse.Namespace:
     )
     for field, default in Effort._field_defaults.items():
         many = isinstance(default, tuple)
-        parser.add_argument(f"--{field.replace('_', '-')}", type=int, nargs="+" if many else None, metavar="N")
+        parser.add_argument(
+            f"--{field.replace('_', '-')}", type=int, nargs="+" if many else None, metavar="N"
+        )
     options = parser.parse_args()
     unknown = {one.partition(":")[0] for one in options.parts} - set(PARTS)
     if unknown:
@@ -136,7 +147,11 @@ def _parse() -> argparse.Namespace:
 
 def _effort(options: argparse.Namespace) -> Effort:
     chosen = {field: getattr(options, field) for field in Effort._fields}
-    given: Any = {field: tuple(v) if isinstance(v, list) else v for field, v in chosen.items() if v is not None}
+    given: Any = {
+        field: tuple(v) if isinstance(v, list) else v
+        for field, v in chosen.items()
+        if v is not None
+    }
     return (measure.QUICK if options.quick else Effort())._replace(**given)
 
 

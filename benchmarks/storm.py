@@ -64,7 +64,11 @@ class Storm(NamedTuple):
 
 def measured(effort: Effort) -> dict[str, Any]:
     """Run all kinds of storms; return for each the seconds and what was counted, a value for every round."""
-    figures: dict[str, Any] = {"kernels": effort.storm, "processes": effort.processes, "cores": os.cpu_count()}
+    figures: dict[str, Any] = {
+        "kernels": effort.storm,
+        "processes": effort.processes,
+        "cores": os.cpu_count(),
+    }
     for kind in KINDS:
         figures[kind] = {"wall": [], "source builds": [], "recipes": [], "failed": []}
     figures["one compile time"] = []
@@ -118,14 +122,20 @@ def slowdown(figures: dict[str, Any]) -> float:
 
 def share(figures: dict[str, Any]) -> float:
     """Return what the other processes need where all is there to be found, in wall times of a cold one alone."""
-    pairs = zip(figures["again"]["storm"], figures["again"]["alone"], figures["alone"]["wall"], strict=True)
+    pairs = zip(
+        figures["again"]["storm"], figures["again"]["alone"], figures["alone"]["wall"], strict=True
+    )
     return float(statistics.median([(together - one) / cold for together, one, cold in pairs]))
 
 
 def cost(figures: dict[str, Any], kind: str) -> float:
     """Return how many compile times longer the others need than where nobody is killed or stopped, the median."""
-    rounds = zip(figures[kind]["wall"], figures["storm"]["wall"], figures["one compile time"], strict=True)
-    return float(statistics.median([(longer - whole) / compiling for longer, whole, compiling in rounds]))
+    rounds = zip(
+        figures[kind]["wall"], figures["storm"]["wall"], figures["one compile time"], strict=True
+    )
+    return float(
+        statistics.median([(longer - whole) / compiling for longer, whole, compiling in rounds])
+    )
 
 
 def _start(root: pathlib.Path, kernels: int, number: int, kind: str) -> Storm:
@@ -139,7 +149,11 @@ def _start(root: pathlib.Path, kernels: int, number: int, kind: str) -> Storm:
     children = {}
     for _ in range(number):
         child = subprocess.Popen(
-            command, env=measure.environment(cache), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            env=measure.environment(cache),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         children[child.pid] = child
     victim = _disturb(log, children, kernels // 4, SIGNALS[kind]) if kind in SIGNALS else None

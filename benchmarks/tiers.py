@@ -32,7 +32,10 @@ _KCL = "import runpy, sys; sys.argv[0] = 'kcl'; runpy.run_module('kcl', run_name
 
 def measured(effort: Effort) -> dict[str, Any]:
     """Return the wall seconds of each pair, by the kind of run."""
-    with tempfile.TemporaryDirectory(prefix="kcl-tiers-") as name, contextlib.ExitStack() as servers:
+    with (
+        tempfile.TemporaryDirectory(prefix="kcl-tiers-") as name,
+        contextlib.ExitStack() as servers,
+    ):
         return _measured(pathlib.Path(name), effort, servers)
 
 
@@ -49,21 +52,33 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
 
 def site(figures: dict[str, Any]) -> float:
     """Return the median over pairs of a run with a full site over a warm start with PoCL's cache empty."""
-    return statistics.median(run / warm for run, warm in zip(figures["site"], figures["warm"], strict=True))
+    return statistics.median(
+        run / warm for run, warm in zip(figures["site"], figures["warm"], strict=True)
+    )
 
 
 def remote(figures: dict[str, Any], one: dict[str, Any]) -> float:
     """Return the median over pairs of a run that pulls over its bound: warm start + 1.3 pulls + 4 round trips."""
     pairs = zip(one["run"], figures["warm"], one["pull"], strict=True)
-    return statistics.median(run / (warm + 1.3 * pull + 4 * one["trip"]) for run, warm, pull in pairs)
+    return statistics.median(
+        run / (warm + 1.3 * pull + 4 * one["trip"]) for run, warm, pull in pairs
+    )
 
 
 def _measured(root: pathlib.Path, effort: Effort, servers: contextlib.ExitStack) -> dict[str, Any]:
-    count, home, file, shared = str(effort.cold), root / "builder" / "cache", root / "saved.kclb", root / "site"
+    count, home, file, shared = (
+        str(effort.cold),
+        root / "builder" / "cache",
+        root / "saved.kclb",
+        root / "site",
+    )
     measure.run("drive_bundle.py", "save", count, str(file), cache=home)
     measure.settle(home)
     _kcl("load", str(file), "--into", str(shared), cache=home)
-    remotes = [{"kind": kind, "address": address, "trip": trip} for kind, address, trip in _remotes(root, servers)]
+    remotes = [
+        {"kind": kind, "address": address, "trip": trip}
+        for kind, address, trip in _remotes(root, servers)
+    ]
     for one in remotes:
         _settings(root / "pusher", one["address"])
         _kcl("push", str(file), "--name", DRIVER, cache=root / "pusher" / "cache")
@@ -77,19 +92,28 @@ def _measured(root: pathlib.Path, effort: Effort, servers: contextlib.ExitStack)
     for number in range(max(2, effort.pairs)):
         shutil.rmtree(home / "pocl", ignore_errors=True)
         figures["warm"].append(_hits(count, home))
-        figures["site"].append(_hits(count, root / f"site-{number}" / "cache", KCL_SITE=str(shared)))
+        figures["site"].append(
+            _hits(count, root / f"site-{number}" / "cache", KCL_SITE=str(shared))
+        )
         for place, one in enumerate(remotes):
             reader, by_hand = (root / f"{what}-{number}-{place}" for what in ("reader", "pull"))
             _settings(reader, one["address"])
             one.setdefault("run", []).append(_hits(count, reader / "cache"))
             _settings(by_hand, one["address"])
-            one.setdefault("pull", []).append(_kcl("pull", "--name", DRIVER, cache=by_hand / "cache"))
-    return {**figures, "remotes": [{name: it for name, it in one.items() if name != "address"} for one in remotes]}
+            one.setdefault("pull", []).append(
+                _kcl("pull", "--name", DRIVER, cache=by_hand / "cache")
+            )
+    return {
+        **figures,
+        "remotes": [{name: it for name, it in one.items() if name != "address"} for one in remotes],
+    }
 
 
 def _hits(count: str, cache: pathlib.Path, **variables: str) -> float:
     """Return the wall seconds of a driver that may only hit."""
-    child = measure.run("drive_kcl.py", count, cache=cache, variables={"KCL_STRICT": "hit", **variables})
+    child = measure.run(
+        "drive_kcl.py", count, cache=cache, variables={"KCL_STRICT": "hit", **variables}
+    )
     measure.settle(cache)
     return child.wall
 
@@ -102,7 +126,9 @@ def _settings(home: pathlib.Path, address: str, more: str = "") -> None:
     """Name a remote, and believe it, in the settings file of a home."""
     place = home / ".config" / "kcl"
     place.mkdir(parents=True, exist_ok=True)
-    (place / "config.toml").write_text(f'remote = "{address}"\nremote_unsigned = ["{address}"]\n{more}')
+    (place / "config.toml").write_text(
+        f'remote = "{address}"\nremote_unsigned = ["{address}"]\n{more}'
+    )
 
 
 def _remotes(root: pathlib.Path, servers: contextlib.ExitStack) -> Iterator[tuple[str, str, float]]:

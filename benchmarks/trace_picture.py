@@ -33,16 +33,23 @@ def main() -> None:
     """Run the driver twice, and draw both runs."""
     parser = argparse.ArgumentParser(description="Draw a trace.")
     parser.add_argument("count", nargs="?", type=int, default=12, help="kernels")
-    parser.add_argument("--into", type=pathlib.Path, default=INTO, metavar="FILE", help="where the picture goes")
+    parser.add_argument(
+        "--into", type=pathlib.Path, default=INTO, metavar="FILE", help="where the picture goes"
+    )
     options = parser.parse_args()
     matplotlib.rcParams.update({"svg.hashsalt": "kcl", "svg.fonttype": "none", "font.size": 9})
     with tempfile.TemporaryDirectory(prefix="kcl-trace-", ignore_cleanup_errors=True) as name:
         cache = pathlib.Path(name, "cache")
-        runs = [_traced(pathlib.Path(name, f"{moment}.json"), cache, options.count) for moment in ("cold", "warm")]
+        runs = [
+            _traced(pathlib.Path(name, f"{moment}.json"), cache, options.count)
+            for moment in ("cold", "warm")
+        ]
     figure = Figure(figsize=(8, 4.2), layout="constrained")
     for axes, spans, title in zip(figure.subplots(2, 1), runs, ("cold", "warm"), strict=True):
         _draw(axes, spans, title)
-    handles = [matplotlib.patches.Patch(color=colour, label=kind) for kind, colour in COLOURS.items()]
+    handles = [
+        matplotlib.patches.Patch(color=colour, label=kind) for kind, colour in COLOURS.items()
+    ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     options.into.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(options.into, format="svg", metadata={"Date": None})
@@ -65,8 +72,16 @@ def _draw(axes: Axes, spans: list[dict[str, Any]], title: str) -> None:
         lane = lanes.setdefault((span["pid"], span["tid"]), -float(len(lanes)))
         kind = next((kind for kind in COLOURS if span["name"].startswith(kind)), "import")
         height = 0.8 if kind == "first launch" else 0.6
-        axes.barh(lane, span["dur"] / 1000, left=(span["ts"] - start) / 1000, height=height, color=COLOURS[kind])
-    axes.set_yticks(list(lanes.values()), [f"process {number}" for number, _lane in enumerate(lanes, 1)])
+        axes.barh(
+            lane,
+            span["dur"] / 1000,
+            left=(span["ts"] - start) / 1000,
+            height=height,
+            color=COLOURS[kind],
+        )
+    axes.set_yticks(
+        list(lanes.values()), [f"process {number}" for number, _lane in enumerate(lanes, 1)]
+    )
     axes.set_title(title, loc="left")
     axes.set_xlabel("milliseconds")
     axes.spines[["top", "right"]].set_visible(False)

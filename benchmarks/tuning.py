@@ -56,7 +56,9 @@ def recipe(name: str) -> Callable[[Effort], Figures]:
 
     def figures(effort: Effort) -> Figures:
         is_quick = effort.calls <= 3
-        found = {f"level {level}": _tuned(name, level, 10.0 if is_quick else SECONDS) for level in (1, 2)}
+        found = {
+            f"level {level}": _tuned(name, level, 10.0 if is_quick else SECONDS) for level in (1, 2)
+        }
         named = {"default": {}, **{level: one["choice"] for level, one in found.items()}}
         return {**found, **_raced(name, 8 if is_quick else 1024, named)}
 
@@ -66,12 +68,18 @@ def recipe(name: str) -> Callable[[Effort], Figures]:
 def large(_effort: Effort) -> Figures:
     """Return the times of what a long search finds in a space of 3,000 choices, and of the best of a random race."""
     found = _tuned("of 3,000", 2, 2 * SECONDS)
-    return {"level 2": found, **_raced("of 3,000", DRAWN, {"default": {}, "level 2": found["choice"]})}
+    return {
+        "level 2": found,
+        **_raced("of 3,000", DRAWN, {"default": {}, "level 2": found["choice"]}),
+    }
 
 
 def single(_effort: Effort) -> Figures:
     """Return which of two choices of equal processor time won, by the default; one of them has one work-group."""
-    found = {name: [_tuned(name, 2, 30.0) for _time in range(3)] for name in ("1 by default", "16 by default")}
+    found = {
+        name: [_tuned(name, 2, 30.0) for _time in range(3)]
+        for name in ("1 by default", "16 by default")
+    }
     return {name: [one["choice"]["groups"] for one in some] for name, some in found.items()}
 
 
@@ -82,7 +90,9 @@ def kernel_tuner(_effort: Effort) -> Figures:
     found: dict[str, list[float]] = {"level 2": [], "Kernel Tuner": []}
     for _pair in range(2):
         found["level 2"].append(_tuned("of 120", 2, SECONDS)["seconds"])
-        found["Kernel Tuner"].append(_driven("drive_tuning.py", "of 120", "kernel_tuner")["seconds"])
+        found["Kernel Tuner"].append(
+            _driven("drive_tuning.py", "of 120", "kernel_tuner")["seconds"]
+        )
     return found
 
 
@@ -92,7 +102,10 @@ def again(is_busy: bool) -> Callable[[Effort], Figures]:
     def figures(_effort: Effort) -> Figures:
         with _busy() if is_busy else contextlib.nullcontext():
             found = [_tuned(REPEATED, 1, SECONDS)["choice"] for _time in range(TIMES)]
-        return {**_raced(REPEATED, 0, {str(number): one for number, one in enumerate(found)}), "choices": found}
+        return {
+            **_raced(REPEATED, 0, {str(number): one for number, one in enumerate(found)}),
+            "choices": found,
+        }
 
     return figures
 
@@ -123,7 +136,10 @@ def declared(effort: Effort) -> Figures:
         kept = {side: stack.enter_context(_cache()) for side in sides}
         cold = _in_turns(sides, max(2, effort.pairs // 2), lambda _side: _cache())
         _in_turns(sides, 2, lambda side: contextlib.nullcontext(kept[side]))
-        return {"cold": cold, "warm": _in_turns(sides, effort.calls, lambda side: contextlib.nullcontext(kept[side]))}
+        return {
+            "cold": cold,
+            "warm": _in_turns(sides, effort.calls, lambda side: contextlib.nullcontext(kept[side])),
+        }
 
 
 PIECES: dict[str, Callable[[Effort], Figures]] = {
@@ -140,16 +156,22 @@ PIECES: dict[str, Callable[[Effort], Figures]] = {
 QUICK = ("axpy", "calls", "warm", "declared")
 
 
-def _in_turns(sides: dict[str, tuple[str, ...]], pairs: int, cache_of: Callable[[str], Any]) -> Figures:
+def _in_turns(
+    sides: dict[str, tuple[str, ...]], pairs: int, cache_of: Callable[[str], Any]
+) -> Figures:
     """Run sides of drive_tuned.py in turns; return seconds, what they said, and the files in their table."""
-    found: Figures = {what: {side: [] for side in sides} for what in ("wall", "cpu", "said", "files")}
+    found: Figures = {
+        what: {side: [] for side in sides} for what in ("wall", "cpu", "said", "files")
+    }
     for pair in range(pairs):
         for side in list(sides)[:: 1 if pair % 2 else -1]:
             with cache_of(side) as cache:
                 child = measure.run("drive_tuned.py", *sides[side], cache=cache)
                 measure.settle(cache)
                 files = sum(path.is_file() for path in (cache / "kcl" / "tuning").rglob("*"))
-            for what, value in zip(found, (child.wall, child.cpu, json.loads(child.output), files), strict=True):
+            for what, value in zip(
+                found, (child.wall, child.cpu, json.loads(child.output), files), strict=True
+            ):
                 found[what][side].append(value)
     return found
 
@@ -177,7 +199,14 @@ def _tuned(case: str, level: int, seconds: float) -> Figures:
 
 def _raced(case: str, most: int, named: dict[str, Any]) -> Figures:
     # What a race builds need not be stored.
-    found = _driven("drive_tuning.py", case, "race", str(most), json.dumps(named), variables={"KCL_NO_CACHE": "1"})
+    found = _driven(
+        "drive_tuning.py",
+        case,
+        "race",
+        str(most),
+        json.dumps(named),
+        variables={"KCL_NO_CACHE": "1"},
+    )
     return dict(found)
 
 
@@ -219,7 +248,9 @@ def near(figures: Figures, piece: str) -> int:
 
 def call(one: Figures, side: str, other: str) -> float:
     """Return the ratio of the median microseconds of two kinds of calls."""
-    return statistics.median(one["microseconds"][side]) / statistics.median(one["microseconds"][other])
+    return statistics.median(one["microseconds"][side]) / statistics.median(
+        one["microseconds"][other]
+    )
 
 
 def surplus(one: Figures, side: str) -> int:
@@ -238,7 +269,9 @@ def lines(figures: Figures) -> Iterator[str]:
     yield f"  {'':<18}{''.join(f'{title:<22}' for title in COLUMNS)}{'tried':<16}seconds"
     for name, one in cases(figures).items():
         cells = [f"{cell(one, *pair):<22}" for pair in COLUMNS.values()]
-        tried = ", ".join(f"{one[level]['tried']}/{one[level]['of']}" for level in ("level 1", "level 2"))
+        tried = ", ".join(
+            f"{one[level]['tried']}/{one[level]['of']}" for level in ("level 1", "level 2")
+        )
         seconds = ", ".join(f"{one[level]['seconds']:.0f}" for level in ("level 1", "level 2"))
         yield f"  {name:<18}{''.join(cells)}{tried:<16}{seconds}"
     for piece, line in LINES.items():
@@ -247,7 +280,9 @@ def lines(figures: Figures) -> Iterator[str]:
 
 def cell(one: Figures, side: str, other: str) -> str:
     """Write the ratio of two sides with its interval; "-" if a side has no such routine or is absent."""
-    return "{:.2f} ({:.2f}-{:.2f})".format(*ratio(one, side, other)) if side in one["times"] else "-"
+    return (
+        "{:.2f} ({:.2f}-{:.2f})".format(*ratio(one, side, other)) if side in one["times"] else "-"
+    )
 
 
 def _of_large(figures: Figures) -> str:
@@ -259,7 +294,11 @@ def _of_large(figures: Figures) -> str:
 
 def _of_kernel_tuner(figures: Figures) -> str:
     one = figures["Kernel Tuner"]
-    return str(interval(one["level 2"], one["Kernel Tuner"])) if one else "it is not installed: left out"
+    return (
+        str(interval(one["level 2"], one["Kernel Tuner"]))
+        if one
+        else "it is not installed: left out"
+    )
 
 
 def _of_calls(figures: Figures) -> str:
@@ -272,14 +311,23 @@ def _of_calls(figures: Figures) -> str:
 def _of_warm(figures: Figures) -> str:
     one = figures["warm"]
     intervals = [interval(one[clock]["tuned"], one[clock]["by hand"]) for clock in ("wall", "cpu")]
-    return "tuned / by hand {}, processor {}".format(*intervals) + f"; missed or started {surplus(one, 'tuned')}"
+    return (
+        "tuned / by hand {}, processor {}".format(*intervals)
+        + f"; missed or started {surplus(one, 'tuned')}"
+    )
 
 
 def _of_declared(figures: Figures) -> str:
     found = []
     for when, one in figures["declared"].items():
-        intervals = [interval(one[clock]["spaces"], one[clock]["none"]) for clock in ("wall", "cpu")]
-        found.append(f"{when} " + "{}, processor {}".format(*intervals) + f"; files and processes more {more(one)}")
+        intervals = [
+            interval(one[clock]["spaces"], one[clock]["none"]) for clock in ("wall", "cpu")
+        ]
+        found.append(
+            f"{when} "
+            + "{}, processor {}".format(*intervals)
+            + f"; files and processes more {more(one)}"
+        )
     return "spaces / none " + "; ".join(found)
 
 
@@ -287,7 +335,10 @@ LINES: dict[str, Callable[[Figures], str]] = {
     "3,000 choices": _of_large,
     "one work-group": lambda figures: f"work-groups of the winners {figures['one work-group']}",
     "Kernel Tuner": _of_kernel_tuner,
-    **{name: lambda figures, name=name: f"{near(figures, name)} of {TIMES} within {NEAR[name]:g}" for name in NEAR},
+    **{
+        name: lambda figures, name=name: f"{near(figures, name)} of {TIMES} within {NEAR[name]:g}"
+        for name in NEAR
+    },
     "calls": _of_calls,
     "warm": _of_warm,
     "declared": _of_declared,

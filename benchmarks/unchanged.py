@@ -110,7 +110,9 @@ def gain(figures: dict[str, Any], what: str = "wall") -> tuple[float, float, flo
 
 def nothing(figures: dict[str, Any]) -> float:
     """Return the milliseconds that a program pays that uses neither package."""
-    pairs = zip(figures["nothing"]["wall"]["ours"], figures["nothing"]["wall"]["plain"], strict=True)
+    pairs = zip(
+        figures["nothing"]["wall"]["ours"], figures["nothing"]["wall"]["plain"], strict=True
+    )
     return 1e3 * statistics.median(ours - plain for ours, plain in pairs)
 
 

@@ -52,7 +52,10 @@ def real(count: int) -> dict[str, Any]:
         real_kernel(number)(queue)
     kcl.flush()
     found = kcl.stats()
-    return {layer: {what: found[layer][what] for what in ("hits", "misses", "errors")} for layer in settings.LAYERS}
+    return {
+        layer: {what: found[layer][what] for what in ("hits", "misses", "errors")}
+        for layer in settings.LAYERS
+    }
 
 
 def publish(first: int, count: int, sizes: dict[str, list[int]]) -> dict[str, Any]:
@@ -70,7 +73,9 @@ def publish(first: int, count: int, sizes: dict[str, list[int]]) -> dict[str, An
                 "seconds": drawn.random(),
                 "function": "f",
             }
-            layers.layer(name).publish(where, Entry(key, about, {"binary": CONTENT[start : start + size]}))
+            layers.layer(name).publish(
+                where, Entry(key, about, {"binary": CONTENT[start : start + size]})
+            )
         if number % 50 == 0:
             space.keep_soon()
         if number > first:
@@ -85,7 +90,9 @@ def publish(first: int, count: int, sizes: dict[str, list[int]]) -> dict[str, An
 
 def _place(layer: str, number: int) -> tuple[Key, str]:
     key = Key([Part("made up", f"{layer} {number}")])
-    return key, address(key.digest, *(("device", f"made_up_{number}") if layer == settings.BINARY else ()))
+    return key, address(
+        key.digest, *(("device", f"made_up_{number}") if layer == settings.BINARY else ())
+    )
 
 
 def _is_there(number: int) -> bool:
@@ -101,7 +108,9 @@ def _is_there(number: int) -> bool:
 
 def main() -> None:
     """Live through a year."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kernels", type=int, default=36_500)
     parser.add_argument("--real", type=int, default=200)
     parser.add_argument("--bound", default="256M")
@@ -113,7 +122,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="kcl-year-", ignore_cleanup_errors=True) as name:
         os.environ |= {"KCL_CACHE_DIR": name, "KCL_MAX_SIZE": options.bound}
-        print(json.dumps(_year(options.kernels, options.real, parsers.size(options.bound)), indent=1))
+        print(
+            json.dumps(_year(options.kernels, options.real, parsers.size(options.bound)), indent=1)
+        )
 
 
 def _year(kernels: int, count: int, bound: int) -> dict[str, Any]:
@@ -129,7 +140,9 @@ def _year(kernels: int, count: int, bound: int) -> dict[str, Any]:
         if first % (kernels // QUARTERS // A_RUN * A_RUN or A_RUN) == 0:
             _step("real", count)
     _step("real", count)
-    first, last = (sorted(some)[len(some) // 2] for some in (seconds[:LOOK_UPS], seconds[-LOOK_UPS:]))
+    first, last = (
+        sorted(some)[len(some) // 2] for some in (seconds[:LOOK_UPS], seconds[-LOOK_UPS:])
+    )
     return {
         "kernels": kernels,
         "minutes": round((time.monotonic() - started) / 60, 1),

@@ -53,7 +53,9 @@ class Names(SphinxPostTransform):
     def _link(self, node: nodes.literal, page: str, anchor: str) -> None:
         if page != self.env.docname:
             place = self.app.builder.get_relative_uri(self.env.docname, page)
-            link = nodes.reference("", "", node.deepcopy(), internal=True, refuri=f"{place}#{anchor}")
+            link = nodes.reference(
+                "", "", node.deepcopy(), internal=True, refuri=f"{place}#{anchor}"
+            )
             node.replace_self(link)
 
 

@@ -33,7 +33,12 @@ CACHE_VARIABLES = (
     "PYTHONDONTWRITEBYTECODE",
 )
 
-EVERYTHING_OFF = {"KCL_NO_CACHE": "1", "LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0"}
+EVERYTHING_OFF = {
+    "KCL_NO_CACHE": "1",
+    "LOOPY_NO_CACHE": "1",
+    "PYOPENCL_NO_CACHE": "1",
+    "POCL_KERNEL_CACHE": "0",
+}
 
 NO_PLATFORM = 2
 
@@ -69,8 +74,12 @@ RUNS = (
 
 def main() -> int:
     """Run the five processes, print the comparison, return the exit status."""
-    parser = argparse.ArgumentParser(description="Run the example driver five times on one fresh cache directory.")
-    parser.add_argument("--keep", action="store_true", help="keep the cache directory and print where it is")
+    parser = argparse.ArgumentParser(
+        description="Run the example driver five times on one fresh cache directory."
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the cache directory and print where it is"
+    )
     options = parser.parse_args()
     root = pathlib.Path(tempfile.mkdtemp(prefix="kcl-demo-"))
     try:
@@ -87,7 +96,10 @@ def demonstrate(root: pathlib.Path) -> int:
     outcomes: list[Outcome] = []
     for number, run in enumerate(RUNS, 1):
         settings = "".join(f" {name}={value}" for name, value in run.variables.items())
-        print(f"\n=== run {number} of {len(RUNS)}: {run.title}{' --' if settings else ''}{settings}\n", flush=True)
+        print(
+            f"\n=== run {number} of {len(RUNS)}: {run.title}{' --' if settings else ''}{settings}\n",
+            flush=True,
+        )
         outcome = start(run, root, root / f"run{number}.json")
         if outcome.status == NO_PLATFORM:
             return NO_PLATFORM  # the driver has named the package to install
@@ -98,7 +110,9 @@ def demonstrate(root: pathlib.Path) -> int:
     for fault in faults:
         print(f"demo: {fault}", file=sys.stderr)
     if not faults:
-        print("\nThe same numbers in all five; the second and third imported no loopy and compiled nothing.")
+        print(
+            "\nThe same numbers in all five; the second and third imported no loopy and compiled nothing."
+        )
     return 1 if faults else 0
 
 
@@ -121,20 +135,31 @@ def environment(root: pathlib.Path) -> dict[str, str]:
     }
     kept |= {"HOME": str(root), "XDG_CACHE_HOME": str(root / "cache")}
     if (HERE.parent / "kcl" / "__init__.py").exists():  # a checkout runs without being installed
-        kept["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH", ""))))
+        kept["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH", "")))
+        )
     return kept
 
 
 def comparison(outcomes: list[Outcome]) -> str:
     """Return the table that puts the runs side by side."""
-    rows = [("run", "seconds", "generator", "binary", "numbers"), ("", "", *["hits missed bypassed"] * 2, "")]
+    rows = [
+        ("run", "seconds", "generator", "binary", "numbers"),
+        ("", "", *["hits missed bypassed"] * 2, ""),
+    ]
     for outcome in outcomes:
         same = "the same" if same_numbers(outcome, outcomes[0]) else "DIFFER"
-        row = (outcome.run.title, f"{outcome.seconds:.2f}", counts(outcome, "generator"), counts(outcome, "binary"))
+        row = (
+            outcome.run.title,
+            f"{outcome.seconds:.2f}",
+            counts(outcome, "generator"),
+            counts(outcome, "binary"),
+        )
         rows.append((*row, same if outcome.record else f"none, status {outcome.status}"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     )
 
 
@@ -157,7 +182,11 @@ def complaints(outcomes: list[Outcome]) -> list[str]:
     for outcome in outcomes:
         title = f'run "{outcome.run.title}"'
         if outcome.status != 0:
-            missed = "; under KCL_STRICT=hit a miss ends it, and its message is above" if outcome.run.strict else ""
+            missed = (
+                "; under KCL_STRICT=hit a miss ends it, and its message is above"
+                if outcome.run.strict
+                else ""
+            )
             said.append(f"{title} ended with status {outcome.status}{missed}.")
         elif not same_numbers(outcome, outcomes[0]):
             names = ", ".join(differing(outcome, outcomes[0]))
@@ -172,7 +201,9 @@ def complaints(outcomes: list[Outcome]) -> list[str]:
 def differing(outcome: Outcome, first: Outcome) -> list[str]:
     """Return the names of the kernels whose numbers differ from the first run's."""
     before, after = first.record.get("results", {}), outcome.record["results"]
-    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
 
 
 def not_hits(outcome: Outcome) -> str:
@@ -181,7 +212,9 @@ def not_hits(outcome: Outcome) -> str:
     for layer in ("generator", "binary"):
         counted = outcome.record["stats"][layer]
         words += [
-            f"{int(counted[kind])} {kind} ({layer})" for kind in ("misses", "bypassed", "errors") if counted[kind]
+            f"{int(counted[kind])} {kind} ({layer})"
+            for kind in ("misses", "bypassed", "errors")
+            if counted[kind]
         ]
         if not counted["hits"]:
             words.append(f"no hit ({layer})")

@@ -40,7 +40,11 @@ class Outcome(NamedTuple):
 def ramp(*shape: int, dtype: Any = np.float32, seed: int = 1) -> np.ndarray:
     """Return numbers between -0.5 and 0.5 that are the same in every run and on every machine."""
     steps = np.arange(int(np.prod(shape)), dtype=np.int64)
-    return (((steps * (2 * seed + 3571) + 11 * seed) % 10007) / 10007 - 0.5).astype(dtype).reshape(shape)
+    return (
+        (((steps * (2 * seed + 3571) + 11 * seed) % 10007) / 10007 - 0.5)
+        .astype(dtype)
+        .reshape(shape)
+    )
 
 
 # --- axpy ---------------------------------------------------------------------------------------------------------
@@ -80,15 +84,22 @@ def matmul(block=16):
     import loopy as lp
 
     knl = lp.make_kernel(
-        "{[i,j,k]: 0<=i,j,k<n}", "c[i,j] = sum(k, a[i,k]*b[k,j])", name="matmul", lang_version=(2018, 2)
+        "{[i,j,k]: 0<=i,j,k<n}",
+        "c[i,j] = sum(k, a[i,k]*b[k,j])",
+        name="matmul",
+        lang_version=(2018, 2),
     )
     knl = lp.assume(knl, f"n >= {block} and n mod {block} = 0")
     knl = lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.1")
     knl = lp.split_iname(knl, "j", block, outer_tag="g.1", inner_tag="l.0")
     knl = lp.split_iname(knl, "k", block)
     outer = "i_outer,j_outer,k_outer"
-    knl = lp.add_prefetch(knl, "a", ["k_inner", "i_inner"], fetch_outer_inames=outer, default_tag="l.auto")
-    return lp.add_prefetch(knl, "b", ["j_inner", "k_inner"], fetch_outer_inames=outer, default_tag="l.auto")
+    knl = lp.add_prefetch(
+        knl, "a", ["k_inner", "i_inner"], fetch_outer_inames=outer, default_tag="l.auto"
+    )
+    return lp.add_prefetch(
+        knl, "b", ["j_inner", "k_inner"], fetch_outer_inames=outer, default_tag="l.auto"
+    )
 
 
 def run_matmul(queue):
@@ -126,7 +137,9 @@ def laplacian(tile=8):
     knl = lp.assume(knl, f"n >= {tile} and n mod {tile} = 0")
     knl = lp.split_iname(knl, "i", tile, outer_tag="g.1", inner_tag="l.1")
     knl = lp.split_iname(knl, "j", tile, outer_tag="g.0", inner_tag="l.0")
-    return lp.add_prefetch(knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True, default_tag="l.auto")
+    return lp.add_prefetch(
+        knl, "u", ["i_inner", "j_inner"], fetch_bounding_box=True, default_tag="l.auto"
+    )
 
 
 def run_laplacian(queue):
@@ -323,7 +336,11 @@ def run_smooth(queue):
     u = ramp(258, dtype=np.float64, seed=13)
     _, (once, out) = smooth()(queue, u=u)
     expected = 0.25 * (u[:-2] + 2 * u[1:-1] + u[2:])
-    return Outcome(np.concatenate([once, out]), np.concatenate([expected, 0.5 * (expected + expected[::-1])]), 1e-14)
+    return Outcome(
+        np.concatenate([once, out]),
+        np.concatenate([expected, 0.5 * (expected + expected[::-1])]),
+        1e-14,
+    )
 
 
 # --- OpenCL C from a file -----------------------------------------------------------------------------------------
@@ -375,7 +392,9 @@ RUNS = {
 def main() -> int:
     """Run all kernels; return 0, 1 where a number is wrong, 2 without an OpenCL platform."""
     parser = argparse.ArgumentParser(description="Run ten kernels and show what the caches did.")
-    parser.add_argument("--json", metavar="FILE", help="also write results, statistics and seconds to FILE")
+    parser.add_argument(
+        "--json", metavar="FILE", help="also write results, statistics and seconds to FILE"
+    )
     options = parser.parse_args()
     if not has_platform():
         print(NO_PLATFORM, file=sys.stderr)
@@ -387,7 +406,9 @@ def main() -> int:
     for name, run in RUNS.items():
         outcome = run(queue)
         results[name] = checksum(outcome.computed)
-        good = np.allclose(outcome.computed, outcome.expected, rtol=outcome.tolerance, atol=outcome.tolerance)
+        good = np.allclose(
+            outcome.computed, outcome.expected, rtol=outcome.tolerance, atol=outcome.tolerance
+        )
         print(f"{name:<16}{results[name]:<40}{'as numpy' if good else 'WRONG'}")
         if not good:
             wrong.append(name)
@@ -395,7 +416,12 @@ def main() -> int:
     print(f"{seconds:.2f} s in all\n\n{kcl.report()}")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as stream:
-            record = {"results": results, "stats": kcl.stats(), "seconds": seconds, "loopy": "loopy" in sys.modules}
+            record = {
+                "results": results,
+                "stats": kcl.stats(),
+                "seconds": seconds,
+                "loopy": "loopy" in sys.modules,
+            }
             json.dump(record, stream, indent=1)
     if wrong:
         print(f"driver: not what numpy computes: {', '.join(wrong)}", file=sys.stderr)

@@ -111,9 +111,12 @@ class PrepareError(KclError):
 
     def __init__(self, total: int, errors: list[tuple[str, Exception]]) -> None:
         said = [
-            f"{kernel}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}" for kernel, error in errors
+            f"{kernel}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            for kernel, error in errors
         ]
-        super().__init__("\n  ".join([f"{len(errors)} of {total} kernels could not be prepared:", *said]))
+        super().__init__(
+            "\n  ".join([f"{len(errors)} of {total} kernels could not be prepared:", *said])
+        )
         self.errors = errors
 
 

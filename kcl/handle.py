@@ -89,7 +89,9 @@ class Kernel:
         offset; of a Source, TypeError for one of a wrong kind. The message names kernel and argument. Thread-safe.
         """
         if unnamed:
-            raise TypeError(f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {self._named()})")
+            raise TypeError(
+                f"kernel {self.name!r} takes its arguments by name: write kernel(queue, {self._named()})"
+            )
         line = self._line
         try:
             hot = queue._kcl_bindings.launchers[line.sole, get_ident()].hot
@@ -134,14 +136,20 @@ class Kernel:
 
         with self._lead() as lead:
             ready = self._line.code(queue, CallValues(arguments), lead)
-            arrays = [argument.name for argument in ready.code.invoker.arguments if argument.kind in ARRAYS]
+            arrays = [
+                argument.name
+                for argument in ready.code.invoker.arguments
+                if argument.kind in ARRAYS
+            ]
             names = ", ".join(name for name in arrays if not isinstance(arguments.get(name), Array))
             if names:
                 words = "bind takes every array, on the device, and these are not"
                 raise TypeError(f"kernel {self.name!r}: {words}: {names}")
             launcher = self._line.bound(queue, ready, lead, arguments)
             launcher.note_launch()
-            return replay.bind(launcher, queue, arguments, lambda error, given: self._refused(error, given, queue))
+            return replay.bind(
+                launcher, queue, arguments, lambda error, given: self._refused(error, given, queue)
+            )
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch needs: run the recipe, find or generate its code, build the program.
@@ -168,7 +176,9 @@ class Kernel:
         with self._lead() as lead:
             return self._asked(context_or_queue, arguments, lead).code.text.source
 
-    def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
+    def key(
+        self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any
+    ) -> dict[str, Key | None]:
         """Return the key in each layer for the first device, None if it is unknown; arguments as for `prepare`.
 
         >>> one, other = doubled(factor=2).key(context), doubled(factor=3).key(context)
@@ -181,7 +191,10 @@ class Kernel:
             slots = bindings_of(context_or_queue).build.slots(ready.code.text)
         except UnknownInput:
             slots = []
-        return {settings.GENERATOR: self._line.generate.key(), settings.BINARY: slots[0].key if slots else None}
+        return {
+            settings.GENERATOR: self._line.generate.key(),
+            settings.BINARY: slots[0].key if slots else None,
+        }
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for this kernel now and why; arguments as for `prepare`.
@@ -201,7 +214,9 @@ class Kernel:
         refuse_asked(self.name, arguments)
         generate, given = self._line.generate, CallValues(arguments)
         present = events.tool("explain.present")
-        said = present.lines(self.name, generate, given, lambda: bindings_of(context_or_queue).build)
+        said = present.lines(
+            self.name, generate, given, lambda: bindings_of(context_or_queue).build
+        )
         return "\n".join(said)
 
     def is_stored(self) -> bool:
@@ -223,7 +238,9 @@ class Kernel:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
         if self._function is None or "<locals>" in self._function.__qualname__:
-            raise TypeError(f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module")
+            raise TypeError(
+                f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module"
+            )
         return by_name, (self._function.__module__, self._function.__qualname__, self._parameters)
 
     def __repr__(self) -> str:
@@ -235,12 +252,20 @@ class Kernel:
         return Lead(self.name, self._parameters, unmade.shown)
 
     def _first(
-        self, queue: cl.CommandQueue, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
+        self,
+        queue: cl.CommandQueue,
+        allocator: Any,
+        wait_for: Any,
+        out_host: bool | None,
+        arguments: dict[str, Any],
     ) -> tuple[Any, Any]:
         """Launch for the first time on this queue, in this thread, or with these dtypes."""
         holder = self._holder(queue)
         # Only `prepare` takes the name of a dtype; here it is an argument of a wrong type.
-        spoken = {name: None if isinstance(value, (str, type)) else value for name, value in arguments.items()}
+        spoken = {
+            name: None if isinstance(value, (str, type)) else value
+            for name, value in arguments.items()
+        }
         with spans.span("first launch", self.name), self._lead() as lead:
             ready = self._line.code(holder, CallValues(spoken, launch=True), lead)
             if self._line.packed:
@@ -265,7 +290,9 @@ class Kernel:
             return queue
         raise TypeError(self._wrong_queue(queue))
 
-    def _asked(self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead) -> LaunchableCode:
+    def _asked(
+        self, holder: cl.Context | cl.CommandQueue, values: dict[str, Any], lead: Lead
+    ) -> LaunchableCode:
         """Return code for the dtypes that the caller names; raises TypeError where these are not the kernel's."""
         if not values:
             return self._line.code(holder, CallValues(values), lead)
@@ -275,10 +302,14 @@ class Kernel:
         found = self._line.code(holder, CallValues(values), lead)
         if not self._line.packed:
             invoker = found.code.invoker
-            refusals.refuse_unlike(self.name, values, invoker.arguments, invoker.front_end == "opencl")
+            refusals.refuse_unlike(
+                self.name, values, invoker.arguments, invoker.front_end == "opencl"
+            )
         return found
 
-    def _refused(self, error: Exception, arguments: Mapping[str, Any], queue: Any) -> Exception | None:
+    def _refused(
+        self, error: Exception, arguments: Mapping[str, Any], queue: Any
+    ) -> Exception | None:
         """Return the error of a call in the user's terms, None if the error itself is clear."""
         from kcl.launch import refusals
 
@@ -301,7 +332,9 @@ class Kernel:
             return refusals.worded(instead or error, said) if said else instead
         if isinstance(error, cl.RuntimeError) and error.routine == "clBuildProgram":
             texts = [ready.code.text.source for ready in self._line.ready.values()]
-            return refusals.not_built(self.name, self._function, error, texts[0] if len(texts) == 1 else "")
+            return refusals.not_built(
+                self.name, self._function, error, texts[0] if len(texts) == 1 else ""
+            )
         if isinstance(error, RecipeError) and isinstance(error.__cause__, cl.LogicError):
             return RecipeError(f"kernel {self.name!r}{refusals.place(self._function)}: {error}")
         return refusals.named(call)
@@ -319,14 +352,18 @@ class Kernel:
         from kcl.launch import refusals
 
         found = next(iter(self._line.ready.values()), None)
-        names = refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
+        names = (
+            refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
+        )
         return ", ".join([f"{name}=..." for name in names])
 
     def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
         whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
         if found is not None and found.code.invoker.front_end == "opencl":
-            return RuntimeError(f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied")
+            return RuntimeError(
+                f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied"
+            )
         from kcl.generate.frontends.loopy import missing_arguments
 
         return missing_arguments(self.name, names)
@@ -366,7 +403,11 @@ def may_have_launched(kernel: Kernel, queue: cl.CommandQueue, arguments: dict[st
     """Return True if a call that raised may have launched some of several kernels."""
     line = kernel._line
     several = any(len(ready.code.text.kernels) > 1 for ready in line.ready.values())
-    return several and line.known(queue, unpack(line.packed, arguments) if line.packed else arguments) is not None
+    return (
+        several
+        and line.known(queue, unpack(line.packed, arguments) if line.packed else arguments)
+        is not None
+    )
 
 
 def described(kernel: Kernel) -> str:
@@ -374,7 +415,9 @@ def described(kernel: Kernel) -> str:
     return kernel._lead().described()
 
 
-def prepare_only(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> None:
+def prepare_only(
+    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
+) -> None:
     """Prepare a kernel that may never be launched: its entry is completed without the driver's work for a launch."""
     with kernel._lead() as lead:
         ready = kernel._asked(holder, arguments, lead)
@@ -386,7 +429,9 @@ def generated(kernel: Kernel, arguments: Mapping[str, Any]) -> Code:
     return kernel._line.generate.unstored(CallValues(dict(arguments)))
 
 
-def is_stored_for(kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> bool:
+def is_stored_for(
+    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
+) -> bool:
     """Return True if both layers hold a kernel for these arguments; runs its recipe, and counts no look-up."""
     look = find(kernel._line.generate, CallValues(arguments))
     if look.outcome != "hit":

@@ -102,7 +102,9 @@ class Line:
         "sole",
     )
 
-    def __init__(self, origin: Origin, function: Callable[..., object] | None, context: int = 0) -> None:
+    def __init__(
+        self, origin: Origin, function: Callable[..., object] | None, context: int = 0
+    ) -> None:
         self.context = context
         self.generate = Generate(origin)
         self.open: tuple[str, ...] | None = None
@@ -121,11 +123,15 @@ class Line:
 
     def known(self, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Launcher | None:
         """Return the launcher for arguments of these dtypes, this queue and this thread; None if none is bound."""
-        ready = self.ready.get(tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()]))
+        ready = self.ready.get(
+            tuple([getattr(arguments.get(name), "dtype", None) for name in self.open or ()])
+        )
         bindings: Bindings | None = getattr(queue, _ATTRIBUTE, None)
         return bindings.launchers.get((ready.digest, get_ident())) if ready and bindings else None
 
-    def code(self, holder: cl.Context | cl.CommandQueue, given: CallValues, lead: Lead) -> LaunchableCode:
+    def code(
+        self, holder: cl.Context | cl.CommandQueue, given: CallValues, lead: Lead
+    ) -> LaunchableCode:
         """Return code that is ready to launch: known here, from the generator layer or made now.
 
         Raises MissingArguments for a launch without a required array; the recipe's own error; RecipeError; CacheMiss.
@@ -262,7 +268,9 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
     bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
         build = build_of(_context(holder), drivers.of)
-        bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build))  # one step: another thread may be faster
+        bindings = vars(holder).setdefault(
+            _ATTRIBUTE, Bindings(build)
+        )  # one step: another thread may be faster
         _state().bindings.add(bindings)
     elif not is_current(bindings.build):
         bindings.build = build_of(_context(holder), drivers.of)

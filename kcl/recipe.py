@@ -50,10 +50,16 @@ class Recipe(Generic[P]):
     """
 
     def __init__(
-        self, function: Callable[P, object], declared: Declarations = NOTHING, sizes: Any = None, space: Any = None
+        self,
+        function: Callable[P, object],
+        declared: Declarations = NOTHING,
+        sizes: Any = None,
+        space: Any = None,
     ) -> None:
         if not isinstance(function, FunctionType):
-            raise TypeError(f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}")
+            raise TypeError(
+                f"@kcl.kernel decorates a function, not {type(function).__name__}: {function!r}"
+            )
         self.function = function
         self.declared = declared
         self.sizes = _sizes_of(function, declared, sizes, space) if sizes is not None else None
@@ -94,8 +100,11 @@ class Recipe(Generic[P]):
         if self.space is not None:
             from kcl.tuning import tuned
 
-            names = [name for name in inspect.signature(self.function).parameters if name in arguments]
-            return tuned.handle_of(call, self.space, self.sizes, {*names[: len(args)], *map(str, kwargs)})  # type: ignore[no-any-return]
+            names = [
+                name for name in inspect.signature(self.function).parameters if name in arguments
+            ]
+            by_hand = {*names[: len(args)], *map(str, kwargs)}
+            return tuned.handle_of(call, self.space, self.sizes, by_hand)  # type: ignore[no-any-return]
         if self.sizes:
             return sized.SizedKernel(call, self.sizes, handle)  # type: ignore[return-value]  # it is called as a Kernel is
         return handle.of_call(call)
@@ -188,7 +197,9 @@ def _sizes_of(function: FunctionType, declared: Declarations, given: Any, space:
     parameters = tuple(inspect.signature(function).parameters)
     found = sized.declared(given, parameters, others=space is not None)
     if declared.pure and not set(parameters).isdisjoint(found.texts):
-        raise TypeError("@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them")
+        raise TypeError(
+            "@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them"
+        )
     return found
 
 
@@ -247,7 +258,9 @@ def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
     return dict(signature.arguments)
 
 
-def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError) -> TypeError:
+def _refusal(
+    function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
+) -> TypeError:
     """Return an error that lists a recipe's parameters; a queue among the arguments is meant for the kernel."""
     name, known = function.__name__, list(inspect.signature(function).parameters)
     if _has_queue((*args, *kwargs.values())):
@@ -255,7 +268,9 @@ def _refusal(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, An
     takes = f"its parameters are {', '.join(known)}" if known else "it has no parameters"
     unknown = next((given for given in kwargs if given not in known), None)
     if unknown is not None:
-        return TypeError(f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, known)}; {takes}")
+        return TypeError(
+            f"recipe {name!r} has no parameter {unknown!r}{meant(unknown, known)}; {takes}"
+        )
     return TypeError(f"recipe {name!r}: {error}; {takes}")
 
 
@@ -267,14 +282,18 @@ def _has_queue(values: Iterable[Any]) -> bool:
 
 
 def _called_as_kernel(name: str) -> TypeError:
-    return TypeError(f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)")
+    return TypeError(
+        f"{name}(...) makes a kernel, which you call with a queue: write {name}()(queue, ...)"
+    )
 
 
 _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
 def _copied(value: Any) -> Any:
-    if isinstance(value, _IMMUTABLE) or type(value) is object:  # a plain object marks a missing argument
+    if (
+        isinstance(value, _IMMUTABLE) or type(value) is object
+    ):  # a plain object marks a missing argument
         return value
     try:
         return copy.deepcopy(value)

@@ -18,7 +18,9 @@ MOST = 20
 def main() -> int:
     """Return 0 if each test that failed last passes alone, else 1."""
     tests = list(json.loads(FAILED.read_text())) if FAILED.exists() else []
-    complete = STATUS.exists() and STATUS.read_text() == "1"  # pytest's status if it ran all tests and some failed
+    complete = (
+        STATUS.exists() and STATUS.read_text() == "1"
+    )  # pytest's status if it ran all tests and some failed
     if not complete or not 0 < len(tests) <= MOST:
         print(f"{len(tests)} tests failed, {'all' if complete else 'not all'} ran: none runs again")
         return 1

@@ -11,4 +11,6 @@ def pytest_sessionfinish() -> None:
     """Write each question with its line, and how often it was asked."""
     import kcl
 
-    pathlib.Path(os.environ["KCL_ASKED"]).write_text(json.dumps(kcl.stats()["made"]), encoding="utf-8")
+    pathlib.Path(os.environ["KCL_ASKED"]).write_text(
+        json.dumps(kcl.stats()["made"]), encoding="utf-8"
+    )

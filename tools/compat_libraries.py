@@ -21,20 +21,36 @@ import tempfile
 import compat_unchanged
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "libraries"
-BEGIN, END = "<!-- libraries, made by make compat: begin -->", "<!-- libraries, made by make compat: end -->"
+BEGIN, END = (
+    "<!-- libraries, made by make compat: begin -->",
+    "<!-- libraries, made by make compat: end -->",
+)
 MODULES = {"pyclesperanto": "pyclesperanto_prototype"}  # where it is not the name of the library
-HEAD = ("library", "release", "s without: cold, again", "s with: cold, again", "with / without, processor s", "all hit")
+HEAD = (
+    "library",
+    "release",
+    "s without: cold, again",
+    "s with: cold, again",
+    "with / without, processor s",
+    "all hit",
+)
 
 
 def main() -> None:
     """Run the programs that are named, or all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=10, metavar="N", help="warm pairs of runs (default: 10)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--pairs", type=int, default=10, metavar="N", help="warm pairs of runs (default: 10)"
+    )
     parser.add_argument("--page", action="store_true", help="write the table into the page")
     parser.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args()
     found = {path.stem.removeprefix("with_"): path for path in sorted(PROGRAMS.glob("with_*.py"))}
-    names = [name for name in options.names or found if importlib.util.find_spec(MODULES.get(name, name))]
+    names = [
+        name for name in options.names or found if importlib.util.find_spec(MODULES.get(name, name))
+    ]
     rows, right = [], True
     for name in names:
         row, good = compared(name, found[name], options.pairs)
@@ -50,7 +66,10 @@ def main() -> None:
 def compared(name: str, path: pathlib.Path, pairs: int) -> tuple[str, bool]:
     """Run one program on both sides; returns its row, and whether outputs are equal and all look-ups hit."""
     with tempfile.TemporaryDirectory() as made:
-        work = {side: compat_unchanged.folder_of(pathlib.Path(made), side) for side in compat_unchanged.SIDES}
+        work = {
+            side: compat_unchanged.folder_of(pathlib.Path(made), side)
+            for side in compat_unchanged.SIDES
+        }
         cold = {side: once(side, path, work[side]) for side in work}
         compat_unchanged.completed(work["with"])
         warm = [{side: once(side, path, work[side]) for side in work} for _ in range(pairs)]
@@ -58,7 +77,8 @@ def compared(name: str, path: pathlib.Path, pairs: int) -> tuple[str, bool]:
     printed = {run[0] for one in (cold, *warm) for run in one.values()}
     ratio = [one["with"][2] / one["without"][2] for one in warm]
     seconds = (
-        f"{cold[side][1]:.1f}, {statistics.median(one[side][1] for one in warm):.2f}" for side in compat_unchanged.SIDES
+        f"{cold[side][1]:.1f}, {statistics.median(one[side][1] for one in warm):.2f}"
+        for side in compat_unchanged.SIDES
     )
     hit = strict[0] in printed
     release = compat_unchanged.version(MODULES.get(name, name), path)
@@ -72,7 +92,9 @@ def compared(name: str, path: pathlib.Path, pairs: int) -> tuple[str, bool]:
     return f"| {' | '.join(cells)} |", hit and len(printed) == 1
 
 
-def once(side: str, path: pathlib.Path, work: pathlib.Path, **variables: str) -> tuple[str, float, float]:
+def once(
+    side: str, path: pathlib.Path, work: pathlib.Path, **variables: str
+) -> tuple[str, float, float]:
     """Run the program; returns what it prints, or the end of its error, wall seconds and processor seconds."""
     command = [sys.executable, *(["-m", "kcl", "run"] if side == "with" else []), str(path)]
     before = compat_unchanged.clocks()

@@ -33,7 +33,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "compat"
 PAGE = ROOT / "doc" / "reference" / "compatibility.md"
 QUESTIONS = ROOT / "doc" / "design" / "made-units.md"
-BEGIN, END = "<!-- unchanged, made by make compat: begin -->", "<!-- unchanged, made by make compat: end -->"
+BEGIN, END = (
+    "<!-- unchanged, made by make compat: begin -->",
+    "<!-- unchanged, made by make compat: end -->",
+)
 OWNED = re.compile(
     r"^(KCL|_?LOOPY|CG|POCL|PYOPENCL|CUDA|PYTEST)_|^XDG_CACHE_HOME$|^PYTHON(HASHSEED|DONTWRITEBYTECODE)$"
 )
@@ -57,14 +60,19 @@ SUITES = (
         "pyopencl",
         "pyopencl",
         "test",
-        tuple(f"test_{name}.py" for name in ("wrapper", "array", "algorithm", "clmath", "clrandom")),
+        tuple(
+            f"test_{name}.py" for name in ("wrapper", "array", "algorithm", "clmath", "clrandom")
+        ),
         ("svm_allocators", "bajillions_of_svm"),
     ),
     Suite(
         "loopy",
         "loopy",
         "test",
-        tuple(f"test_{name}.py" for name in ("loopy", "target", "apps", "transform", "linalg", "dg", "nbody")),
+        tuple(
+            f"test_{name}.py"
+            for name in ("loopy", "target", "apps", "transform", "linalg", "dg", "nbody")
+        ),
         ("bajillions_of_svm",),
     ),
     Suite("pytools", "pytools", "pytools/test", (), ("mpi",)),
@@ -80,8 +88,14 @@ SUITES = (
 )
 # What is written in the place of a text in the copy of an example, so that it ends in seconds, or runs at all.
 CHANGED = {
-    "transpose.py": ("np.arange(10, 13, 0.125)", "np.arange(10, 10.5, 0.125)"),  # matrices of up to 256 MB
-    "median-filter.py": ('result, mode="RGB"', 'result.astype("uint8")'),  # a call of an older imageio
+    "transpose.py": (
+        "np.arange(10, 13, 0.125)",
+        "np.arange(10, 10.5, 0.125)",
+    ),  # matrices of up to 256 MB
+    "median-filter.py": (
+        'result, mode="RGB"',
+        'result.astype("uint8")',
+    ),  # a call of an older imageio
 }
 # What stands on loopy; its releases on the package index are old, so these run from checkouts.
 LIBRARIES = (
@@ -100,11 +114,17 @@ LIBRARIES = (
 
 def main() -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = [suite.name for suite in (*SUITES, *LIBRARIES)]
     parser.add_argument("--suite", action="append", choices=names, help="only this one")
-    parser.add_argument("--again", type=int, default=3, metavar="N", help="later runs of each side (default: 3)")
-    parser.add_argument("--sources", type=pathlib.Path, metavar="FOLDER", help="checkouts of libraries, by name")
+    parser.add_argument(
+        "--again", type=int, default=3, metavar="N", help="later runs of each side (default: 3)"
+    )
+    parser.add_argument(
+        "--sources", type=pathlib.Path, metavar="FOLDER", help="checkouts of libraries, by name"
+    )
     parser.add_argument("--page", action="store_true", help="write the page from what is there")
     options = parser.parse_args()
     path = BUILD / "unchanged.json"
@@ -125,13 +145,19 @@ def main() -> None:
 
 def carried_out(suite: Suite, sources: pathlib.Path | None, again: int) -> dict[str, Any]:
     """Run a suite on both sides; returns the version, and the outcomes by test, seconds and questions of each run."""
-    place = checkout(suite.package, sources) if suite in LIBRARIES and sources else archive(suite.package)
+    place = (
+        checkout(suite.package, sources)
+        if suite in LIBRARIES and sources
+        else archive(suite.package)
+    )
     work = BUILD / "unchanged" / suite.name.replace(" ", "-")
     shutil.rmtree(work, ignore_errors=True)
     runs = []
     for number in range(1 + again):
         print(f"{suite.name}, run {number + 1} ...", flush=True)
-        runs += (examples if "examples" in suite.folder else tests)(suite, place / suite.folder, work)
+        runs += (examples if "examples" in suite.folder else tests)(
+            suite, place / suite.folder, work
+        )
         for side in SIDES:
             completed(work / side)
     asked = work / "with" / "asked.json"
@@ -158,7 +184,16 @@ def archive(package: str) -> pathlib.Path:
     version = metadata.version(package)
     place = BUILD / f"{package}-{version}-source"
     if not place.exists():
-        command = ["pip", "download", "--quiet", "--no-binary", package, "--no-deps", "--dest", str(BUILD)]
+        command = [
+            "pip",
+            "download",
+            "--quiet",
+            "--no-binary",
+            package,
+            "--no-deps",
+            "--dest",
+            str(BUILD),
+        ]
         subprocess.run([sys.executable, "-m", *command, f"{package}=={version}"], check=True)
         (packed,) = BUILD.glob(f"{package}-{version}.tar.gz")
         with tarfile.open(packed) as opened:
@@ -172,7 +207,9 @@ def environment(work: pathlib.Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not OWNED.match(name)}
     own = {"HOME": str(work / "home"), "XDG_CACHE_HOME": str(work / "cache"), "PYTHONHASHSEED": "0"}
     chosen = {"PYOPENCL_TEST": "port", "PYOPENCL_CTX": "port", "MPLBACKEND": "agg"}
-    path = os.pathsep.join(filter(None, (str(ROOT), str(ROOT / "tools"), kept.get("PYTHONPATH", ""))))
+    path = os.pathsep.join(
+        filter(None, (str(ROOT), str(ROOT / "tools"), kept.get("PYTHONPATH", "")))
+    )
     return kept | own | chosen | {"PYTHONPATH": path, "KCL_ASKED": str(work / "asked.json")}
 
 
@@ -185,7 +222,9 @@ def tests(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run]:
     for side in SIDES:
         before = clocks()
         outcomes = tested(suite, folder, side, folder_of(work, side))
-        runs.append({"side": side, "seconds": clocks()[0] - before[0], "outcomes": outcomes, "each": {}})
+        runs.append(
+            {"side": side, "seconds": clocks()[0] - before[0], "outcomes": outcomes, "each": {}}
+        )
     return runs
 
 
@@ -200,7 +239,16 @@ def tested(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) ->
     report = work / "report.xml"
     report.unlink(missing_ok=True)
     expression = " and ".join(f"not {word}" for word in suite.leave)
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "600", f"--junitxml={report}"]
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--timeout",
+        "600",
+        f"--junitxml={report}",
+    ]
     plugin = ["--kcl", "-p", "compat_asked"] if side == "with" else []
     given = [*plugin, *(["-k", expression] if expression else []), *suite.files]
     with (work / "output.txt").open("w") as output:
@@ -215,7 +263,10 @@ def tested(suite: Suite, folder: pathlib.Path, side: str, work: pathlib.Path) ->
     if not report.exists():
         return {"the whole suite": "crashed"}
     cases = ElementTree.parse(report).iter("testcase")
-    return {_name(case): next((kind.tag for kind in case if kind.tag in _FAILED), "passed") for case in cases}
+    return {
+        _name(case): next((kind.tag for kind in case if kind.tag in _FAILED), "passed")
+        for case in cases
+    }
 
 
 _FAILED = ("failure", "error", "skipped")
@@ -238,7 +289,11 @@ def examples(suite: Suite, folder: pathlib.Path, work: pathlib.Path) -> list[Run
             path = work / run["side"] / "examples" / name
             if name in CHANGED:
                 path.write_text(changed(name, path.read_text()))
-            command = [sys.executable, *(["-m", "kcl", "run"] if run["side"] == "with" else []), name]
+            command = [
+                sys.executable,
+                *(["-m", "kcl", "run"] if run["side"] == "with" else []),
+                name,
+            ]
             before = clocks()
             run["outcomes"][name] = example(command, path.parent, environment(work / run["side"]))
             run["each"][name] = [now - then for now, then in zip(clocks(), before, strict=True)]
@@ -284,7 +339,9 @@ def example(command: list[str], folder: pathlib.Path, variables: dict[str, str])
 
 def completed(work: pathlib.Path) -> None:
     """Wait for what completes entries in the background, so that it does not disturb the next run."""
-    subprocess.run([sys.executable, "-c", "import kcl; kcl.flush()"], env=environment(work), check=False)
+    subprocess.run(
+        [sys.executable, "-c", "import kcl; kcl.flush()"], env=environment(work), check=False
+    )
 
 
 def passed(outcomes: dict[str, str]) -> set[str]:
@@ -294,12 +351,32 @@ def passed(outcomes: dict[str, str]) -> set[str]:
 
 def broken(runs: list[dict[str, Any]]) -> list[str]:
     """Return the tests that pass without kcl in all runs, and fail with it in one of them."""
-    always = set.intersection(*[passed(run["outcomes"]) for run in runs if run["side"] == "without"])
-    return sorted({name for run in runs if run["side"] == "with" for name in always - passed(run["outcomes"])})
+    always = set.intersection(
+        *[passed(run["outcomes"]) for run in runs if run["side"] == "without"]
+    )
+    return sorted(
+        {name for run in runs if run["side"] == "with" for name in always - passed(run["outcomes"])}
+    )
 
 
-HEAD = ("suite", "tests", "pass without kcl", "pass with kcl", "s without: cold, again", "s with: cold, again", "again")
-EACH = ("example", "s without: cold", "again", "s with: cold", "again", "without / with, again", "in processor s")
+HEAD = (
+    "suite",
+    "tests",
+    "pass without kcl",
+    "pass with kcl",
+    "s without: cold, again",
+    "s with: cold, again",
+    "again",
+)
+EACH = (
+    "example",
+    "s without: cold",
+    "again",
+    "s with: cold",
+    "again",
+    "without / with, again",
+    "in processor s",
+)
 
 
 def table(found: dict[str, dict[str, Any]], before: list[str]) -> list[str]:
@@ -307,7 +384,11 @@ def table(found: dict[str, dict[str, Any]], before: list[str]) -> list[str]:
 
     The lines about suites that did not run stay as they are on the page.
     """
-    kept = [line for line in before if line.startswith(("| ", "- ")) and _suite(line) in ORDER.keys() - found.keys()]
+    kept = [
+        line
+        for line in before
+        if line.startswith(("| ", "- ")) and _suite(line) in ORDER.keys() - found.keys()
+    ]
     rows, notes, each = list(kept), [line for line in kept if line.startswith("- ")], []
     for name, one in found.items():
         rows.append(row(name, one))
@@ -317,7 +398,11 @@ def table(found: dict[str, dict[str, Any]], before: list[str]) -> list[str]:
         sorted((line for line in lines if wanted(line)), key=lambda line: ORDER[_suite(line)])
         for lines, wanted in ((rows, _is_row), (notes, bool), ([*kept, *each], _is_example))
     )
-    lines = [f"Python {sys.version.split()[0]}; the releases or commits below.", "", *headed(HEAD, rows)]
+    lines = [
+        f"Python {sys.version.split()[0]}; the releases or commits below.",
+        "",
+        *headed(HEAD, rows),
+    ]
     lines += ["", "What fails:", "", *(notes or ["- nothing"])]
     return [*lines, "", "Each example:", "", *headed(EACH, each)] if each else lines
 
@@ -330,12 +415,17 @@ def headed(head: tuple[str, ...], rows: list[str]) -> list[str]:
 def row(name: str, one: dict[str, Any]) -> str:
     """Write the row of a suite."""
     runs = one["runs"]
-    counts = {side: {len(passed(run["outcomes"])) for run in runs if run["side"] == side} for side in SIDES}
+    counts = {
+        side: {len(passed(run["outcomes"])) for run in runs if run["side"] == side}
+        for side in SIDES
+    }
     seconds = {side: [run["seconds"] for run in runs if run["side"] == side] for side in SIDES}
     cells = [f"{name}, {one['version']}", str(len(runs[0]["outcomes"]))]
     cells += [" to ".join(map(str, sorted(counts[side]))) for side in SIDES]
     cells += [", ".join(f"{one:.0f}" for one in seconds[side]) for side in SIDES]
-    again = [ours / plain for plain, ours in zip(*(seconds[side][1:] for side in SIDES), strict=True)]
+    again = [
+        ours / plain for plain, ours in zip(*(seconds[side][1:] for side in SIDES), strict=True)
+    ]
     cells.append(", ".join(f"{ratio:.2f}" for ratio in again))
     return f"| {' | '.join(cells)} |"
 
@@ -344,7 +434,10 @@ def failures(name: str, runs: list[dict[str, Any]]) -> list[str]:
     """Write what fails on either side, and for examples how."""
     plain = [run["outcomes"] for run in runs if run["side"] == "without"]
     failed = [outcomes.keys() - passed(outcomes) for outcomes in plain]
-    notes = [f"- {name}, without kcl: `{test}`{_how(plain[-1][test])}" for test in sorted(set.intersection(*failed))]
+    notes = [
+        f"- {name}, without kcl: `{test}`{_how(plain[-1][test])}"
+        for test in sorted(set.intersection(*failed))
+    ]
     notes += [f"- {name}, without kcl now and then: `{test}`" for test in _flaky(failed)]
     return notes + [f"- {name}, **with kcl only**: `{test}`" for test in broken(runs)]
 
@@ -359,7 +452,10 @@ def example_rows(name: str, runs: list[dict[str, Any]]) -> list[str]:
     rows = []
     for test in sorted(good & runs[0]["each"].keys()):
         plain, ours = ([run["each"][test] for run in runs if run["side"] == side] for side in SIDES)
-        warm = [[statistics.median(clock) for clock in zip(*side[1:], strict=True)] for side in (plain, ours)]
+        warm = [
+            [statistics.median(clock) for clock in zip(*side[1:], strict=True)]
+            for side in (plain, ours)
+        ]
         seconds = [f"{one:.2f}" for one in (plain[0][0], warm[0][0], ours[0][0], warm[1][0])]
         ratios = [f"{without / with_:.2f}" for without, with_ in zip(*warm, strict=True)]
         rows.append(f"| {name}: {test} | {' | '.join([*seconds, *ratios])} |")
@@ -391,7 +487,9 @@ def questions(found: dict[str, dict[str, Any]]) -> list[str]:
     for name, one in found.items():
         for where, times in one["questions"].items():
             question, _, place = where.removesuffix(")").rpartition(" (")
-            suites = asked.setdefault(question.partition(" of ")[0], {}).setdefault(_line(place), {})
+            suites = asked.setdefault(question.partition(" of ")[0], {}).setdefault(
+                _line(place), {}
+            )
             suites[name] = suites.get(name, 0) + times
     lines = ["| question | times | suites | asked most by |", "| --- | --- | --- | --- |"]
     ordered = sorted(asked.items(), key=lambda one: -_total(one[1]))
@@ -406,7 +504,11 @@ def questions(found: dict[str, dict[str, Any]]) -> list[str]:
         )
         lines.append(f"| {' | '.join(cells)} |")
     rest = sum(_total(places) for _, places in ordered[MOST:])
-    return [*lines, "", f"{max(0, len(ordered) - MOST)} other questions were asked {rest:.0f} times."]
+    return [
+        *lines,
+        "",
+        f"{max(0, len(ordered) - MOST)} other questions were asked {rest:.0f} times.",
+    ]
 
 
 MOST = 20
@@ -424,7 +526,9 @@ def _line(place: str) -> str:
 
 def part(page: pathlib.Path) -> list[str]:
     """Return the lines of the page's part."""
-    return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    return (
+        page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip().splitlines()
+    )
 
 
 def write(page: pathlib.Path, lines: list[str], marks: tuple[str, str] = (BEGIN, END)) -> None:

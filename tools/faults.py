@@ -62,21 +62,31 @@ def main() -> None:
         sys.exit("\n".join(only(row, asked.seed or 0, asked.only) for row in rows))
     failed = [run(row, asked) for row in rows]
     if not (asked.baseline or asked.fuzz):
-        failed += [test(tests, asked) for tests in TESTS if asked.row in tests.name and asked.sample == 1.0]
+        failed += [
+            test(tests, asked) for tests in TESTS if asked.row in tests.name and asked.sample == 1.0
+        ]
     sys.exit(any(failed))
 
 
 def arguments() -> argparse.Namespace:
     """Return what the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--row", default="", help="rows with this text in their names")
-    parser.add_argument("--sample", type=float, default=1.0, help="the part of each full number that runs")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="for each row, which goes on later")
+    parser.add_argument(
+        "--sample", type=float, default=1.0, help="the part of each full number that runs"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="for each row, which goes on later"
+    )
     parser.add_argument("--seed", type=int, help="made up and printed where it is not given")
     parser.add_argument("--only", type=int, help="the case of this number")
     parser.add_argument("--fuzz", type=int, help="the reader of entries, so many times")
     parser.add_argument("--baseline", action="store_true", help="without kcl")
-    parser.add_argument("--again", action="store_true", help="from the beginning, not where it stopped")
+    parser.add_argument(
+        "--again", action="store_true", help="from the beginning, not where it stopped"
+    )
     parser.add_argument("--state", type=pathlib.Path, default=STATE, help="the file of what ran")
     parser.add_argument("--page", action="store_true", help="write the page from what ran")
     return parser.parse_args()
@@ -87,7 +97,12 @@ def run(row: Row, asked: argparse.Namespace) -> bool:
     name = f"{row.name} (without kcl)" if asked.baseline else row.name
     known = load(asked.state).get(name)
     if known is None or asked.again or asked.seed not in (None, known["seed"]):
-        known = {"seed": asked.seed or random.SystemRandom().randrange(1, 10**6), "done": 0, "outcomes": {}, "bad": []}
+        known = {
+            "seed": asked.seed or random.SystemRandom().randrange(1, 10**6),
+            "done": 0,
+            "outcomes": {},
+            "bad": [],
+        }
         known |= {"seconds": 0.0, "memory": 0, "slowest": 0.0}
     wanted = max(row.least, round(row.full * asked.sample)) if asked.sample < 1 else row.full
     end = time.monotonic() + asked.seconds
@@ -113,12 +128,26 @@ def run(row: Row, asked: argparse.Namespace) -> bool:
 
 def test(tests: Tests, asked: argparse.Namespace) -> bool:
     """Run tests of the suite; returns whether one failed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:warnings", tests.file, "-k", tests.chosen]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:warnings",
+        tests.file,
+        "-k",
+        tests.chosen,
+    ]
     begin = time.monotonic()
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     *_, last = done.stdout.strip().splitlines() or ["nothing"]
     known = {"tests": last.strip("= ").partition(" in ")[0], "seconds": time.monotonic() - begin}
-    note(asked.state, tests.name, known | {"date": datetime.date.today().isoformat(), "failed": bool(done.returncode)})
+    note(
+        asked.state,
+        tests.name,
+        known | {"date": datetime.date.today().isoformat(), "failed": bool(done.returncode)},
+    )
     print(done.stdout if done.returncode else f"{tests.name}: {last}", flush=True)
     return bool(done.returncode)
 
@@ -159,7 +188,9 @@ def cases(row: Row, seed: int, begin: int, end: int, seconds: float) -> dict[str
     """Run cases in this process, in a new folder."""
     started = time.monotonic()
     found: dict[str, Any] = {"outcomes": Counter(), "bad": [], "done": 0, "slowest": 0.0}
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="kcl-faults-"))  # no finalizer: forked processes have exit handlers
+    folder = pathlib.Path(
+        tempfile.mkdtemp(prefix="kcl-faults-")
+    )  # no finalizer: forked processes have exit handlers
     surround(folder)
     module = importlib.import_module(row.module)
     try:
@@ -195,14 +226,20 @@ def judged(case: Any, index: int, seed: int) -> Any:
 
 def only(row: Row, seed: int, index: int) -> str:
     """Run one case and say what came of it."""
-    return f"{row.name}, case {index}: {dict(batch(row, seed, index, index + 1, BATCH)['outcomes'])}"
+    return (
+        f"{row.name}, case {index}: {dict(batch(row, seed, index, index + 1, BATCH)['outcomes'])}"
+    )
 
 
 def surround(folder: pathlib.Path) -> None:
     """Give this process an environment of its own."""
     for name in [name for name in os.environ if name.startswith(SCRUBBED)]:
         del os.environ[name]
-    os.environ |= {"HOME": str(folder), "XDG_CACHE_HOME": f"{folder}/xdg", "XDG_CONFIG_HOME": f"{folder}/config"}
+    os.environ |= {
+        "HOME": str(folder),
+        "XDG_CACHE_HOME": f"{folder}/xdg",
+        "XDG_CONFIG_HOME": f"{folder}/config",
+    }
     sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 

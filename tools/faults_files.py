@@ -16,11 +16,48 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_NAMES = ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EIO", "ESTALE", "ENOLCK", "EMFILE", "EBUSY", "EINTR", "ENAMETOOLONG")
+_NAMES = (
+    "ENOSPC",
+    "EDQUOT",
+    "EROFS",
+    "EACCES",
+    "EIO",
+    "ESTALE",
+    "ENOLCK",
+    "EMFILE",
+    "EBUSY",
+    "EINTR",
+    "ENAMETOOLONG",
+)
 ERRORS = tuple(getattr(errno, name) for name in _NAMES)
 _OF_OS = (
-    *("open", "read", "pread", "write", "pwrite", "close", "fstat", "stat", "lstat", "access", "scandir", "listdir"),
-    *("mkdir", "replace", "rename", "unlink", "remove", "rmdir", "utime", "chmod", "link", "readlink", "ftruncate"),
+    *(
+        "open",
+        "read",
+        "pread",
+        "write",
+        "pwrite",
+        "close",
+        "fstat",
+        "stat",
+        "lstat",
+        "access",
+        "scandir",
+        "listdir",
+    ),
+    *(
+        "mkdir",
+        "replace",
+        "rename",
+        "unlink",
+        "remove",
+        "rmdir",
+        "utime",
+        "chmod",
+        "link",
+        "readlink",
+        "ftruncate",
+    ),
     *("truncate", "statvfs", "fsync"),
 )
 _PLACES = [
@@ -28,7 +65,9 @@ _PLACES = [
     *((fcntl, name) for name in ("flock", "lockf")),
     *((builtins, "open"), (io, "open")),
 ]
-_BETWEEN = frozenset({"os", "posixpath", "genericpath", "pathlib", "shutil", "tempfile", "glob", "contextlib"})
+_BETWEEN = frozenset(
+    {"os", "posixpath", "genericpath", "pathlib", "shutil", "tempfile", "glob", "contextlib"}
+)
 
 
 class Operations:
@@ -40,7 +79,9 @@ class Operations:
 
 
 @contextlib.contextmanager
-def failing(number: int | None, error: int = errno.EIO, for_ever: bool = False) -> Iterator[Operations]:
+def failing(
+    number: int | None, error: int = errno.EIO, for_ever: bool = False
+) -> Iterator[Operations]:
     """Let the operation of this number (from 0) fail, or all from it on; None counts them and lets them be."""
     operations = Operations()
     real = [(module, name, getattr(module, name)) for module, name in _PLACES]
@@ -54,7 +95,12 @@ def failing(number: int | None, error: int = errno.EIO, for_ever: bool = False) 
 
 
 def _failing(
-    function: Callable[..., Any], name: str, operations: Operations, number: int | None, error: int, for_ever: bool
+    function: Callable[..., Any],
+    name: str,
+    operations: Operations,
+    number: int | None,
+    error: int,
+    for_ever: bool,
 ) -> Callable[..., Any]:
     def operation(*arguments: Any, **named: Any) -> Any:
         if not _is_of_kcl():

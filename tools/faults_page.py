@@ -121,4 +121,6 @@ def _outcomes(known: Mapping[str, Any]) -> str:
     for outcome, count in known["outcomes"].items():
         word = outcome.partition(":")[0] if outcome.startswith("exception") else outcome
         counted[word] = counted.get(word, 0) + count
-    return "; ".join(f"{outcome.replace('|', '/')} {count:,}" for outcome, count in sorted(counted.items()))
+    return "; ".join(
+        f"{outcome.replace('|', '/')} {count:,}" for outcome, count in sorted(counted.items())
+    )

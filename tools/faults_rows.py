@@ -201,8 +201,16 @@ TESTS = (
         "tests/behaviour/test_faults.py",
         "TestDirectories or TestFullDisk",
     ),
-    Tests("PoCL without a directory", "under `kcl run` and `kcl.install()`", "tests/unit/caches/test_usable.py"),
-    Tests("forks and exits of a process", "before, during and after the first use", "tests/unit/base/test_process.py"),
+    Tests(
+        "PoCL without a directory",
+        "under `kcl run` and `kcl.install()`",
+        "tests/unit/caches/test_usable.py",
+    ),
+    Tests(
+        "forks and exits of a process",
+        "before, during and after the first use",
+        "tests/unit/base/test_process.py",
+    ),
     *(
         Tests(
             f"workers by {how}",
@@ -213,5 +221,9 @@ TESTS = (
         for how in ("forkserver", "spawn")
     ),
     Tests("holders of a lead", "killed, stopped, forked; threads", "tests/unit/cache/test_lead.py"),
-    Tests("identity of the device", "each part of a program's key", "tests/unit/build/test_program_key.py"),
+    Tests(
+        "identity of the device",
+        "each part of a program's key",
+        "tests/unit/build/test_program_key.py",
+    ),
 )

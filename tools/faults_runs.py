@@ -30,7 +30,9 @@ from faults_stores import Case, Unavailable, begun, damage, ended, flipped, fork
 import kcl
 from kcl.base import process
 
-SOURCE = "kernel void scaled(global float *x) {{ x[get_global_id(0)] = {0} * x[get_global_id(0)] + 1; }}"
+SOURCE = (
+    "kernel void scaled(global float *x) {{ x[get_global_id(0)] = {0} * x[get_global_id(0)] + 1; }}"
+)
 GIVEN = np.arange(64, dtype=np.float32)
 POCL, INTEL = "Portable Computing Language", "Intel(R) OpenCL"
 PATIENCE = 20.0  # seconds for a run: a compilation on a machine with much else to do, and a second
@@ -40,7 +42,9 @@ PATIENCE = 20.0  # seconds for a run: a compilation on a machine with much else 
 def scaled(number):
     """x = number * x + 1."""
     arguments = [kcl.Array("x", np.float32, "(64,)", "inout")]
-    return kcl.Source(SOURCE.format(number), entry="scaled", arguments=arguments, global_size="(64,)")
+    return kcl.Source(
+        SOURCE.format(number), entry="scaled", arguments=arguments, global_size="(64,)"
+    )
 
 
 def new_context(names: tuple[str, ...] = (INTEL, POCL)) -> cl.Context:
@@ -81,7 +85,9 @@ def launch_from_file() -> str:
 
     def program(context: cl.Context) -> cl.Program:
         if not path.exists():
-            path.write_bytes(cl.Program(context, SOURCE.format(3)).build().get_info(cl.program_info.BINARIES)[0])
+            path.write_bytes(
+                cl.Program(context, SOURCE.format(3)).build().get_info(cl.program_info.BINARIES)[0]
+            )
         return cl.Program(context, context.devices, [path.read_bytes()])
 
     return _launched_by_hand(program)
@@ -135,13 +141,19 @@ class Caches:
     def use(self, cache: pathlib.Path, pocl: pathlib.Path) -> None:
         """Let runs find these directories."""
         cache.mkdir(mode=0o700, exist_ok=True)
-        os.environ |= {"XDG_CACHE_HOME": str(cache), "POCL_CACHE_DIR": str(pocl), "KCL_PROMOTE": "off"}
+        os.environ |= {
+            "XDG_CACHE_HOME": str(cache),
+            "POCL_CACHE_DIR": str(pocl),
+            "KCL_PROMOTE": "off",
+        }
 
     def copy(self) -> pathlib.Path:
         """Return a new copy of the filled caches."""
         shutil.rmtree(self.cache, ignore_errors=True)
         self.copies += 1
-        self.cache = self.folder / f"cache-{self.copies}"  # a helper of the last case may write to that one
+        self.cache = (
+            self.folder / f"cache-{self.copies}"
+        )  # a helper of the last case may write to that one
         shutil.copytree(self.template, self.cache, symlinks=True)
         self.use(self.cache, self.pocl)
         return self.cache
@@ -212,7 +224,13 @@ def operations(folder: pathlib.Path) -> Case:
             place = traceback.extract_tb(escaped.__traceback__)[-2]
             return f"exception: {where}: {pathlib.Path(place.filename).name}:{place.lineno}"
         good = f"{state}: right" if made.failed else "not reached"
-        said = then_hits(said, f"{good}, then a hit") if index % 4 == 0 else said if said.startswith(BAD) else good
+        said = (
+            then_hits(said, f"{good}, then a hit")
+            if index % 4 == 0
+            else said
+            if said.startswith(BAD)
+            else good
+        )
         left = _descriptors() - before
         return f"leak: {left} descriptors, {where}" if left > 0 else said
 
@@ -269,7 +287,9 @@ def end_to_end_by_hand(folder: pathlib.Path) -> Case:
 
     def case(_index: int, dice: random.Random) -> str:
         _flip(caches.copy() / "binary", dice)
-        caches.use(caches.cache, caches.cache / "pocl")  # an empty one: PoCL reads the binary itself
+        caches.use(
+            caches.cache, caches.cache / "pocl"
+        )  # an empty one: PoCL reads the binary itself
         return forked(launch_from_file, PATIENCE)
 
     return case
@@ -295,7 +315,11 @@ def _pocl_damage(folder: pathlib.Path, work: Callable[[], str]) -> Case:
         shutil.copytree(caches.pocl, mine)
         caches.copy()
         caches.use(caches.cache, mine)
-        files = sorted(path for path in mine.rglob("*") if path.suffix in (".so", ".bc") and path.stat().st_size > 600)
+        files = sorted(
+            path
+            for path in mine.rglob("*")
+            if path.suffix in (".so", ".bc") and path.stat().st_size > 600
+        )
         path = dice.choice(files)
         damage(path, path.read_bytes(), dice)
         said = forked(work, PATIENCE)
@@ -315,8 +339,14 @@ def planted(folder: pathlib.Path) -> Case:
         found = sorted(path for path in caches.cache.rglob("*") if not path.is_symlink())
         path = dice.choice([path for path in found if path.name != "pytools"])
         beside = ("-journal", "-wal", "-shm") if path.suffix == ".sqlite" else ()
-        path = path.with_name(path.name + dice.choice(beside)) if beside and dice.random() < 0.5 else path
-        kind = dice.choice(["link", "dangling link", "fifo", "socket", "directory", "foreign file", "loose file"])
+        path = (
+            path.with_name(path.name + dice.choice(beside))
+            if beside and dice.random() < 0.5
+            else path
+        )
+        kind = dice.choice(
+            ["link", "dangling link", "fifo", "socket", "directory", "foreign file", "loose file"]
+        )
         _remove(path)
         _plant(path, kind, target)
         with alarm():
@@ -427,7 +457,10 @@ def full_disk(folder: pathlib.Path) -> Case:
             with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as filler:
                 while filler.write(bytes(4096)):
                     continue
-            os.truncate(disk / "filler", max(0, os.path.getsize(disk / "filler") - dice.randrange(0, 40_000)))
+            os.truncate(
+                disk / "filler",
+                max(0, os.path.getsize(disk / "filler") - dice.randrange(0, 40_000)),
+            )
             with alarm():
                 said = launch()
             left = list(disk.rglob(".kcl-tmp-*"))

@@ -161,7 +161,9 @@ def wrong_payload(folder: pathlib.Path) -> Case:
     """Copy the entry of another key to the place of an entry."""
 
     def case(index: int, dice: random.Random) -> str:
-        return replaced(fresh(folder / "cache"), made(index), made(index + 1 + dice.randrange(100)).pack())
+        return replaced(
+            fresh(folder / "cache"), made(index), made(index + 1 + dice.randrange(100)).pack()
+        )
 
     return case
 
@@ -175,7 +177,9 @@ def other_device(folder: pathlib.Path) -> Case:
         place = index % len(parts)
         edited = parts[place].value + dice.choice(["x", " ", "0", "\n"])
         parts[place] = Part(parts[place].name, edited)
-        return replaced(fresh(folder / "cache"), one, Entry(Key(parts), one.metadata, one.parts).pack())
+        return replaced(
+            fresh(folder / "cache"), one, Entry(Key(parts), one.metadata, one.parts).pack()
+        )
 
     return case
 
@@ -203,7 +207,11 @@ def corpus() -> list[bytes]:
         Entry(key, {}, {"binary": b""}),
         Entry(key, {"kernel": "k"}, {"binary": b"\0" * 100}),
         Entry(key, {"seconds": 1.5, "text": "ä\ud800"}, {"source.cl": b"x" * 9000}),
-        Entry(key, {"deep": [[[[[{}]]]]]}, {"a": b"1", "b": b"2" * 5000, "c": random.Random(1).randbytes(4000)}),
+        Entry(
+            key,
+            {"deep": [[[[[{}]]]]]},
+            {"a": b"1", "b": b"2" * 5000, "c": random.Random(1).randbytes(4000)},
+        ),
         Entry(Key([]), {}, {"big": bytes(200_000)}),
         *(made(number, 400) for number in range(4)),
     ]
@@ -267,7 +275,11 @@ def _signed(blob: bytes, dice: random.Random) -> bytes:
     """Make lengths and digests fit, so that a mutation of the header reaches what parses it."""
     body = blob[entries.FIXED_SIZE :]
     end = blob.find(b'"parts":')
-    length = min(max(blob.find(b"]]", end) + 3 - entries.FIXED_SIZE, 0), len(body)) if end > 0 else len(body)
+    length = (
+        min(max(blob.find(b"]]", end) + 3 - entries.FIXED_SIZE, 0), len(body))
+        if end > 0
+        else len(body)
+    )
     if dice.random() < 0.1:
         length = dice.randrange(len(body) + 1)
     lengths = b"kclentry" + entries.FORMAT.to_bytes(4, "little")
@@ -391,7 +403,10 @@ class Crowd:
         store = Rows(self.folder) if self.rows else Directory(self.folder)
         while True:
             key = dice.randrange(self.KEYS)
-            where, chance = address_of(self.kept[key]) if not self.rows else self.kept[key].key.digest, dice.random()
+            where, chance = (
+                address_of(self.kept[key]) if not self.rows else self.kept[key].key.digest,
+                dice.random(),
+            )
             try:
                 if chance < 0.12:
                     store.put(where, self.blobs[key])
@@ -438,7 +453,12 @@ class Crowd:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         *done, wrong, raised = [self.at(place) for place in self.pids_all()]
-        found = {"operations": sum(done), "wrong": wrong, "exception": raised, "stuck": len(waiting)}
+        found = {
+            "operations": sum(done),
+            "wrong": wrong,
+            "exception": raised,
+            "stuck": len(waiting),
+        }
         return Counter({name: count for name, count in found.items() if count})
 
 
@@ -578,7 +598,9 @@ def power(folder: pathlib.Path) -> Case:
 def _shut_down(at: pathlib.Path) -> None:
     descriptor = os.open(at, os.O_RDONLY)
     try:
-        fcntl.ioctl(descriptor, 0x8004587D, (2).to_bytes(4, "little"))  # EXT4_IOC_SHUTDOWN, the log is not flushed
+        fcntl.ioctl(
+            descriptor, 0x8004587D, (2).to_bytes(4, "little")
+        )  # EXT4_IOC_SHUTDOWN, the log is not flushed
     finally:
         os.close(descriptor)
 

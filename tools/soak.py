@@ -58,29 +58,51 @@ COMMANDS = (
     ("stats",),
     ("flush",),
 )
-ROOM = {"descriptors": 8.0, "memory": 24 << 20, "disk": 8 << 20, "processes": 8.0}  # what still counts as flat
+ROOM = {
+    "descriptors": 8.0,
+    "memory": 24 << 20,
+    "disk": 8 << 20,
+    "processes": 8.0,
+}  # what still counts as flat
 PATIENCE = 180.0  # seconds until a process that ends counts as one that never does
 
 
 class Soak:
     """One cache directory, the processes that use it, and what was seen."""
 
-    def __init__(self, folder: pathlib.Path, seconds: float, seed: int, platforms: list[str]) -> None:
+    def __init__(
+        self, folder: pathlib.Path, seconds: float, seed: int, platforms: list[str]
+    ) -> None:
         self.folder, self.seconds, self.seed, self.platforms = folder, seconds, seed, platforms
         self.cache = folder / "cache"
         self.begin = time.monotonic()
         self.over = threading.Event()
         self.wrong: list[Any] = []
         self.exceptions: list[str] = []
-        self.counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        self.counts: dict[str, collections.Counter[str]] = collections.defaultdict(
+            collections.Counter
+        )
         self.samples: list[dict[str, float]] = []
         self.live: dict[int, dict[str, Any]] = {}
 
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment of a process of the soak."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("KCL_", "POCL_"))}
-        own = {"HOME": str(self.folder), "XDG_CACHE_HOME": str(self.cache), "KCL_SOAK_FOLDER": str(self.folder)}
-        return kept | own | {"PYTHONPATH": str(SUPPORT), "PYTHONWARNINGS": "ignore", "KCL_MAX_SIZE": "2M"} | more
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("KCL_", "POCL_"))
+        }
+        own = {
+            "HOME": str(self.folder),
+            "XDG_CACHE_HOME": str(self.cache),
+            "KCL_SOAK_FOLDER": str(self.folder),
+        }
+        return (
+            kept
+            | own
+            | {"PYTHONPATH": str(SUPPORT), "PYTHONWARNINGS": "ignore", "KCL_MAX_SIZE": "2M"}
+            | more
+        )
 
     def start(self, *command: str, **more: Any) -> subprocess.Popen[str]:
         """Start a process of Python with its own file for errors."""
@@ -98,7 +120,11 @@ class Soak:
         return started
 
     def ended(
-        self, process: subprocess.Popen[str], what: str, killed: bool = False, fine: tuple[int, ...] = (0,)
+        self,
+        process: subprocess.Popen[str],
+        what: str,
+        killed: bool = False,
+        fine: tuple[int, ...] = (0,),
     ) -> str:
         """Wait for a process; note how it ended, and return what it printed."""
         try:
@@ -158,7 +184,9 @@ class Soak:
                 time.sleep(0.7)
                 process.send_signal(signal.SIGCONT)
 
-    def _compare(self, what: list[str], numbers: list[list[float]], first: int, threads: int) -> None:
+    def _compare(
+        self, what: list[str], numbers: list[list[float]], first: int, threads: int
+    ) -> None:
         wanted = [list(range(first, first + 10))] * threads
         if numbers != wanted:
             self.wrong.append([" ".join(what), wanted[0], numbers])
@@ -168,7 +196,9 @@ class Soak:
         chance = random.Random(f"{self.seed} commands")
         while not self.over.wait(chance.uniform(0.5, 3.0)):
             arguments = chance.choice(COMMANDS)
-            self.ended(self.start("-m", "kcl", *arguments), f"kcl {' '.join(arguments)}", fine=(0, 1))
+            self.ended(
+                self.start("-m", "kcl", *arguments), f"kcl {' '.join(arguments)}", fine=(0, 1)
+            )
             self.counts["commands"][arguments[0]] += 1
 
     def harm(self) -> None:
@@ -177,7 +207,9 @@ class Soak:
         while not self.over.wait(chance.uniform(0.05, 0.5)):
             name, make = chance.choice(FAULTS)
             found = [
-                path for path in _files(self.cache, "pocl") if "kcl" in str(path.relative_to(self.cache))
+                path
+                for path in _files(self.cache, "pocl")
+                if "kcl" in str(path.relative_to(self.cache))
             ]  # not loopy's own
             if found:
                 try:
@@ -246,7 +278,10 @@ class Soak:
             "platforms": self.platforms,
             "processors": os.cpu_count(),
             "launches": sum(one.get("launches", 0) for one in self.live.values()),
-            **{name: dict(sorted(self.counts[name].items())) for name in ("processes", "commands", "faults")},
+            **{
+                name: dict(sorted(self.counts[name].items()))
+                for name in ("processes", "commands", "faults")
+            },
             "wrong": self.wrong,
             "exceptions": self.exceptions,
             "series": series,
@@ -265,7 +300,14 @@ class Soak:
     def _hits(self) -> bool:
         """Tell whether a second process has hits alone, now that nobody disturbs it."""
         for strict in ("", "hit"):
-            process = self.start(str(SUPPORT / "crowd.py"), self.platforms[-1], "threads", "2", "10", KCL_STRICT=strict)
+            process = self.start(
+                str(SUPPORT / "crowd.py"),
+                self.platforms[-1],
+                "threads",
+                "2",
+                "10",
+                KCL_STRICT=strict,
+            )
             self.ended(process, "a process afterwards")
             self.ended(self.start("-m", "kcl", "flush"), "kcl flush")
             if process.returncode:
@@ -298,7 +340,9 @@ def garbage(chance: random.Random, path: pathlib.Path) -> None:
 
 def swapped(chance: random.Random, path: pathlib.Path) -> None:
     """Put the bytes of a neighbour in the place of the file."""
-    other = chance.choice([*(one for one in path.parent.iterdir() if one.is_file()), path])  # all may be gone by now
+    other = chance.choice(
+        [*(one for one in path.parent.iterdir() if one.is_file()), path]
+    )  # all may be gone by now
     temporary = path.with_name(f".soak-{chance.randrange(10**9)}")
     shutil.copy(other, temporary)
     os.replace(temporary, path)
@@ -315,7 +359,10 @@ def folder_removed(_chance: random.Random, path: pathlib.Path) -> None:
         shutil.rmtree(path.parent, ignore_errors=True)
 
 
-FAULTS = tuple((make.__name__, make) for make in (flipped, cut, garbage, swapped, removed, removed, folder_removed))
+FAULTS = tuple(
+    (make.__name__, make)
+    for make in (flipped, cut, garbage, swapped, removed, removed, folder_removed)
+)
 
 
 def _files(folder: pathlib.Path, without: str = "") -> Iterator[pathlib.Path]:
@@ -344,7 +391,9 @@ def _flat(name: str, values: list[float]) -> dict[str, Any]:
 def main() -> None:
     """Read the arguments, soak, print and write the outcome; the status is 1 where it did not pass."""
     said = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    said.add_argument("--minutes", type=float, default=float(os.environ.get("KCL_SOAK_MINUTES") or 30))
+    said.add_argument(
+        "--minutes", type=float, default=float(os.environ.get("KCL_SOAK_MINUTES") or 30)
+    )
     said.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     said.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "soak.json")
     given = said.parse_args()

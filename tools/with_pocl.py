@@ -75,12 +75,23 @@ def compiled() -> pathlib.Path:
     """Return the library, which is made again where its source is newer."""
     library = pathlib.Path(sys.prefix, "lib", "libkcl-pocl-cpu.so")
     if {" ", ":"} & set(str(library)):
-        sys.exit(f"{WHY}, and LD_PRELOAD takes no {library}: it has a blank or a colon in it.\n{CURES}")
+        sys.exit(
+            f"{WHY}, and LD_PRELOAD takes no {library}: it has a blank or a colon in it.\n{CURES}"
+        )
     try:
         if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
             made = library.with_suffix(f".{os.getpid()}")
             compiler = shlex.split(os.environ.get("CC", "cc"))
-            options = ["-shared", "-fPIC", "-O2", "-fno-builtin", "-o", str(made), str(SOURCE), "-ldl"]
+            options = [
+                "-shared",
+                "-fPIC",
+                "-O2",
+                "-fno-builtin",
+                "-o",
+                str(made),
+                str(SOURCE),
+                "-ldl",
+            ]
             subprocess.run([*compiler, *options], check=True)
             made.replace(library)
     except (OSError, subprocess.CalledProcessError) as error:

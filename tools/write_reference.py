@@ -35,68 +35,141 @@ SAMPLES = ("", "0", "1", "no", "true", "x")
 
 # What is neither a setting of kcl nor a switch of another cache.
 OTHERS = (
-    ("`XDG_CACHE_HOME`", "Root of all files if `KCL_CACHE_DIR` is not set; a relative path is ignored."),
-    ("`POCL_CACHE_DIR`", "PoCL's own directory; the helper process reads PoCL's compiled code there."),
-    ("`CUDA_CACHE_PATH`, `CUDA_CACHE_MAXSIZE`", "NVIDIA's own directory and its size; left to the driver."),
-    ("`PYOPENCL_BUILD_OPTIONS`", "Options that pyopencl adds to every build: part of the program key."),
-    ("`_LOOPY_SKIP_ARG_CHECKS`", "loopy leaves argument checks out of its invokers: part of the generator key."),
+    (
+        "`XDG_CACHE_HOME`",
+        "Root of all files if `KCL_CACHE_DIR` is not set; a relative path is ignored.",
+    ),
+    (
+        "`POCL_CACHE_DIR`",
+        "PoCL's own directory; the helper process reads PoCL's compiled code there.",
+    ),
+    (
+        "`CUDA_CACHE_PATH`, `CUDA_CACHE_MAXSIZE`",
+        "NVIDIA's own directory and its size; left to the driver.",
+    ),
+    (
+        "`PYOPENCL_BUILD_OPTIONS`",
+        "Options that pyopencl adds to every build: part of the program key.",
+    ),
+    (
+        "`_LOOPY_SKIP_ARG_CHECKS`",
+        "loopy leaves argument checks out of its invokers: part of the generator key.",
+    ),
 )
 
 
 def pages() -> dict[pathlib.Path, str]:
     """Return the text of each page by its path."""
-    return {REFERENCE / "environment.md": environment(), REFERENCE / "command-line.md": command_line()}
+    return {
+        REFERENCE / "environment.md": environment(),
+        REFERENCE / "command-line.md": command_line(),
+    }
 
 
 def environment() -> str:
     """Write the page of variables, from the settings and the rows of foreign caches."""
     lines = [MADE, "# Environment", ""]
-    lines += ["A layer reads its variables at its first use. `KCL_REPORT` is read at the first recipe or `kcl.loopy`,"]
-    lines += ["`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.", ""]
-    lines += ["## kcl's own", "", *head("variable", "in the settings file", "values", "default", "effect")]
+    lines += [
+        "A layer reads its variables at its first use. `KCL_REPORT` is read at the first recipe or `kcl.loopy`,"
+    ]
+    lines += [
+        "`KCL_PROMOTE` when a program is built from source. None is read while a kernel is launched.",
+        "",
+    ]
+    lines += [
+        "## kcl's own",
+        "",
+        *head("variable", "in the settings file", "values", "default", "effect"),
+    ]
     for setting in settings.SETTINGS:
         in_file = "never" if setting.of_variable else f"`{setting.key}`"
         words = WORDS[setting.variable]
-        lines.append(row(f"`{setting.variable}`", in_file, words.values, words.default, words.effect))
-    lines += ["", "An unknown name of a layer in `KCL_NO_CACHE` switches all layers off, with a warning.", ""]
-    lines += ["The first of these that is set decides the place of the files: a call of `kcl.option.cache_dir(path)`,"]
-    lines += ["`KCL_CACHE_DIR`, the cache of a recorded checkout, `cache_dir` of the settings file, `XDG_CACHE_HOME`."]
-    lines += ["The settings file is `kcl/config.toml` below `$XDG_CONFIG_HOME` or `~/.config`. A variable, even an"]
+        lines.append(
+            row(f"`{setting.variable}`", in_file, words.values, words.default, words.effect)
+        )
+    lines += [
+        "",
+        "An unknown name of a layer in `KCL_NO_CACHE` switches all layers off, with a warning.",
+        "",
+    ]
+    lines += [
+        "The first of these that is set decides the place of the files: a call of `kcl.option.cache_dir(path)`,"
+    ]
+    lines += [
+        "`KCL_CACHE_DIR`, the cache of a recorded checkout, `cache_dir` of the settings file, `XDG_CACHE_HOME`."
+    ]
+    lines += [
+        "The settings file is `kcl/config.toml` below `$XDG_CONFIG_HOME` or `~/.config`. A variable, even an"
+    ]
     lines += ["empty one, wins over it.", ""]
     lines += ["## Switches of the caches below", ""]
-    lines += ["kcl parses each variable as its owner does. A value that the owner would reject counts as off.", ""]
+    lines += [
+        "kcl parses each variable as its owner does. A value that the owner would reject counts as off.",
+        "",
+    ]
     lines += head("variable", "owner", "cache off with", "cache on with", "effect on kcl")
     for name, cache in sorted(ROWS.items()):
         for switch in switches(cache):
             off = [shown(value) for value in SAMPLES if switch.parse(value) is not None]
             on = [shown(value) for value in SAMPLES if switch.parse(value) is None]
             lines.append(
-                row(f"`{switch.variable}`", cache.title, ", ".join(off), ", ".join(on), EFFECTS.get(name, "none"))
+                row(
+                    f"`{switch.variable}`",
+                    cache.title,
+                    ", ".join(off),
+                    ", ".join(on),
+                    EFFECTS.get(name, "none"),
+                )
             )
-    lines += ["", "A cache without its variable is on. A switch that a call flips counts too, if its module is"]
-    lines += ["loaded: " + "; ".join(dict.fromkeys(f"`{cache.flag[3]}`" for _, cache in flagged())) + ".", ""]
+    lines += [
+        "",
+        "A cache without its variable is on. A switch that a call flips counts too, if its module is",
+    ]
+    lines += [
+        "loaded: " + "; ".join(dict.fromkeys(f"`{cache.flag[3]}`" for _, cache in flagged())) + ".",
+        "",
+    ]
     lines += places()
     lines += ["## Variables that change code", ""]
-    lines += ["With these variables the driver generates other code while every OpenCL string stays the same. So each"]
+    lines += [
+        "With these variables the driver generates other code while every OpenCL string stays the same. So each"
+    ]
     lines += ["of them that is set is a part of the program key.", "", *head("variable", "read by")]
     for _, cache in sorted(ROWS.items()):
         lines += [row(f"`{variable}`", cache.title) for variable in cache.code_variables]
-    lines += ["", "## Others", "", *head("variable", "effect"), *[row(*other) for other in OTHERS], ""]
+    lines += [
+        "",
+        "## Others",
+        "",
+        *head("variable", "effect"),
+        *[row(*other) for other in OTHERS],
+        "",
+    ]
     return "\n".join(lines)
 
 
 def switches(cache: CacheRow) -> list[CacheSwitch]:
     """Return the switches of a cache that are not its directory."""
-    return [switch for switch in cache.switches if switch.variable not in map(placed_by, cache.places)]
+    return [
+        switch for switch in cache.switches if switch.variable not in map(placed_by, cache.places)
+    ]
 
 
 def places() -> list[str]:
     """Write where the foreign caches lie, and when their owners read that."""
     lines = ["## Where the caches below lie", ""]
     lines += ["The first place with a value decides: a variable that is set, or the default."]
-    lines += ["`user:NAME` is the user's cache directory of platformdirs, which ignores a relative `XDG_CACHE_HOME`."]
-    lines += ["The first column has the names for commands. A command changes a neighbour only if you name it.", ""]
-    lines += ["They are those of Linux; elsewhere a cache may lie at another place, and then it shows as empty.", ""]
+    lines += [
+        "`user:NAME` is the user's cache directory of platformdirs, which ignores a relative `XDG_CACHE_HOME`."
+    ]
+    lines += [
+        "The first column has the names for commands. A command changes a neighbour only if you name it.",
+        "",
+    ]
+    lines += [
+        "They are those of Linux; elsewhere a cache may lie at another place, and then it shows as empty.",
+        "",
+    ]
     lines += head("name", "cache", "places", "read")
     for name, cache in sorted(ROWS.items()):
         title = f"{cache.title}, a neighbour" if cache.neighbour else cache.title
@@ -113,15 +186,22 @@ def flagged() -> list[tuple[str, CacheRow]]:
 def command_line() -> str:
     """Write the page of commands, from click's own description of them."""
     lines = [MADE, "# Command line", ""]
-    lines += ["`kcl` and `python -m kcl` are the same. You may rely on the output of `--json`: later versions may add"]
-    lines += ["members, but remove none and change no meaning. Times are in seconds since 1970, spans in seconds.", ""]
+    lines += [
+        "`kcl` and `python -m kcl` are the same. You may rely on the output of `--json`: later versions may add"
+    ]
+    lines += [
+        "members, but remove none and change no meaning. Times are in seconds since 1970, spans in seconds.",
+        "",
+    ]
     context = click.Context(cli.main, info_name="kcl", **cli.main.context_settings)
     lines += described(cli.main, context, "kcl")
     for name in cli.main.list_commands(context):
         command = cli.main.get_command(context, name)
         assert command is not None
         lines += [f"## kcl {name}", ""]
-        lines += described(command, click.Context(command, info_name=name, parent=context), f"kcl {name}")
+        lines += described(
+            command, click.Context(command, info_name=name, parent=context), f"kcl {name}"
+        )
         for said in SCHEMA.get(name, ()):
             lines += printed(said)
     return "\n".join(lines)
@@ -145,14 +225,22 @@ def printed(said: Printed) -> list[str]:
         what = "a list, of which each member has" if said.type.startswith("list") else "an object"
         wish = f" and {said.wish}" if said.wish else ""
         title = f"Each `{table}` has" if table else f"`--json`{wish} prints {what}"
-        lines += [f"{title}:", "", *head("name", "type", "is"), *[member(field) for field in fields], ""]
+        lines += [
+            f"{title}:",
+            "",
+            *head("name", "type", "is"),
+            *[member(field) for field in fields],
+            "",
+        ]
     return lines
 
 
 def member(field: Field) -> str:
     """Write a member of an object."""
     asked = "" if field.always else ", if you ask for it"
-    return row(f"`{field.name}`", field.type.replace("<", "`").replace(">", "`") + asked, field.words)
+    return row(
+        f"`{field.name}`", field.type.replace("<", "`").replace(">", "`") + asked, field.words
+    )
 
 
 def head(*titles: str) -> list[str]:

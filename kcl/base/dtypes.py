@@ -15,7 +15,9 @@ def layout_of(dtype: Any) -> Any:
         return {"base": layout_of(base), "shape": list(shape)}
     if dtype.names is None:
         return dtype.str
-    titles = [dtype.fields[name][2] if len(dtype.fields[name]) > 2 else None for name in dtype.names]
+    titles = [
+        dtype.fields[name][2] if len(dtype.fields[name]) > 2 else None for name in dtype.names
+    ]
     return {
         **({"titles": titles} if any(titles) else {}),
         "names": list(dtype.names),

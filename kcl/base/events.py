@@ -122,7 +122,11 @@ class State:
         """Return the texts of a key that has none yet, if there is room for them."""
         held = [text for noted in self.noted for text in noted.texts.values()]
         has_room = sum(map(len, (*held, *texts.values()))) <= TEXTS
-        return {} if not has_room or any(noted.texts and noted.key == key for noted in self.noted) else texts
+        return (
+            {}
+            if not has_room or any(noted.texts and noted.key == key for noted in self.noted)
+            else texts
+        )
 
     def forget(self) -> None:
         """Begin a new collection; the caller holds the lock."""
@@ -205,7 +209,9 @@ def emit(
                     state.asked[digest] = Consumer(event.kernel, tuple(asking.parameters))
                 uses[digest] = count + 1, now, seconds + event.seconds, saved + event.saved
         if event.outcome != "hit":
-            state.noted.append(MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters))
+            state.noted.append(
+                MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters)
+            )
     if is_first:
         tool("report").keep_journal()
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
@@ -243,7 +249,9 @@ def stats(reset: bool = False) -> dict[str, dict[str, float]]:
     with state.lock:
         now = state.total()
         pairs = [(name, row, state.before.get(name, {})) for name, row in now.items()]
-        found = {name: {key: row[key] - before.get(key, 0) for key in row} for name, row, before in pairs}
+        found = {
+            name: {key: row[key] - before.get(key, 0) for key in row} for name, row, before in pairs
+        }
         found["made"] = {question: count for question, count in found["made"].items() if count}
         if reset:
             state.before = now
@@ -266,7 +274,9 @@ def collected() -> Collection:
     """Return a copy of the collection so far."""
     state = _state()
     with state.lock:
-        return Collection(dict(state.tallies), dict(state.uses), tuple(state.noted), dict(state.asked))
+        return Collection(
+            dict(state.tallies), dict(state.uses), tuple(state.noted), dict(state.asked)
+        )
 
 
 def forget() -> None:
@@ -292,4 +302,12 @@ def _count(row: dict[str, float], event: Event) -> None:
 
 
 def _empty_row() -> dict[str, float]:
-    return {"hits": 0, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.0, "saved": 0.0, "bytes": 0}
+    return {
+        "hits": 0,
+        "misses": 0,
+        "bypassed": 0,
+        "errors": 0,
+        "seconds": 0.0,
+        "saved": 0.0,
+        "bytes": 0,
+    }

@@ -40,7 +40,9 @@ from typing import Any, TypeVar
 
 S = TypeVar("S")
 
-STARTED = time.time_ns()  # the time when kcl was imported in this process, or in the process that forked it
+STARTED = (
+    time.time_ns()
+)  # the time when kcl was imported in this process, or in the process that forked it
 
 _states: dict[Callable[[], Any], Any] = {}
 _lasting: set[Callable[[], Any]] = set()  # the classes of the states that `reset` leaves alone

@@ -47,7 +47,9 @@ def _kept(what: str, kernel: str, layer: str) -> Iterator[None]:
     finally:
         trace = _trace()
         if len(trace.spans) < _MOST:
-            trace.spans.append((what, kernel, layer, threading.get_ident(), begin, time.perf_counter_ns()))
+            trace.spans.append(
+                (what, kernel, layer, threading.get_ident(), begin, time.perf_counter_ns())
+            )
 
 
 _NOTHING = nullcontext()

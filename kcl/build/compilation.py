@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def from_source(
-    context: cl.Context, text: ProgramText, given: str, mark: str = "", holder: cl.Program | None = None
+    context: cl.Context,
+    text: ProgramText,
+    given: str,
+    mark: str = "",
+    holder: cl.Program | None = None,
 ) -> cl.Program:
     """Build without pyopencl's own cache of binaries, which misses some changes of headers. Shows no message.
 
@@ -36,11 +40,15 @@ def from_source(
     if holder is not None:
         holder._prg = raw
     options, _path = program._process_build_options(context, passed(text.options))
-    marked, _path = program._process_build_options(context, [*passed(text.options), *([mark] if mark else [])])
+    marked, _path = program._process_build_options(
+        context, [*passed(text.options), *([mark] if mark else [])]
+    )
     # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
     is_uncached = has_src_build_cache(context.devices[0])
     program._build_and_catch_errors(
-        lambda: _built(raw, marked), options_bytes=options, source=None if is_uncached else text.source
+        lambda: _built(raw, marked),
+        options_bytes=options,
+        source=None if is_uncached else text.source,
     )
     return program
 
@@ -66,7 +74,13 @@ def logs(program: cl.Program) -> list[str]:
 
 
 def entries(
-    driver: Driver, layer: Layer, text: ProgramText, program: cl.Program, look: Look, said: tuple[str, ...], **more: Any
+    driver: Driver,
+    layer: Layer,
+    text: ProgramText,
+    program: cl.Program,
+    look: Look,
+    said: tuple[str, ...],
+    **more: Any,
 ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
     """Describe a program that was built, for each slot that has no entry: (entries, promises).
 

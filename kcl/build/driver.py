@@ -53,7 +53,10 @@ class OpenJobs(NamedTuple):
 
     def devices(self) -> dict[str, int]:
         """Return the number of jobs by the name of the device that this host lacks."""
-        names = [str(dict(job.metadata.get("device") or {}).get("name", "unknown")) for job in self.elsewhere]
+        names = [
+            str(dict(job.metadata.get("device") or {}).get("name", "unknown"))
+            for job in self.elsewhere
+        ]
         return {name: names.count(name) for name in names}
 
     def described(self) -> list[str]:
@@ -63,13 +66,22 @@ class OpenJobs(NamedTuple):
         said = []
         if self.here:
             programs = counted(len(self.here), "program waits", "programs wait")
-            said.append(f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}")
+            said.append(
+                f"{programs} to be completed: {'a helper is at it' if self.helper else 'run `kcl flush`'}"
+            )
         for device, count in self.devices().items():
             jobs = counted(count, "job is", "jobs are")
-            said.append(f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it")
+            said.append(
+                f"{jobs} for another device ({device}): run `kcl flush` on a machine that has it"
+            )
         if self.failures:
-            programs, latest = counted(len(self.failures), "program", "programs"), ", ".join(self.failures[:3])
-            said.append(f"{programs} could not be completed: {latest}; runs build from source and ask again")
+            programs, latest = (
+                counted(len(self.failures), "program", "programs"),
+                ", ".join(self.failures[:3]),
+            )
+            said.append(
+                f"{programs} could not be completed: {latest}; runs build from source and ask again"
+            )
         return said
 
 
@@ -124,7 +136,11 @@ class Driver:
             **self.described(slot),
         }
         source = self.given(text.source).encode("utf-8", "surrogatepass")
-        return Entry(slot.key, metadata, {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")})
+        return Entry(
+            slot.key,
+            metadata,
+            {"source.cl": source, "build.log": log.encode("utf-8", "surrogatepass")},
+        )
 
     def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
         """Return an entry with its binary, None where the driver is slow to give that out; raises cl.Error."""
@@ -132,7 +148,9 @@ class Driver:
 
         devices = program.get_info(cl.program_info.DEVICES)
         binary = program.get_info(cl.program_info.BINARIES)[devices.index(slot.device)]
-        return Entry(entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary})
+        return Entry(
+            entry.key, {**entry.metadata, "complete": True}, {**entry.parts, "binary": binary}
+        )
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Take the entries of a launched program: they can be completed now."""

@@ -22,21 +22,42 @@ ABSENT = "absent"
 # comments; texts and characters, closed or not, which hide the marks of comments
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.S)
 _BLANK = r"[ \t\f\v]"
-_INCLUDE = re.compile(rf"^{_BLANK}*#{_BLANK}*(include|include_next|import|embed)\b{_BLANK}*([^\n]*)", re.M)
+_INCLUDE = re.compile(
+    rf"^{_BLANK}*#{_BLANK}*(include|include_next|import|embed)\b{_BLANK}*([^\n]*)", re.M
+)
 _CONTINUED = re.compile(rf"\\{_BLANK}*\n")
 _NAME = re.compile(r"\"[^\"\n]+\"|<[^>\n]+>")
 _QUOTES = re.compile(r"[\"\\]")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 # A pattern that begins with a word is found at once in a text of 100 kB.
 _UNREADABLE = (
-    (re.compile(r"__(?:DATE|TIME|TIMESTAMP)__"), "asks the preprocessor for the time; pass it as a build option"),
-    (re.compile(r"__has_(?:include|embed)"), "asks whether a header is there; say it by a build option"),
-    (re.compile(r"%:|\?\?[=/]"), "holds a digraph or trigraph, which may hide a directive; write it without"),
-    (re.compile(r'R"[^\s()\\"]*\('), "holds a raw string, which may hide a comment; write it without"),
+    (
+        re.compile(r"__(?:DATE|TIME|TIMESTAMP)__"),
+        "asks the preprocessor for the time; pass it as a build option",
+    ),
+    (
+        re.compile(r"__has_(?:include|embed)"),
+        "asks whether a header is there; say it by a build option",
+    ),
+    (
+        re.compile(r"%:|\?\?[=/]"),
+        "holds a digraph or trigraph, which may hide a directive; write it without",
+    ),
+    (
+        re.compile(r'R"[^\s()\\"]*\('),
+        "holds a raw string, which may hide a comment; write it without",
+    ),
     (re.compile(r"\.(?:incbin|include)\b"), "may let the assembler read a file"),
 )
 # pieces of which ## can make the names above
-_BUILT_IN = ("__has_include", "__has_include_next", "__has_embed", "__DATE__", "__TIME__", "__TIMESTAMP__")
+_BUILT_IN = (
+    "__has_include",
+    "__has_include_next",
+    "__has_embed",
+    "__DATE__",
+    "__TIME__",
+    "__TIMESTAMP__",
+)
 _PIECES = {name[:end] for name in _BUILT_IN for end in range(3, len(name))} - {*_BUILT_IN}
 _PIECES |= {name[start:] for name in _BUILT_IN for start in (1, 2)}
 # further directories in which a driver may look
@@ -77,9 +98,13 @@ class _Scan:
             directive, rest = include.groups()
             written = _NAME.match(rest)
             if directive not in ("include", "import"):
-                raise UnknownInput(f"{text.name} has `#{directive} {rest.strip()}`: not resolved; write an #include")
+                raise UnknownInput(
+                    f"{text.name} has `#{directive} {rest.strip()}`: not resolved; write an #include"
+                )
             if written is None:
-                raise UnknownInput(f"{text.name} names a header by `{rest.strip()}`; write the name")
+                raise UnknownInput(
+                    f"{text.name} names a header by `{rest.strip()}`; write the name"
+                )
             self._follow(written.group(), text)
         if text.place and "__FILE__" in code:
             paths = "\0".join(map(os.path.abspath, self._directories))
@@ -104,7 +129,9 @@ class _Scan:
             with open(path, "rb") as stream:
                 data = stream.read()
         except OSError as error:
-            raise UnknownInput(f"{where} includes {header!r}, which cannot be read: {error.strerror}") from error
+            raise UnknownInput(
+                f"{where} includes {header!r}, which cannot be read: {error.strerror}"
+            ) from error
         self._seen[path] = len(self.parts)
         self.parts.append(Part(f"header {header}", hashlib.sha256(data).hexdigest()))
         self.text(_Text(header, os.path.dirname(path), data.decode("utf-8", "replace")))
@@ -117,7 +144,9 @@ class _Scan:
         pairs = ((one, os.path.join(_QUOTES.sub("", one), header)) for one in self._directories)
         directory, path = next((pair for pair in pairs if os.path.isfile(pair[1])), ("", None))
         if _QUOTES.search(directory):
-            says = "drivers read quotes in different ways; name it by a symbolic link without a blank"
+            says = (
+                "drivers read quotes in different ways; name it by a symbolic link without a blank"
+            )
             raise UnknownInput(f"{where} includes {header!r}, which lies in {directory}: {says}")
         if os.path.isfile(header) and not (path and os.path.samefile(header, path)):
             says = "only the working directory holds: drivers differ in looking there; add it as an include directory"
@@ -127,7 +156,9 @@ class _Scan:
         return path
 
 
-@functools.lru_cache(maxsize=64)  # programs that are made of templates share the headers of their library
+@functools.lru_cache(
+    maxsize=64
+)  # programs that are made of templates share the headers of their library
 def _code(text: _Text) -> str:
     """Return a text without comments and continued lines; refuse one that asks for more than files, or hides them."""
     lines = text.raw.replace("\r\n", "\n").replace("\r", "\n")
@@ -136,8 +167,14 @@ def _code(text: _Text) -> str:
         if pattern.search(code):
             raise UnknownInput(f"{text.name} {words}")
     # Headers of the C library paste names, and their own questions are written whole.
-    if "##" in code and not text.place.startswith(_SYSTEM) and not _PIECES.isdisjoint(_WORD.findall(code)):
-        raise UnknownInput(f"{text.name} may put __has_include or the time together with ##; write it whole")
+    if (
+        "##" in code
+        and not text.place.startswith(_SYSTEM)
+        and not _PIECES.isdisjoint(_WORD.findall(code))
+    ):
+        raise UnknownInput(
+            f"{text.name} may put __has_include or the time together with ##; write it whole"
+        )
     return code
 
 

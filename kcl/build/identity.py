@@ -19,7 +19,23 @@ if TYPE_CHECKING:
 
 # The instruction sets by which a compiler chooses code; the other flags do not affect a binary.
 _FEATURES = (
-    *("sse", "ssse", "gfni", "vaes", "xop", "tbm", "avx", "fma", "bmi", "amx", "sve", "f16c", "popcnt", "abm", "lzcnt"),
+    *(
+        "sse",
+        "ssse",
+        "gfni",
+        "vaes",
+        "xop",
+        "tbm",
+        "avx",
+        "fma",
+        "bmi",
+        "amx",
+        "sve",
+        "f16c",
+        "popcnt",
+        "abm",
+        "lzcnt",
+    ),
     *("neon", "asimd", "movbe"),
 )
 _ENDS = 128 << 10

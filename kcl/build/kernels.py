@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _OURS = "_kcl_late"  # on the function that kcl put in its place
-_FORM = {"devs", "warn_about_arg_count_bug", "work_around_arg_count_bug"}  # beside name, counts and types
+_FORM = {
+    "devs",
+    "warn_about_arg_count_bug",
+    "work_around_arg_count_bug",
+}  # beside name, counts and types
 
 
 def of_binaries(
@@ -44,7 +48,9 @@ def of_binaries(
     The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
     """
     program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
-    program._source = text.source  # each new kernel object asks for it, and fails once inside where it is missing
+    program._source = (
+        text.source
+    )  # each new kernel object asks for it, and fails once inside where it is missing
     if not built_silently(program, options):
         program.build(options=passed(text.options))
     return program
@@ -117,11 +123,15 @@ def warn(devices: Iterable[cl.Device], logs: Iterable[str]) -> None:
     Raises what the user's filters raise. They see pyopencl's module, as without kcl.
     """
     pairs = zip(devices, logs, strict=False)
-    said = [f"Build on {device} succeeded, but said:\n\n{log}" for device, log in pairs if log.strip()]
+    said = [
+        f"Build on {device} succeeded, but said:\n\n{log}" for device, log in pairs if log.strip()
+    ]
     if said:
         from pytools import strtobool
 
         words = _HINT
         if strtobool(settings.variable("PYOPENCL_COMPILER_OUTPUT") or "False"):
-            words = "From-source build succeeded, but resulted in non-empty logs:\n" + (75 * "=" + "\n").join(said)
+            words = "From-source build succeeded, but resulted in non-empty logs:\n" + (
+                75 * "=" + "\n"
+            ).join(said)
         warn_the_program(words, cl.CompilerWarning, cl.__name__)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 FORMAT = "1"
 _KERNEL = re.compile(
-    r"kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)", re.DOTALL
+    r"kernel\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*void\s+(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)",
+    re.DOTALL,
 )
 _HEADER = "header "
 # The preprocessor reads other files only through one of these words, or through a word that a continued line cuts.
@@ -50,7 +51,9 @@ class BuildOptions(NamedTuple):
     @property
     def part(self) -> str:
         """The value of a key's part: a blank inside a flag is told apart from a blank between two flags."""
-        return " ".join([repr(flag) if set(flag) & set(" \t\n\"'") else flag for flag in self.flags])
+        return " ".join(
+            [repr(flag) if set(flag) & set(" \t\n\"'") else flag for flag in self.flags]
+        )
 
 
 class ProgramSlot(NamedTuple):
@@ -66,7 +69,9 @@ class ProgramSlot(NamedTuple):
 
 
 def slots_of(
-    text: ProgramText, options: BuildOptions, devices: Iterable[tuple[cl.Device, str, Sequence[Part]]]
+    text: ProgramText,
+    options: BuildOptions,
+    devices: Iterable[tuple[cl.Device, str, Sequence[Part]]],
 ) -> list[ProgramSlot]:
     """Return the slot of a program for each device, which comes with its folder and its identity.
 
@@ -162,7 +167,9 @@ def _words(text: str) -> list[str]:
         return text.split()
     words = re.findall(_OPTION, text)
     if re.sub(_OPTION, "", text).strip() or any(re.search(_HIDDEN, word) for word in words):
-        raise UnknownInput(f"drivers read the quotes in these build options in different ways: {text}")
+        raise UnknownInput(
+            f"drivers read the quotes in these build options in different ways: {text}"
+        )
     return words
 
 
@@ -175,13 +182,17 @@ def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
     switches, ordered, directories, rest = set[str](), list[str](), list[str](), iter(words)
     for word in rest:
         if word.startswith(_READS_FILES):
-            raise UnknownInput(f"build option {word} names files that are not in the key; use -I and #include")
+            raise UnknownInput(
+                f"build option {word} names files that are not in the key; use -I and #include"
+            )
         if word[:2] in ("-I", "/I"):
             directories.append(word[2:] or next(rest, ""))
         elif word[:2] in ("-D", "-U"):
             ordered.append(word[:2] + (word[2:] or next(rest, "")))
             if re.search(_ASKING, ordered[-1]):
-                raise UnknownInput(f"build option {ordered[-1]} leaves its value to the preprocessor; write the value")
+                raise UnknownInput(
+                    f"build option {ordered[-1]} leaves its value to the preprocessor; write the value"
+                )
         elif word.startswith("-cl-") and "=" not in word:
             switches.add(word)
         else:
@@ -191,5 +202,9 @@ def _sorted(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
 
 def marks(options: BuildOptions) -> list[tuple[str, str]]:
     """Return the marks that stand for the include directories in a stored log, the longest directory first."""
-    found = [(f"<include {number}>", one) for number, one in enumerate(options.directories) if os.path.isabs(one)]
+    found = [
+        (f"<include {number}>", one)
+        for number, one in enumerate(options.directories)
+        if os.path.isabs(one)
+    ]
     return sorted(found, key=lambda one: len(one[1]), reverse=True)

@@ -48,19 +48,29 @@ def verified(
         steady = said and not difference(expected, run(reference, queue, arguments))
     except Exception as failure:
         # The launch itself reports a fault of the arguments.
-        events.logger().info("kernel %r: results were not compared: %r", ready.code.text.kernel, failure)
+        events.logger().info(
+            "kernel %r: results were not compared: %r", ready.code.text.kernel, failure
+        )
         return None
     found.compared = found.compared.union(ready.code.text.kernels)
     if not steady:
         if said:
             events.logger().info(
-                "kernel %r differs from itself, results tell nothing: %s", ready.code.text.kernel, said
+                "kernel %r differs from itself, results tell nothing: %s",
+                ready.code.text.kernel,
+                said,
             )
         return None
     name = ready.code.text.kernel
-    error = WrongEntry(f"kernel {name!r}: the stored binary computes something else than the source: {said}")
-    disprove(found.build, BuildRequest(ready.code.text), slots, error, time.perf_counter() - started)
-    return found.build.rebuilt(ready.code.text, found.build.digest(ready.code.text, ready.headers), slots)
+    error = WrongEntry(
+        f"kernel {name!r}: the stored binary computes something else than the source: {said}"
+    )
+    disprove(
+        found.build, BuildRequest(ready.code.text), slots, error, time.perf_counter() - started
+    )
+    return found.build.rebuilt(
+        ready.code.text, found.build.digest(ready.code.text, ready.headers), slots
+    )
 
 
 def difference(computed: Arrays, expected: Arrays, tolerance: Tolerance | None = None) -> str:
@@ -76,9 +86,13 @@ def difference(computed: Arrays, expected: Arrays, tolerance: Tolerance | None =
     return ""
 
 
-def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None) -> str:
+def _difference(
+    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None
+) -> str:
     if one.dtype.names:
-        found = ((field, _difference(one[field], other[field], tolerance)) for field in one.dtype.names)
+        found = (
+            (field, _difference(one[field], other[field], tolerance)) for field in one.dtype.names
+        )
         return next((f".{field}{said}" for field, said in found if said), "")
     one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
     if one.dtype == other.dtype and one.tobytes() == other.tobytes():  # a tenth of the time
@@ -90,15 +104,21 @@ def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], toleranc
     return f"{list(index)}: {one[index]} -> {other[index]}, {int((~same).sum())} of {same.size} elements"
 
 
-def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None) -> np.ndarray[Any, Any]:
+def _same(
+    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None
+) -> np.ndarray[Any, Any]:
     if one.dtype.kind == "c":
-        return np.asarray(_same(one.real, other.real, tolerance) & _same(one.imag, other.imag, tolerance))
+        return np.asarray(
+            _same(one.real, other.real, tolerance) & _same(one.imag, other.imag, tolerance)
+        )
     if one.dtype.kind != "f":
         return np.asarray(one == other, dtype=bool)
     with np.errstate(all="ignore"):
         limit = _ULPS * np.spacing(np.maximum(np.abs(one), np.abs(other)))
         if tolerance is not None:
-            limit = tolerance(one.dtype) * np.max(np.abs(other), where=np.isfinite(other), initial=0)
+            limit = tolerance(one.dtype) * np.max(
+                np.abs(other), where=np.isfinite(other), initial=0
+            )
         near = np.abs(one - other) <= limit
     is_equal = (one == other) | near | (np.isnan(one) & np.isnan(other))
     if tolerance is not None and not tolerance(one.dtype):
@@ -112,7 +132,11 @@ def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]
     copies = {name: _copied(queue, value, buffers) for name, value in arguments.items()}
     _event, outputs = launcher(queue, _zeros(queue), None, None, copies)
     queue.finish()
-    named = outputs if isinstance(outputs, dict) else {f"output {i}": array for i, array in enumerate(outputs)}
+    named = (
+        outputs
+        if isinstance(outputs, dict)
+        else {f"output {i}": array for i, array in enumerate(outputs)}
+    )
     arrays = {**{name: value for name, value in copies.items() if hasattr(value, "shape")}, **named}
     return {
         name: value.get(queue) if isinstance(value, cl_array.Array) else np.array(value)

@@ -17,7 +17,15 @@ from kcl.base import events, process, spans
 from kcl.build.driver import Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import generate_late, kernel_names, of_binaries, warn
-from kcl.build.program_key import BuildOptions, ProgramSlot, build_options, header_parts, marks, may_read, slots_of
+from kcl.build.program_key import (
+    BuildOptions,
+    ProgramSlot,
+    build_options,
+    header_parts,
+    marks,
+    may_read,
+    slots_of,
+)
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
@@ -69,7 +77,9 @@ class BuiltProgram:
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
         self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
-        self.logs: tuple[str, ...] = ()  # the compiler's messages from the build of the source, by device
+        self.logs: tuple[
+            str, ...
+        ] = ()  # the compiler's messages from the build of the source, by device
         self.compared: frozenset[str] = frozenset()
         self.launched: frozenset[str] = frozenset()
 
@@ -82,7 +92,9 @@ class BuiltProgram:
             lacking = [name for name in names if name not in there]
             if not (lacking and there):
                 raise
-            unknown = RecipeError(f"the program has no kernel {lacking[0]!r}; it has {', '.join(there)}")
+            unknown = RecipeError(
+                f"the program has no kernel {lacking[0]!r}; it has {', '.join(there)}"
+            )
             raise unknown from error
 
     def launcher(self, ready: LaunchableCode, own: dict[cl.Event, None] | None = None) -> Launcher:
@@ -94,9 +106,19 @@ class BuiltProgram:
         for name, kernel in self.kernels(ready.code.text.kernels).items():
             setattr(kernels, name, kernel)
         invoker = ready.code.invoker
-        required = [one.name for one in invoker.arguments if one.required and one.name not in invoker.packed]
+        required = [
+            one.name for one in invoker.arguments if one.required and one.name not in invoker.packed
+        ]
         learn = None if own is None else _learn
-        return Launcher(ready.invoke, kernels, self, frozenset(required), own, learn, frozenset(invoker.inferred))
+        return Launcher(
+            ready.invoke,
+            kernels,
+            self,
+            frozenset(required),
+            own,
+            learn,
+            frozenset(invoker.inferred),
+        )
 
     def is_proven(self, names: Iterable[str]) -> bool:
         """Tell whether no comparison is left: kcl built the program, or compared the results of these kernels."""
@@ -110,7 +132,9 @@ class BuiltProgram:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""
         if not self.launched:
             self.build.driver.launched(
-                tuple([one._replace(entry=one.entry.described(launched=[])) for one in self.promises])
+                tuple(
+                    [one._replace(entry=one.entry.described(launched=[])) for one in self.promises]
+                )
             )
 
     def note_launch(self, names: Iterable[str]) -> None:
@@ -119,7 +143,9 @@ class BuiltProgram:
         if not self.promises or self.launched == before:
             return
         kernels = sorted(self.launched)
-        promises = tuple([one._replace(entry=one.entry.described(launched=kernels)) for one in self.promises])
+        promises = tuple(
+            [one._replace(entry=one.entry.described(launched=kernels)) for one in self.promises]
+        )
         if before:  # the helper has it; later launches are added as the process ends
             self.build.driver.unseen(promises)
         else:
@@ -149,7 +175,9 @@ class Build(Stage[BuildRequest]):
         generate_late()  # the first cl.Kernel would import pyopencl.invoker: slow, and fatal on a bad cache
         self.context = context
         self.driver = driver
-        self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = weakref.WeakValueDictionary()
+        self._programs: weakref.WeakValueDictionary[str, BuiltProgram] = (
+            weakref.WeakValueDictionary()
+        )
 
     @property
     def layer(self) -> Layer:
@@ -173,7 +201,10 @@ class Build(Stage[BuildRequest]):
     def slots(self, text: ProgramText) -> list[ProgramSlot]:
         """Return the slot of a program for each device; raises UnknownInput where the headers cannot be known."""
         now = variables()
-        devices = [(*device, (*parts, *now)) for device, parts in zip(self.devices, self.identities, strict=True)]
+        devices = [
+            (*device, (*parts, *now))
+            for device, parts in zip(self.devices, self.identities, strict=True)
+        ]
         return slots_of(text, self.options(text.options), devices)
 
     def headers_digest(self, text: ProgramText) -> str:
@@ -195,7 +226,10 @@ class Build(Stage[BuildRequest]):
             flags = self.options(text.options).flags
         except UnknownInput:
             return True
-        flags = (*flags, *self.driver.added_options().split())  # without a language a driver takes OpenCL C 1
+        flags = (
+            *flags,
+            *self.driver.added_options().split(),
+        )  # without a language a driver takes OpenCL C 1
         return any("std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in flags)
 
     @staticmethod
@@ -225,11 +259,18 @@ class Build(Stage[BuildRequest]):
 
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
         # A hit spared the driver the build at which it would have read them.
-        with spans.span("build", text.kernel, self.layer.name), caches.variables(caches.read_variables()):
+        with (
+            spans.span("build", text.kernel, self.layer.name),
+            caches.variables(caches.read_variables()),
+        ):
             given = self.driver.given(text.source)
-            return BuiltProgram(self, compilation.from_source(self.context, text, given, mark, holder))
+            return BuiltProgram(
+                self, compilation.from_source(self.context, text, given, mark, holder)
+            )
 
-    def rebuilt(self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]) -> BuiltProgram:
+    def rebuilt(
+        self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]
+    ) -> BuiltProgram:
         """Build from source in place of entries that were set aside, and store the new ones."""
         made = self.make(BuildRequest(text), Look("error", slots=slots))
         for address, entry in made.entries:
@@ -271,7 +312,9 @@ class Build(Stage[BuildRequest]):
             self.driver.loading(entry)
         slots: tuple[ProgramSlot, ...] = look.slots  # type: ignore[assignment]
         devices = [slot.device for slot in slots]
-        found = BuiltProgram(self, of_binaries(self.context, devices, look.entries, text, slots[0].options))
+        found = BuiltProgram(
+            self, of_binaries(self.context, devices, look.entries, text, slots[0].options)
+        )
         found.kernels(text.kernels)  # raises for one that is not there
         found.stored = slots
         found.logs = tuple(map(_log, look.entries, look.slots))

@@ -104,7 +104,11 @@ def _leaves_alone(file: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        _say(f"kcl.artifacts leaves {file} alone", error, "name a file that you, or root, and nobody else can write")
+        _say(
+            f"kcl.artifacts leaves {file} alone",
+            error,
+            "name a file that you, or root, and nobody else can write",
+        )
 
 
 def load(blob: bytes, usable: bool = False, into: str = "") -> CacheInfo:
@@ -126,7 +130,11 @@ def _extend(file: str) -> None:
     with suppress(FileNotFoundError, DamagedEntry):  # then a new one is written
         held = dict(contents.unpack(content(file, trusted=True), CacheInfo()))
     found = contents.used(CacheInfo())
-    new = {place: better for place in found if (better := contents.improved(held.get(place), found[place]))}
+    new = {
+        place: better
+        for place in found
+        if (better := contents.improved(held.get(place), found[place]))
+    }
     if new:
         write(file, held | new, CacheInfo())
 

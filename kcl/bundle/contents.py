@@ -54,7 +54,9 @@ def pack(found: Contents, info: CacheInfo) -> bytes:
     for (kind, address), entry in sorted(found.items(), key=lambda one: one[0]):
         blob = entry.pack(in_pieces=False)
         if len(blob) > ENTRY_LIMIT:
-            info.left_out.append((entry.key.digest, f"its size is above the limit of {ENTRY_LIMIT} bytes"))
+            info.left_out.append(
+                (entry.key.digest, f"its size is above the limit of {ENTRY_LIMIT} bytes")
+            )
         else:
             records.append(BundleRecord(kind, address, blob))
             info._add(kind, entry)
@@ -92,7 +94,13 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
         if reason := "" if is_memo or into else _misplaced(kind, entry, usable):
             info.left_out.append((entry.key.digest, reason))
             continue
-        target = layers.site(kind, into) if into else run_memo.store(kind) if is_memo else layers.layer(kind)
+        target = (
+            layers.site(kind, into)
+            if into
+            else run_memo.store(kind)
+            if is_memo
+            else layers.layer(kind)
+        )
         before = _read(target, address)
         info.new += [(kind, address)] if before is None else []
         new = improved(before, entry)
@@ -108,8 +116,17 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
 def _misplaced(kind: str, entry: Entry, usable: bool) -> str:
     """Return why an entry does not go into its layer here; empty if it does."""
     owners, front_end = layers.TABLE[kind].owners, entry.metadata.get("front_end")
-    off = [layers.layer(kind).off(frozenset({one})) for one in ([front_end] if front_end in owners else owners)]
-    return f"the {kind} layer is off: {off[0]}" if all(off) else misfit(kind, entry.key) if usable else ""
+    off = [
+        layers.layer(kind).off(frozenset({one}))
+        for one in ([front_end] if front_end in owners else owners)
+    ]
+    return (
+        f"the {kind} layer is off: {off[0]}"
+        if all(off)
+        else misfit(kind, entry.key)
+        if usable
+        else ""
+    )
 
 
 def improved(before: Entry | None, entry: Entry) -> Entry | None:
@@ -124,13 +141,21 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
     if not proven.keys() <= held.keys():
         return before.described(proven={**proven, **held})
     more = _completeness(entry) > _completeness(before)
-    return entry if more and bool(entry.metadata.get("complete")) >= bool(before.metadata.get("complete")) else None
+    return (
+        entry
+        if more and bool(entry.metadata.get("complete")) >= bool(before.metadata.get("complete"))
+        else None
+    )
 
 
 def _rows(entry: Entry) -> dict[str, dict[str, Any]]:
     """Return the rows of a table of choices by their sizes."""
     found = entry.metadata.get("rows")
-    return {repr(row.get("sizes")): row for row in found if isinstance(row, dict)} if isinstance(found, list) else {}
+    return (
+        {repr(row.get("sizes")): row for row in found if isinstance(row, dict)}
+        if isinstance(found, list)
+        else {}
+    )
 
 
 def _rank(row: dict[str, Any]) -> tuple[str, str]:
@@ -140,7 +165,11 @@ def _rank(row: dict[str, Any]) -> tuple[str, str]:
 
 def _completeness(entry: Entry) -> set[str]:
     """Return the kernels of a program with the launch sizes that it has code for, and whether it counts as complete."""
-    listed = [(kernel, sizes) for kernel, sizes in _table(entry, "specialisations").items() if isinstance(sizes, list)]
+    listed = [
+        (kernel, sizes)
+        for kernel, sizes in _table(entry, "specialisations").items()
+        if isinstance(sizes, list)
+    ]
     return {f"{kernel} {size}" for kernel, sizes in listed for size in sizes} | (
         {"complete"} if entry.metadata.get("complete") else set()
     )

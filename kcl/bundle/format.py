@@ -50,13 +50,19 @@ def write(records: Iterable[BundleRecord]) -> bytes:
     length = sum(_SIZES.size + sum(map(len, one)) for one in chosen)
     if len(chosen) > COUNT_LIMIT or length > LENGTH_LIMIT:
         limits = f"{COUNT_LIMIT} entries and {LENGTH_LIMIT} bytes"
-        raise CacheFault(f"{len(chosen)} entries of {length} bytes are above the limits of {limits}: name kernels")
+        raise CacheFault(
+            f"{len(chosen)} entries of {length} bytes are above the limits of {limits}: name kernels"
+        )
     lzma = _lzma()
-    packer = lzma.LZMACompressor(lzma.FORMAT_XZ, check=lzma.CHECK_NONE, preset=1)  # with a window of 1 MiB
+    packer = lzma.LZMACompressor(
+        lzma.FORMAT_XZ, check=lzma.CHECK_NONE, preset=1
+    )  # with a window of 1 MiB
     pieces = []
     for one in chosen:
         sizes = _SIZES.pack(*map(len, one))
-        pieces.append(packer.compress(b"".join((sizes, one.kind.encode(), one.address.encode(), one.blob))))
+        pieces.append(
+            packer.compress(b"".join((sizes, one.kind.encode(), one.address.encode(), one.blob)))
+        )
     stream = b"".join((*pieces, packer.flush()))
     head = _HEAD.pack(MAGIC, FORMAT, len(chosen), length)
     return b"".join((head, hashlib.sha256(head + stream).digest(), stream))
@@ -65,17 +71,23 @@ def write(records: Iterable[BundleRecord]) -> bytes:
 def read(data: bytes) -> Iterator[BundleRecord]:
     """Yield the records of a bundle; raises DamagedEntry where it does not fit, CacheFault for a later format."""
     if data[: len(MAGIC)] != MAGIC or len(data) < _START:
-        raise DamagedEntry(f"this is no bundle of kcl: {len(data)} bytes that start with {data[: len(MAGIC)]!r}")
+        raise DamagedEntry(
+            f"this is no bundle of kcl: {len(data)} bytes that start with {data[: len(MAGIC)]!r}"
+        )
     _magic, version, count, length = _HEAD.unpack_from(data)
     if version > FORMAT:
-        raise CacheFault(f"the bundle has format {version}, and this kcl reads format {FORMAT}: install a later kcl")
+        raise CacheFault(
+            f"the bundle has format {version}, and this kcl reads format {FORMAT}: install a later kcl"
+        )
     stream = memoryview(data)[_START:]
     digest = hashlib.sha256(data[: _HEAD.size])
     digest.update(stream)
     if digest.digest() != data[_HEAD.size : _START]:
         raise DamagedEntry("the digest over the bundle does not fit its bytes")
     if version != FORMAT or count > COUNT_LIMIT or length > LENGTH_LIMIT:
-        raise DamagedEntry(f"the bundle claims format {version} and {count} entries of {length} bytes")
+        raise DamagedEntry(
+            f"the bundle claims format {version} and {count} entries of {length} bytes"
+        )
     plain = _Plain(stream, length)
     for _ in range(count):
         of_kind, of_address, size = _SIZES.unpack(plain.take(_SIZES.size))
@@ -126,5 +138,7 @@ def _lzma() -> Any:
     try:
         import lzma
     except ImportError as error:
-        raise CacheFault("this Python has no module lzma, which bundles need: install a Python with it") from error
+        raise CacheFault(
+            "this Python has no module lzma, which bundles need: install a Python with it"
+        ) from error
     return lzma

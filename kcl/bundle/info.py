@@ -66,7 +66,9 @@ class CacheInfo:
         That asks OpenCL for platforms: read it after a fork, not before.
         """
         if self._unusable is None:
-            self._unusable = [(key.digest, reason) for kind, key in self._keys if (reason := misfit(kind, key))]
+            self._unusable = [
+                (key.digest, reason) for kind, key in self._keys if (reason := misfit(kind, key))
+            ]
         return self._unusable
 
     def _add(self, kind: str, entry: Entry) -> None:
@@ -77,12 +79,17 @@ class CacheInfo:
 
     def __repr__(self) -> str:
         rows = [(kind, str(len(digests))) for kind, digests in self.artifacts.items()]
-        rows += [(f"{kind} (unknown to this kcl)", str(count)) for kind, count in self.skipped.items()]
+        rows += [
+            (f"{kind} (unknown to this kcl)", str(count)) for kind, count in self.skipped.items()
+        ]
         lines = tables.lines([tables.Column("kind"), tables.Column("entries")], rows)
         lines.append(f"{self.bytes} bytes; making the entries took {self.seconds:.1f} s")
         for title, pairs in (("refused", self.refused), ("left out", self.left_out)):
             reasons = Counter([reason for _digest, reason in pairs]).items()
-            lines += [f"{title}: {counted(count, 'entry', 'entries')}: {reason}" for reason, count in reasons]
+            lines += [
+                f"{title}: {counted(count, 'entry', 'entries')}: {reason}"
+                for reason, count in reasons
+            ]
         return "\n".join(lines)
 
 
@@ -95,5 +102,8 @@ def misfit(kind: str, key: Key) -> str:
     mine, here = devices.compared(key) if kind == settings.BINARY else beside.compared(key)
     if here is None:
         return f"there is no device of the platform {dict(key.parts).get('platform')} here"
-    said = [sentence(one, About(binary=kind == settings.BINARY)) or f"{one.name} differs" for one in mine.diff(here)]
+    said = [
+        sentence(one, About(binary=kind == settings.BINARY)) or f"{one.name} differs"
+        for one in mine.diff(here)
+    ]
     return "; ".join(said[:_MOST])

@@ -48,7 +48,9 @@ _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
 
-Layout = dict[str, list[tuple[int, int]]]  # of each part its pieces: (bytes in the body, bytes of the part)
+Layout = dict[
+    str, list[tuple[int, int]]
+]  # of each part its pieces: (bytes in the body, bytes of the part)
 
 
 class Entry:
@@ -95,7 +97,9 @@ class Entry:
         encoded, metadata, layout = _read_header(header, len(blob) - end)
         key = key_from(encoded, expected)
         if expected is not None and key != expected:
-            raise DamagedEntry(f"the entry is that of another key: {key.digest}, not {expected.digest}")
+            raise DamagedEntry(
+                f"the entry is that of another key: {key.digest}, not {expected.digest}"
+            )
         return cls(key, metadata, _cut(blob, end, layout))
 
     def described(self, **metadata: Any) -> Entry:
@@ -145,7 +149,9 @@ def key_from(encoded: bytes, expected: Key | None = None) -> Key:
         parts = tuple(map(tuple, _loads(encoded.decode("utf-8", "surrogatepass"))))
         if expected is not None and parts == expected.parts:
             return expected  # equal, hence of the right types
-        if not all(len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts):
+        if not all(
+            len(part) == 2 and type(part[0]) is str and type(part[1]) is str for part in parts
+        ):
             raise TypeError("a key is a list of pairs of texts")
         return Key((name, value) for name, value in parts)
     except (ValueError, TypeError, RecursionError) as error:
@@ -158,7 +164,9 @@ def header_end(start: bytes, size: int | None = None) -> int:
     A given size of the whole entry must fit the lengths.
     """
     if len(start) < FIXED_SIZE:
-        raise DamagedEntry(f"the entry ends after {len(start)} bytes, inside its first {FIXED_SIZE}")
+        raise DamagedEntry(
+            f"the entry ends after {len(start)} bytes, inside its first {FIXED_SIZE}"
+        )
     magic, version, header_length, body_length = _LENGTHS.unpack_from(start)
     if magic != MAGIC:
         raise DamagedEntry(f"this is no kcl entry: it starts with {magic!r}")
@@ -167,7 +175,9 @@ def header_end(start: bytes, size: int | None = None) -> int:
     end = FIXED_SIZE + int(header_length)
     expected = end + body_length
     if header_length > HEADER_LIMIT or expected > ENTRY_LIMIT:
-        raise DamagedEntry(f"the entry claims {header_length} of {expected} bytes for its header, above the limit")
+        raise DamagedEntry(
+            f"the entry claims {header_length} of {expected} bytes for its header, above the limit"
+        )
     if size is not None and size != expected:
         raise DamagedEntry(f"the entry has {size} bytes where its lengths say {expected}")
     return end
@@ -185,22 +195,31 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
             raise TypeError(f"a key holds texts only: {part!r}")
     document = {"key": entry.key.parts, "metadata": entry.metadata, "parts": described}
     # ensure_ascii would write two lone surrogates and the character they encode as the same escapes
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(
+        document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
     return text.encode("utf-8", "surrogatepass")
 
 
 def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
     """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`."""
     # the shape must be exact: a missing, additional or mistyped member raises one of the errors below
-    key, _, rest = header.partition(b',"metadata":{')  # within a text the quotation marks would be escaped
+    key, _, rest = header.partition(
+        b',"metadata":{'
+    )  # within a text the quotation marks would be escaped
     try:
         document = _loads('{"metadata":{' + rest.decode("utf-8", "surrogatepass"))
         metadata, layout = document.pop("metadata"), _read_parts(document.pop("parts"))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedEntry(f"the entry's header cannot be read: {error!r}") from error
     is_exact = key.startswith(b'{"key":') and type(metadata) is dict and not document
-    if not is_exact or sum([stored for pieces in layout.values() for stored, _whole in pieces]) != body_length:
-        raise DamagedEntry("the entry's header does not have the members, types and sizes of its format")
+    if (
+        not is_exact
+        or sum([stored for pieces in layout.values() for stored, _whole in pieces]) != body_length
+    ):
+        raise DamagedEntry(
+            "the entry's header does not have the members, types and sizes of its format"
+        )
     return key[7:], metadata, layout
 
 
@@ -242,14 +261,24 @@ def _read_parts(described: Any) -> Layout:
     layout: Layout = {}
     unpacked = 0
     for name, size, *pieces in described:
-        if type(name) is not str or type(size) is not int or size < 0 or name in layout or len(pieces) > 1:
+        if (
+            type(name) is not str
+            or type(size) is not int
+            or size < 0
+            or name in layout
+            or len(pieces) > 1
+        ):
             raise TypeError(f"not a part: {name!r}, {size!r}")
         unpacked += size if pieces else 0
         if unpacked > PIECES_LIMIT:
             raise ValueError(f"the parts claim more than {PIECES_LIMIT} bytes in pieces")
         whole = [min(PIECE, size - start) for start in range(0, size, PIECE)] if pieces else [size]
         found = pieces[0] if pieces else whole
-        if type(found) is not list or len(found) != len(whole) or not set(map(type, found)) <= {int}:
+        if (
+            type(found) is not list
+            or len(found) != len(whole)
+            or not set(map(type, found)) <= {int}
+        ):
             raise TypeError(f"not the pieces of {size} bytes in {name!r}")
         layout[name] = list(zip(found, whole, strict=True))
         if pieces and not all(0 < one <= most for one, most in layout[name]):

@@ -77,7 +77,12 @@ class Key:
             if before.get(place) != after.get(place)
         ]
         if not found and self != other:
-            found.append(Difference("(order)", *(", ".join(part.name for part in key.parts) for key in (self, other))))
+            found.append(
+                Difference(
+                    "(order)",
+                    *(", ".join(part.name for part in key.parts) for key in (self, other)),
+                )
+            )
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +103,9 @@ def _encode_part(part: Part) -> bytes:
         if not isinstance(text, str):
             raise TypeError(f"a key holds texts only, not {type(text).__name__}: {text!r}")
     name, value = part[0].encode("utf-8", "surrogatepass"), part[1].encode("utf-8", "surrogatepass")
-    return b"".join((len(name).to_bytes(_WORD, "little"), name, len(value).to_bytes(_WORD, "little"), value))
+    return b"".join(
+        (len(name).to_bytes(_WORD, "little"), name, len(value).to_bytes(_WORD, "little"), value)
+    )
 
 
 def by_occurrence(parts: Iterable[tuple[str, str]]) -> Mapping[tuple[str, int], str]:

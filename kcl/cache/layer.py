@@ -122,7 +122,9 @@ class Layer:
         if off.keys() == _UNKNOWN:
             return f"off: {self.off()}"
         place = self.place if self.stores else "memory only"
-        return next((f"{place} (off for {kind} recipes: {reason})" for kind, reason in off.items()), place)
+        return next(
+            (f"{place} (off for {kind} recipes: {reason})" for kind, reason in off.items()), place
+        )
 
     def note(self, note: str) -> None:
         """Keep a note on the layer for the report: each note once, and a bounded number of notes."""
@@ -136,7 +138,9 @@ class Layer:
         if held is not None and held.entry is not None and held.entry.key == key:
             return held
         faults: list[Exception] = []
-        reads = self._each("read", self.stores, lambda store: self._verified(store, address, key, faults), faults)
+        reads = self._each(
+            "read", self.stores, lambda store: self._verified(store, address, key, faults), faults
+        )
         found = next(reads, None)
         if found is not None:
             if self._keeps_read:
@@ -145,14 +149,20 @@ class Layer:
         if faults:
             return Answer(None, "error", str(faults[0]), 0)
         has_site = any(not store.writable for store in self.stores)
-        return Answer(None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0)
+        return Answer(
+            None, "miss", f"not in the cache{', nor in a site directory' if has_site else ''}", 0
+        )
 
-    def _verified(self, store: Store, address: str, key: Key, faults: list[Exception]) -> Answer | None:
+    def _verified(
+        self, store: Store, address: str, key: Key, faults: list[Exception]
+    ) -> Answer | None:
         """Return the verified entry of a store; a bad one is set aside, and a bad one of a read-only store stays."""
         blob = None
         try:
             blob = store.get(address)
-            return None if blob is None else Answer(entry_at(address, blob, key), "hit", "", len(blob))
+            return (
+                None if blob is None else Answer(entry_at(address, blob, key), "hit", "", len(blob))
+            )
         except UnusableDirectory as error:
             if store.writable:
                 raise
@@ -177,7 +187,9 @@ class Layer:
         held = self.memory.get(address)
         if held is not None:
             return held.entry
-        blob = next((found for store in self.stores if (found := store.get(address)) is not None), None)
+        blob = next(
+            (found for store in self.stores if (found := store.get(address)) is not None), None
+        )
         return None if blob is None else entry_at(address, blob)
 
     def came(self) -> bool:
@@ -186,7 +198,9 @@ class Layer:
             return False
         from importlib import import_module
 
-        return bool(import_module("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict))  # above this module
+        return bool(
+            import_module("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict)
+        )  # above this module
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
@@ -201,7 +215,11 @@ class Layer:
             return 0
         self.used[address] = None
         self.memory.put(address, held)
-        list(self._each("write", self._writable()[:1], lambda store: store.put(address, blob), faults))
+        list(
+            self._each(
+                "write", self._writable()[:1], lambda store: store.put(address, blob), faults
+            )
+        )
         return len(blob)
 
     def delete(self, address: str) -> None:
@@ -225,7 +243,9 @@ class Layer:
         cause = _cause(error)
         words = f"kcl goes on without its {self.name} cache here: could not {action}: {error}"
         if isinstance(error, DamagedEntry):
-            words = f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
+            words = (
+                f"kcl set a damaged entry of its {self.name} cache aside and makes it anew: {error}"
+            )
         elif cause == _FULL:
             room = f"no space or no inode is left on the file system of {self.place}"
             words = f"kcl goes on without writing its caches: {room}; make room there: could not {action}: {error}"
@@ -235,7 +255,11 @@ class Layer:
         return [store for store in self.stores if store.writable]
 
     def _each(
-        self, action: str, stores: list[Store], use: Callable[[Store], T], faults: list[Exception] | None = None
+        self,
+        action: str,
+        stores: list[Store],
+        use: Callable[[Store], T],
+        faults: list[Exception] | None = None,
     ) -> Iterator[T]:
         """Use stores in their order, and yield the results but None; a fault is reported, and added to `faults`."""
         for store in list(stores):
@@ -352,6 +376,8 @@ def line_of_the_program() -> str:
 def _frame_of_the_program() -> Any:
     """Return the innermost frame of the program, or of a library that kcl works for."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER:
+    while (
+        frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in INNER
+    ):
         frame = frame.f_back
     return frame

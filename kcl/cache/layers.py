@@ -86,7 +86,9 @@ def sites(name: str) -> list[Directory]:
     """Return the stores of the site directories, which are read only."""
     chosen, row = settings.read(), TABLE[name]
     others = chosen.site_owners | {0}
-    return [Directory(os.path.join(root, row.own[0], row.files), others=others) for root in chosen.site]
+    return [
+        Directory(os.path.join(root, row.own[0], row.files), others=others) for root in chosen.site
+    ]
 
 
 def site(name: str, root: str) -> Directory:

@@ -74,7 +74,9 @@ class Lead:
 
     __slots__ = ("_held", "_is_nested", "_kernel", "_shown", "events", "parameters")
 
-    def __init__(self, kernel: str, parameters: Mapping[str, Any] = {}, shown: Callable[[Any], str] = repr) -> None:
+    def __init__(
+        self, kernel: str, parameters: Mapping[str, Any] = {}, shown: Callable[[Any], str] = repr
+    ) -> None:
         self.events: list[Event] = []
         self.parameters = parameters
         self._kernel = kernel
@@ -172,7 +174,9 @@ class KeyLead:
         """
         folder = os.path.dirname(self._key)
         trust.make_trusted(folder)
-        if sys.platform == "win32" or trust.is_network(folder):  # locks of other nodes may answer late, or never
+        if sys.platform == "win32" or trust.is_network(
+            folder
+        ):  # locks of other nodes may answer late, or never
             return
         has_waited = False
         while not has_waited:

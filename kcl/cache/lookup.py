@@ -157,11 +157,15 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
         look = _first(stage, job, lead, started)
         if look.outcome != "miss":
             return _settled(stage, job, look, lead, started)
-    lead.take(stage.layer, stage.together(job, look))  # this thread holds nothing that another one may want
+    lead.take(
+        stage.layer, stage.together(job, look)
+    )  # this thread holds nothing that another one may want
     with stage.guard(job):
         look = _first(stage, job, lead, started)
         if look.outcome == "hit":
-            look = look._replace(reason=look.reason or f"another thread or process {stage.verb} it meanwhile")
+            look = look._replace(
+                reason=look.reason or f"another thread or process {stage.verb} it meanwhile"
+            )
         return _settled(stage, job, look, lead, started)
 
 
@@ -186,7 +190,9 @@ def find(stage: Stage[Job], job: Job) -> Look:
     except Exception as error:
         if not seen or isinstance(error, MissingArguments):
             raise
-        return _set_aside(stage, Look("error"), seen[-1:], error)  # an entry of another kcl may be of any form
+        return _set_aside(
+            stage, Look("error"), seen[-1:], error
+        )  # an entry of another kcl may be of any form
     if look.outcome != "hit":
         return look
     try:
@@ -196,7 +202,9 @@ def find(stage: Stage[Job], job: Job) -> Look:
         return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), error)
 
 
-def disprove(stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEntry, seconds: float) -> None:
+def disprove(
+    stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEntry, seconds: float
+) -> None:
     """Set entries aside that proved wrong after the look-up: a value made of them computes another result.
 
     The event is an error of its own; finding it took `seconds`.
@@ -227,7 +235,11 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         failed = Look("miss", "the recipe raised an error")
         events.emit(_event(stage, job, failed, time.perf_counter() - started), asking=lead)
         raise
-    if look.outcome != "hit" and "hit" in stage.layer.chosen.strict and not look.reason.startswith("off: "):
+    if (
+        look.outcome != "hit"
+        and "hit" in stage.layer.chosen.strict
+        and not look.reason.startswith("off: ")
+    ):
         event = _event(stage, job, look)
         events.emit(event, look.key, texts=stage.texts(look), asking=lead)
         stage.attempt(job)
@@ -251,7 +263,9 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
                 made = stage.make(job, look)
             look, promised = made.look or look, made.promised
             faults: list[Exception] = []
-            size = sum(stage.layer.publish(address, entry, faults) for address, entry in made.entries)
+            size = sum(
+                stage.layer.publish(address, entry, faults) for address, entry in made.entries
+            )
             look = look._replace(value=made.value, size=size)
             unstored = _unstored(faults)
             if look.outcome == "miss" and unstored:
@@ -276,13 +290,17 @@ def _unstored(faults: list[Exception]) -> str:
     return next((str(fault) for fault in faults if isinstance(fault, UnusableDirectory)), "")
 
 
-def _set_aside(stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]], error: Exception) -> Look:
+def _set_aside(
+    stage: Stage[Job], look: Look, bad: Iterable[tuple[Slot, Entry]], error: Exception
+) -> Look:
     """Move unusable entries into quarantine; the look-up is an error, and the value is made."""
     for slot, entry in bad:
         stage.layer.set_aside(slot.address, entry.pack(), error)
         look = look._replace(key=look.key or slot.key)
     reason = str(error) if isinstance(error, WrongEntry) else f"{stage.refused}: {error}"
-    return look._replace(outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None, beside=error)
+    return look._replace(
+        outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None, beside=error
+    )
 
 
 def _forbidden(event: Event, key: Key | None) -> CacheMiss:
@@ -305,15 +323,31 @@ def _forbidden(event: Event, key: Key | None) -> CacheMiss:
 def _event(stage: Stage[Job], job: Job, look: Look, seconds: float = 0.0) -> Event:
     digest = look.digest or (look.key.digest if look.key else "")
     saved = max(0.0, look.spared - seconds) if look.outcome == "hit" else 0.0
-    return Event(stage.layer.name, stage.name(job), digest, look.outcome, look.reason, seconds, look.size, saved)
+    return Event(
+        stage.layer.name,
+        stage.name(job),
+        digest,
+        look.outcome,
+        look.reason,
+        seconds,
+        look.size,
+        saved,
+    )
 
 
 def _emit(
-    stage: Stage[Job], job: Job, look: Look, lead: Lead, seconds: float, texts: Mapping[str, bytes] = {}
+    stage: Stage[Job],
+    job: Job,
+    look: Look,
+    lead: Lead,
+    seconds: float,
+    texts: Mapping[str, bytes] = {},
 ) -> Event:
     """Emit the event of a look-up, and return it."""
     event = _event(stage, job, look, seconds)
-    if look.outcome == "bypass" and not look.reason.startswith("off: "):  # that text takes the place of the files
+    if look.outcome == "bypass" and not look.reason.startswith(
+        "off: "
+    ):  # that text takes the place of the files
         stage.layer.note(f"bypassed: {look.reason}")
     events.emit(event, look.key, look.there if look.outcome == "hit" else (), texts, lead)
     return event

@@ -79,7 +79,9 @@ def arrow(before: str, after: str) -> str:
     if max(len(before), len(after)) <= WIDTH:
         return f"{before} -> {after}"
     start = max(0, alike(before, after) - WIDTH // 3)
-    return " -> ".join(cut(("..." if start else "") + text[start:], WIDTH) for text in (before, after))
+    return " -> ".join(
+        cut(("..." if start else "") + text[start:], WIDTH) for text in (before, after)
+    )
 
 
 def _code(label: str, difference: Difference, about: About) -> str:
@@ -87,10 +89,18 @@ def _code(label: str, difference: Difference, about: About) -> str:
     name, before, after = difference
     if name == about.recipe and before is not None:
         line = about.line(name)
-        return f"recipe `{label.rpartition('.')[2]}`: body changed" + (f" at line {line}" if line else "")
+        return f"recipe `{label.rpartition('.')[2]}`: body changed" + (
+            f" at line {line}" if line else ""
+        )
     origin, own = about.origins.get(name), about.origins.get(about.recipe)
-    module = f" in {origin.module}" if origin is not None and (own is None or own.module != origin.module) else ""
-    verb = "is used now" if before is None else "is not used any more" if after is None else "changed"
+    module = (
+        f" in {origin.module}"
+        if origin is not None and (own is None or own.module != origin.module)
+        else ""
+    )
+    verb = (
+        "is used now" if before is None else "is not used any more" if after is None else "changed"
+    )
     return f"{'helper' if name.startswith('code ') else 'class'} `{label}`{module} {verb}"
 
 
@@ -103,13 +113,19 @@ def _distribution(name: str, difference: Difference, _about: About) -> str:
     one, other = (text.partition(" ")[0] for text in (before, after))
     if one != other:
         return f"{name} {one} -> {other}"
-    return f"{name}: its editable install changed" if one == "editable" else f"{name} {one}: installed files changed"
+    return (
+        f"{name}: its editable install changed"
+        if one == "editable"
+        else f"{name} {one}: installed files changed"
+    )
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:
     """Compare "<format> <version> <digest of the files>"."""
     before, after = ((side or "").split(" ")[1:2] for side in (difference.before, difference.after))
-    return "kcl itself changed" if before == after else f"kcl {' '.join(before)} -> {' '.join(after)}"
+    return (
+        "kcl itself changed" if before == after else f"kcl {' '.join(before)} -> {' '.join(after)}"
+    )
 
 
 def _argument(name: str, difference: Difference, _about: About) -> str:

@@ -16,7 +16,9 @@ import os
 from kcl.base.settings import option
 
 KCL = "kcl"  # below the root, or below the folder of a checkout: the files that belong to no entry
-GENERATED = "kcl-generated-v1"  # rows of the generator layer: in a PersistentDict, or as files in a folder
+GENERATED = (
+    "kcl-generated-v1"  # rows of the generator layer: in a PersistentDict, or as files in a folder
+)
 BINARIES = "kcl-binary-v1"  # entries of the binary layer, in a folder for each device
 DICTIONARY = "pdict-v5-"  # the beginning of the name of a PersistentDict; its identifier follows
 DATABASE = ".sqlite"  # the end of the name of a PersistentDict, after the version of Python

@@ -17,7 +17,10 @@ from kcl.cache.run_memo import driver_name
 
 AFTER = 2.0  # seconds of work
 _WIDTH = 79  # what a terminal folds could not be erased
-_OURS, _QUIET = "kcl-", "(_log_start_if_long)"  # the begin of the names of kcl's own threads, the end of loopy's
+_OURS, _QUIET = (
+    "kcl-",
+    "(_log_start_if_long)",
+)  # the begin of the names of kcl's own threads, the end of loopy's
 
 
 class State:
@@ -35,9 +38,18 @@ class State:
         """Count the kernels of this run, of those that the last run of the program asked for."""
         number, of = _programs(events.total()[settings.BINARY]) + 1, 0
         for one in events.tool("history.journal").last_run(driver_name()):
-            of = max(of, sum(_programs(row) for (layer, _), row in one.tallies.items() if layer == settings.BINARY))
+            of = max(
+                of,
+                sum(
+                    _programs(row)
+                    for (layer, _), row in one.tallies.items()
+                    if layer == settings.BINARY
+                ),
+            )
         kernels = f"{number} of {of}" if of >= number else f"{number}"
-        return f"{kernels} kernel{'s' * (max(number, of) > 1)}, {time.monotonic() - self.began:.0f} s"
+        return (
+            f"{kernels} kernel{'s' * (max(number, of) > 1)}, {time.monotonic() - self.began:.0f} s"
+        )
 
 
 def _programs(row: Mapping[str, float]) -> int:
@@ -99,7 +111,9 @@ class ProgressLine:
                 _write(f"kcl: {self._text}\n")
             elif _is_alone():
                 shown = f"kcl: {self._text}"[:_WIDTH]
-                _write(f"\r{shown:<{self._drawn}}\r")  # a warning that comes now takes the place of the line
+                _write(
+                    f"\r{shown:<{self._drawn}}\r"
+                )  # a warning that comes now takes the place of the line
                 self._drawn = len(shown)
 
 
@@ -118,7 +132,11 @@ def making() -> Iterator[None]:
 def _is_alone() -> bool:
     """Tell whether no other thread of the program can be writing now."""
     here = threading.current_thread()
-    others = [one.name for one in threading.enumerate() if one is not here and not one.name.endswith(_QUIET)]
+    others = [
+        one.name
+        for one in threading.enumerate()
+        if one is not here and not one.name.endswith(_QUIET)
+    ]
     return sum(not name.startswith(_OURS) for name in others) <= here.name.startswith(_OURS)
 
 

@@ -74,7 +74,10 @@ class RunMemo:
         """Leave a memo for the next run, and remove the memos that were used longest ago. Raises nothing."""
         with suppress(*_FAULTS):
             self._store.put(self._place, Entry(self._key, left, {}).pack())
-            found = [(item.stat(follow_symlinks=False).st_mtime, place) for place, item in self._store.items()]
+            found = [
+                (item.stat(follow_symlinks=False).st_mtime, place)
+                for place, item in self._store.items()
+            ]
             for _moment, place in sorted(found, reverse=True)[self._kept :]:
                 self._store.delete(place)
 

@@ -62,7 +62,9 @@ class Start:
     def __init__(self) -> None:
         try:
             with open("/proc/self/environ", "rb") as stream:
-                pairs = [os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair]
+                pairs = [
+                    os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair
+                ]
             self.environment = {name: value for name, _, value in pairs}
         except OSError:
             self.environment = dict(os.environ)
@@ -111,7 +113,9 @@ def directory_in_use(name: str) -> str:
 
     That is the directory of the current environment, or, after a change that came too late, an earlier existing one.
     """
-    latest_first = (place_in(ROWS[name], environment).path for environment in reversed(environments()))
+    latest_first = (
+        place_in(ROWS[name], environment).path for environment in reversed(environments())
+    )
     return next(filter(os.path.isdir, latest_first), place(name).path)
 
 
@@ -119,8 +123,13 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     """Fill in a template of a row's places; return None for a missing variable."""
     if template.startswith("user:"):  # platformdirs ignores a relative path in XDG_CACHE_HOME
         application = template.removeprefix("user:")
-        path, xdg = settings.user_cache_dir(application, environment), environment.get("XDG_CACHE_HOME")
-        return Place(path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default")
+        path, xdg = (
+            settings.user_cache_dir(application, environment),
+            environment.get("XDG_CACHE_HOME"),
+        )
+        return Place(
+            path, "XDG_CACHE_HOME" if xdg and path == os.path.join(xdg, application) else "default"
+        )
     if template.startswith("~"):
         home = environment.get("HOME", "")
         home = home if os.path.isabs(home) else settings.home()
@@ -131,7 +140,9 @@ def _filled(template: str, environment: Mapping[str, str]) -> Place | None:
     value = environment.get(variable)
     if not value:
         return None
-    return Place(os.path.join(value, rest) if rest else value, "default" if variable == "HOME" else variable)
+    return Place(
+        os.path.join(value, rest) if rest else value, "default" if variable == "HOME" else variable
+    )
 
 
 CODE_VARIABLES = sorted({variable for row in ROWS.values() for variable in row.code_variables})
@@ -148,7 +159,10 @@ def code_variables() -> list[tuple[str, str]]:
         if name in os.environ:
             read.setdefault(name, os.environ[name])
     found = [(name, read[name]) for name in CODE_VARIABLES if name in read]
-    return [(name, text if text == start.get(name) else f"{text!r}, set by the program") for name, text in found]
+    return [
+        (name, text if text == start.get(name) else f"{text!r}, set by the program")
+        for name, text in found
+    ]
 
 
 def read_variables() -> dict[str, str]:
@@ -160,7 +174,11 @@ def read_variables() -> dict[str, str]:
 @contextmanager
 def variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
     """Have variables of the environment in a block; None stands for a variable that is not set."""
-    before = {name: os.environ.get(name) for name, value in wanted.items() if os.environ.get(name) != value}
+    before = {
+        name: os.environ.get(name)
+        for name, value in wanted.items()
+        if os.environ.get(name) != value
+    }
     try:
         _set({name: wanted[name] for name in before})
         yield
@@ -236,7 +254,12 @@ def with_usable_cache(load: Callable[[], object]) -> None:
     import sqlite3
 
     try:
-        if not any(map(os.path.isabs, (os.environ.get("XDG_CACHE_HOME", "").strip(), os.path.expanduser("~")))):
+        if not any(
+            map(
+                os.path.isabs,
+                (os.environ.get("XDG_CACHE_HOME", "").strip(), os.path.expanduser("~")),
+            )
+        ):
             raise FileNotFoundError("this user has no home directory")
         trust.check_writer(settings.user_cache_dir("pytools"))
         load()

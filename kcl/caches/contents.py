@@ -69,7 +69,10 @@ def of(paths: Iterable[str], counting: str) -> Contents:
     oldest, newest, fault = 0.0, 0.0, ""
     for path, status in _every(paths):
         size += status.st_size
-        oldest, newest = min(oldest or status.st_mtime, status.st_mtime), max(newest, status.st_mtime)
+        oldest, newest = (
+            min(oldest or status.st_mtime, status.st_mtime),
+            max(newest, status.st_mtime),
+        )
         if counting != "rows":
             entries += bool(re.fullmatch(counting, os.path.basename(path)))
         elif not path.endswith(trust.SIDECARS):
@@ -113,9 +116,14 @@ def is_platform_here(platform: str) -> bool:
 
 def _named() -> str:
     """Return the libraries named by the ICD files, and the lists of libraries, that the ICD loaders look at."""
-    given = [settings.variable(name) for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")]
+    given = [
+        settings.variable(name)
+        for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
+    ]
     listed = [part for one in given if one for part in one.split(os.pathsep)]
-    files = [file for place in (*listed, *FOLDERS) for file in (Path(place), *Path(place).glob("*.icd"))]
+    files = [
+        file for place in (*listed, *FOLDERS) for file in (Path(place), *Path(place).glob("*.icd"))
+    ]
     texts = []
     for file in files:
         with suppress(OSError):
@@ -144,7 +152,11 @@ def _items(path: str) -> Iterator[os.DirEntry[str]]:
 
 def _count(path: str) -> int:
     """Count the rows of all tables of a database, opened for reading; raises sqlite3.Error."""
-    with closing(sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=0.2)) as database:
+    with closing(
+        sqlite3.connect(trust.database_uri(path, "ro"), uri=True, timeout=0.2)
+    ) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall()
         quoted = [str(table).replace('"', '""') for (table,) in tables]
-        return sum(int(database.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0]) for name in quoted)
+        return sum(
+            int(database.execute(f'SELECT COUNT(*) FROM "{name}"').fetchone()[0]) for name in quoted
+        )

@@ -29,12 +29,19 @@ def find() -> list[LateSwitch]:
     """Return the changes that came too late in this process, by cache."""
     _start, first, now = caches.environments()
     found = [
-        _late("kcl", variable, now, "kcl, read when a layer is first used: the layers go on as they were")
+        _late(
+            "kcl",
+            variable,
+            now,
+            "kcl, read when a layer is first used: the layers go on as they were",
+        )
         for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT", "KCL_VERIFY")
         if now.get(variable) != first.get(variable)
     ]
     for name, row in ROWS.items():
-        variable, effect = _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
+        variable, effect = (
+            _of_module(row, now) if row.flag is not None else _of_driver(row, first, now)
+        )
         if variable and contents.is_here(name):
             found.append(_late(name, variable, now, f"{row.title}, read {row.read}: {effect}"))
     return found
@@ -44,14 +51,18 @@ def _of_module(row: CacheRow, now: Mapping[str, str]) -> tuple[str, str]:
     """Return the variable that a module has not seen, and the effect."""
     assert row.flag is not None
     module, attribute, off, _words = row.flag
-    wished = (each.variable for each in row.switches if each.parse(now.get(each.variable)) is not None)
+    wished = (
+        each.variable for each in row.switches if each.parse(now.get(each.variable)) is not None
+    )
     is_on = getattr(sys.modules.get(module), attribute, off) is not off
     return next(wished, "") if is_on else "", "it is on all the same"
 
 
 def _of_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, str]:
     """Return the variable that a driver has not seen, and the effect; empty for a change without effect."""
-    changed = next((variable for variable in row.variables if first.get(variable) != now.get(variable)), "")
+    changed = next(
+        (variable for variable in row.variables if first.get(variable) != now.get(variable)), ""
+    )
     was, place = caches.switched_off(row, first), caches.place_in(row, first).path
     if was != caches.switched_off(row, now):
         return changed, f"it is off: {was}" if was else "it is on"

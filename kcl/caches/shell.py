@@ -18,7 +18,11 @@ _XDG = "XDG_CACHE_HOME"
 # A shell: the line that unsets a variable, the line that sets one, and the quoting of a value.
 SHELLS = {
     "sh": ("unset {}", "export {}={}", shlex.quote),
-    "fish": ("set -e {}", "set -gx {} {}", lambda value: "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"),
+    "fish": (
+        "set -e {}",
+        "set -gx {} {}",
+        lambda value: "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'",
+    ),
     "powershell": (
         *("Remove-Item Env:{} -ErrorAction SilentlyContinue", "$env:{} = {}"),
         lambda value: "'" + value.replace("'", "''") + "'",
@@ -42,7 +46,9 @@ def made(off: list[str], on: list[str], directory: str | None) -> ShellChange:
     known = (*settings.LAYERS, *ROWS, ALL)
     for name in (*off, *on):
         if name not in known:
-            raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
+            raise ValueError(
+                f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}"
+            )
     off, on = _named(off), _named(on)
     if set(off) & set(on):
         raise ValueError(f"{', '.join(sorted(set(off) & set(on)))} cannot be off and on")
@@ -84,7 +90,10 @@ def _own(wish: ShellChange, off: set[str], on: set[str]) -> None:
 
 def _named(names: list[str]) -> list[str]:
     """Replace `all` by the names that it stands for."""
-    every = [*settings.LAYERS, *(name for name, row in ROWS.items() if row.switches and not row.neighbour)]
+    every = [
+        *settings.LAYERS,
+        *(name for name, row in ROWS.items() if row.switches and not row.neighbour),
+    ]
     return list(dict.fromkeys(one for name in names for one in (every if name == ALL else [name])))
 
 
@@ -93,7 +102,8 @@ def _switches(name: str) -> list[tuple[str, str]]:
     row = ROWS[name]
     moving = set(map(placed_by, row.places))
     values = [
-        (each.variable, next(word for word in ("1", "0") if each.parse(word) is not None)) for each in row.switches
+        (each.variable, next(word for word in ("1", "0") if each.parse(word) is not None))
+        for each in row.switches
     ]
     return [(variable, value) for variable, value in values if variable not in moving]
 
@@ -102,10 +112,16 @@ def _move(wish: ShellChange, directory: str) -> None:
     """Move kcl's files and the caches below it: by XDG_CACHE_HOME, or by a variable of their own."""
     wish.set.update({"KCL_CACHE_DIR": directory, _XDG: directory})
     for name, row in ROWS.items():
-        own = [variable for variable in map(placed_by, row.places) if variable not in ("", "HOME", _XDG)]
+        own = [
+            variable
+            for variable in map(placed_by, row.places)
+            if variable not in ("", "HOME", _XDG)
+        ]
         if row.neighbour or not own:
             continue
         if _XDG in row.variables:
-            wish.unset.extend(variable for variable in own if settings.variable(variable) is not None)
+            wish.unset.extend(
+                variable for variable in own if settings.variable(variable) is not None
+            )
         else:
             wish.set[own[0]] = os.path.join(directory, name)

@@ -61,8 +61,13 @@ class CacheRow(NamedTuple):
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables that say whether this cache is on and where it lies."""
-        places = ["XDG_CACHE_HOME" if each.startswith("user:") else placed_by(each) for each in self.places]
-        return tuple(dict.fromkeys([*(switch.variable for switch in self.switches), *filter(None, places)]))
+        places = [
+            "XDG_CACHE_HOME" if each.startswith("user:") else placed_by(each)
+            for each in self.places
+        ]
+        return tuple(
+            dict.fromkeys([*(switch.variable for switch in self.switches), *filter(None, places)])
+        )
 
 
 def placed_by(template: str) -> str:
@@ -151,7 +156,10 @@ ROWS: dict[str, CacheRow] = {
     # src/util/u_debug.c (debug_parse_bool_option); MESA_GLSL_* are the old names, read where the new ones are unset
     "mesa": CacheRow(
         "Mesa",
-        (CacheSwitch("MESA_SHADER_CACHE_DISABLE", _mesa_true), CacheSwitch("MESA_GLSL_CACHE_DISABLE", _mesa_true)),
+        (
+            CacheSwitch("MESA_SHADER_CACHE_DISABLE", _mesa_true),
+            CacheSwitch("MESA_GLSL_CACHE_DISABLE", _mesa_true),
+        ),
         ("$MESA_SHADER_CACHE_DIR", "$MESA_GLSL_CACHE_DIR", "$XDG_CACHE_HOME", "~/.cache"),
         own=r"mesa_shader_cache(_db|_sf)?",
         entry=r"[0-9a-f]{30,}|foz_cache\.foz|mesa_cache\.db",
@@ -163,7 +171,10 @@ ROWS: dict[str, CacheRow] = {
     # {linux,windows}/os_compiler_cache_helper.cpp; shared/source/os_interface/debug_env_reader.cpp (atoll)
     "neo": CacheRow(
         "Intel NEO",
-        (CacheSwitch("NEO_CACHE_PERSISTENT", _number_is_zero), CacheSwitch("NEO_CACHE_DIR", _must_exist)),
+        (
+            CacheSwitch("NEO_CACHE_PERSISTENT", _number_is_zero),
+            CacheSwitch("NEO_CACHE_DIR", _must_exist),
+        ),
         ("$NEO_CACHE_DIR", "$XDG_CACHE_HOME/neo_compiler_cache", "$HOME/.cache/neo_compiler_cache"),
         own=r".*\.(cl_cache|l0_cache)|config\.file|tmp\.\w+",
         entry=r".*\.(cl_cache|l0_cache)",
@@ -176,7 +187,12 @@ ROWS: dict[str, CacheRow] = {
     "pocl": CacheRow(
         "PoCL's kernel cache",
         (CacheSwitch("POCL_KERNEL_CACHE", _one_starts),),
-        ("$POCL_CACHE_DIR", "$XDG_CACHE_HOME/pocl/kcache", "$HOME/.cache/pocl/kcache", "/tmp/pocl/kcache"),
+        (
+            "$POCL_CACHE_DIR",
+            "$XDG_CACHE_HOME/pocl/kcache",
+            "$HOME/.cache/pocl/kcache",
+            "/tmp/pocl/kcache",
+        ),
         own=r"[A-P]{2}|tempfile_\w+(\.\w+)?|tempdir_\w+",
         inside=r"[A-P]{30,}|tempfile.*|[\w.]+\.(bc|so|cl|o|ll)",
         entry=r"program\.bc",

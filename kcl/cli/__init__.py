@@ -20,10 +20,40 @@ import kcl
 from kcl.errors import CacheFault, meant
 
 _NAMES = (
-    *("run", "tune", "status", "ls", "show", "explain", "report", "verify", "stats", "unpack", "env"),
-    *("flush", "wait", "save", "load", "pull", "push", "key", "purge", "gc", "pin", "unpin", "doctor", "init"),
+    *(
+        "run",
+        "tune",
+        "status",
+        "ls",
+        "show",
+        "explain",
+        "report",
+        "verify",
+        "stats",
+        "unpack",
+        "env",
+    ),
+    *(
+        "flush",
+        "wait",
+        "save",
+        "load",
+        "pull",
+        "push",
+        "key",
+        "purge",
+        "gc",
+        "pin",
+        "unpin",
+        "doctor",
+        "init",
+    ),
 )
-_BESIDE = {"wait": "flush", "unpin": "pin", "push": "pull"}  # commands that lie in the module of another one
+_BESIDE = {
+    "wait": "flush",
+    "unpin": "pin",
+    "push": "pull",
+}  # commands that lie in the module of another one
 # By name, in the order of the help: the module whose attribute of that name is the command.
 COMMANDS = {name: f"kcl.cli.{_BESIDE.get(name, name)}" for name in _NAMES}
 
@@ -45,7 +75,9 @@ class Lazy(click.Group):
         """Write the first sentence of each command in full: click would cut it."""
         commands = {name: self.get_command(ctx, name) for name in COMMANDS}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(1000)) for name, one in commands.items() if one])
+            formatter.write_dl(
+                [(name, one.get_short_help_str(1000)) for name, one in commands.items() if one]
+            )
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find a command; for an unknown one, name the nearest."""

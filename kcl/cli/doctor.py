@@ -30,7 +30,9 @@ def doctor() -> Reply:
     tried = [("remote", Finding(WARNING if fault else OK, fault or fine))] if fault or fine else []
     found = [*run(), *tried]
     value = [{"check": check, **finding._asdict()} for check, finding in found]
-    return Reply(lambda: value, lambda: _show(found), any(one.severity == PROBLEM for _check, one in found))
+    return Reply(
+        lambda: value, lambda: _show(found), any(one.severity == PROBLEM for _check, one in found)
+    )
 
 
 def _show(found: list[tuple[str, Finding]]) -> None:
@@ -41,4 +43,8 @@ def _show(found: list[tuple[str, Finding]]) -> None:
             lines.append(("", "cure", finding.cure))
     output.table(_HEAD, lines)
     counts = Counter([finding.severity for _check, finding in found])
-    click.echo(", ".join(counted(counts[kind], kind, f"{kind}s") for kind in ("problem", "warning", "note")))
+    click.echo(
+        ", ".join(
+            counted(counts[kind], kind, f"{kind}s") for kind in ("problem", "warning", "note")
+        )
+    )

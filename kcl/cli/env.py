@@ -22,9 +22,15 @@ EFFECTS = {
     "pyopencl": "binary layer off, and the generator layer of `kcl.Source` recipes",
 }
 OTHERS = {
-    settings.RUN: ("kcl", "set by kcl run: children under this interpreter have the integrations, too"),
+    settings.RUN: (
+        "kcl",
+        "set by kcl run: children under this interpreter have the integrations, too",
+    ),
     "PYOPENCL_BUILD_OPTIONS": ("pyopencl", "options of every build: part of the program key"),
-    "_LOOPY_SKIP_ARG_CHECKS": ("loopy", "invokers without argument checks: part of the generator key"),
+    "_LOOPY_SKIP_ARG_CHECKS": (
+        "loopy",
+        "invokers without argument checks: part of the generator key",
+    ),
 }
 _HEAD = (
     Column("variable"),
@@ -45,9 +51,19 @@ class VariableLine(NamedTuple):
 
 
 @click.command()
-@click.option("--off", multiple=True, metavar="LAYER", help="Switch this off; may be given often, or be a list a,b.")
+@click.option(
+    "--off",
+    multiple=True,
+    metavar="LAYER",
+    help="Switch this off; may be given often, or be a list a,b.",
+)
 @click.option("--on", multiple=True, metavar="LAYER", help="Switch this on again.")
-@click.option("--dir", "directory", metavar="PATH", help="Keep kcl's files and the drivers' caches below PATH.")
+@click.option(
+    "--dir",
+    "directory",
+    metavar="PATH",
+    help="Keep kcl's files and the drivers' caches below PATH.",
+)
 @click.option(
     "--shell",
     type=click.Choice(list(SHELLS)),
@@ -85,7 +101,10 @@ def _split(words: tuple[str, ...]) -> list[str]:
 def _show(found: list[VariableLine]) -> None:
     given = [line for line in found if line.value is not None]
     if given:
-        cells = [(line.variable, line.value or "(empty)", ", ".join(line.read_by), line.effect) for line in given]
+        cells = [
+            (line.variable, line.value or "(empty)", ", ".join(line.read_by), line.effect)
+            for line in given
+        ]
         output.table(_HEAD, cells)
         click.echo()
     unset: dict[str, list[str]] = {}
@@ -95,7 +114,12 @@ def _show(found: list[VariableLine]) -> None:
     click.echo()
     file = settings.settings_file()
     output.say(
-        "\n".join([f"settings file: {file}{'' if os.path.exists(file) else ' (none)'}", *settings.read().rejected])
+        "\n".join(
+            [
+                f"settings file: {file}{'' if os.path.exists(file) else ' (none)'}",
+                *settings.read().rejected,
+            ]
+        )
     )
 
 
@@ -113,8 +137,13 @@ def _lines() -> list[VariableLine]:
         for variable, (reader, effect) in OTHERS.items()
     ]
     known = {line.variable for line in found}
-    unknown = [name for name in settings.environment() if name.startswith("KCL_") and name not in known]
-    return found + [VariableLine(name, settings.variable(name), (), "nobody reads it") for name in sorted(unknown)]
+    unknown = [
+        name for name in settings.environment() if name.startswith("KCL_") and name not in known
+    ]
+    return found + [
+        VariableLine(name, settings.variable(name), (), "nobody reads it")
+        for name in sorted(unknown)
+    ]
 
 
 def _own(setting: settings.Setting) -> VariableLine:
@@ -127,8 +156,12 @@ def _own(setting: settings.Setting) -> VariableLine:
 def _foreign(variable: str, names: list[str]) -> VariableLine:
     value = settings.variable(variable)
     effects = dict.fromkeys(_effect(variable, value, name) for name in names)
-    for_kcl = not EFFECTS.keys().isdisjoint(names) or any(variable in ROWS[name].code_variables for name in names)
-    return VariableLine(variable, value, ("kcl", *names) if for_kcl else tuple(names), "; ".join(effects))
+    for_kcl = not EFFECTS.keys().isdisjoint(names) or any(
+        variable in ROWS[name].code_variables for name in names
+    )
+    return VariableLine(
+        variable, value, ("kcl", *names) if for_kcl else tuple(names), "; ".join(effects)
+    )
 
 
 def _effect(variable: str, value: str | None, name: str) -> str:

@@ -20,8 +20,16 @@ from kcl.tuning import views
 
 @click.command()
 @click.argument("kernel", required=False)
-@click.option("--all", "every", is_flag=True, help="Every run that is remembered, not the last one only.")
-@click.option("--limit", type=click.IntRange(0), default=40, show_default=True, help="The last so many; 0 is all.")
+@click.option(
+    "--all", "every", is_flag=True, help="Every run that is remembered, not the last one only."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=40,
+    show_default=True,
+    help="The last so many; 0 is all.",
+)
 @output.replies("a list of look-ups that were no hits")
 def explain(kernel: str | None, every: bool, limit: int) -> Reply:
     """Say why the last run missed: what differs from the nearest earlier entry.
@@ -55,7 +63,10 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
             output.say(line)
 
     def as_json() -> list[dict[str, Any]]:
-        return [{**one._asdict(), "changes": [change._asdict() for change in one.changes]} for one in found]
+        return [
+            {**one._asdict(), "changes": [change._asdict() for change in one.changes]}
+            for one in found
+        ]
 
     return Reply(as_json, show, kernel is not None and not found)
 

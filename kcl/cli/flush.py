@@ -13,7 +13,12 @@ from kcl.errors import CacheFault
 from kcl.inspect import report
 
 _timeout = click.option(
-    "--timeout", "--seconds", type=click.FloatRange(0), default=600.0, show_default=True, help="Wait at most: seconds."
+    "--timeout",
+    "--seconds",
+    type=click.FloatRange(0),
+    default=600.0,
+    show_default=True,
+    help="Wait at most: seconds.",
 )
 
 
@@ -56,5 +61,7 @@ def _left(done: bool) -> Reply:
     words = found.described()
     value = {"programs": len(found.here), "elsewhere": found.devices(), "words": words}
     return Reply(
-        lambda: value, lambda: click.echo("\n".join(words or ["every entry is complete"])), bool(found.here) or not done
+        lambda: value,
+        lambda: click.echo("\n".join(words or ["every entry is complete"])),
+        bool(found.here) or not done,
     )

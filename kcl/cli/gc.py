@@ -30,7 +30,11 @@ def gc(max_size: str | None, dry_run: bool) -> Reply:
         raise click.BadParameter(str(error), param_hint="'--max-size'") from None
     before, (gone, entries) = space.used(), space.chosen(bound)
     limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
-    verb = "would be removed: this is a dry run" if dry_run else f"{'is' if entries == 1 else 'are'} removed"
+    verb = (
+        "would be removed: this is a dry run"
+        if dry_run
+        else f"{'is' if entries == 1 else 'are'} removed"
+    )
     said = f"{counted(entries, 'entry', 'entries')} with {output.size(gone.bytes)} {verb}"
     if not dry_run:
         purge.remove(gone, "kcl gc")

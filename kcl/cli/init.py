@@ -24,7 +24,9 @@ _FILES = {
 
 
 @click.command()
-@click.option("--undo", is_flag=True, help="Remove the checkout's cache and its record in the settings.")
+@click.option(
+    "--undo", is_flag=True, help="Remove the checkout's cache and its record in the settings."
+)
 def init(undo: bool) -> None:
     """Keep kcl's files in `.kcl_cache/` at the root of this checkout.
 
@@ -63,7 +65,9 @@ def _make(checkout: str, folder: str) -> None:
     trust.make_trusted(folder)
     try:
         for name, text in {**_FILES, "token": token + "\n"}.items():
-            with open(trust.opened(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w") as stream:
+            with open(
+                trust.opened(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w"
+            ) as stream:
                 stream.write(text)
         file.record(settings.settings_file(), checkout, token)
     except BaseException:
@@ -98,7 +102,11 @@ def _above() -> list[str]:
 
 
 def _checkout() -> str:
-    marked = (place for place in _above() if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS))
+    marked = (
+        place
+        for place in _above()
+        if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS)
+    )
     found = next(marked, None)
     if found is None:
         output.fail(

@@ -32,7 +32,9 @@ def new(name: str) -> None:
     """
     made = seal.new(name)
     click.echo(made.line)
-    output.complain(f"the secret half is {seal.path_of(name)}; readers trust it with: kcl key trust {made.line}")
+    output.complain(
+        f"the secret half is {seal.path_of(name)}; readers trust it with: kcl key trust {made.line}"
+    )
 
 
 @key.command(name="trust", short_help="Trust a key: what it signed is loaded.")
@@ -59,7 +61,9 @@ def list_keys() -> None:
 
 @key.command(short_help="Trust a key no longer.")
 @click.argument("name")
-@click.option("--purge/--keep", default=None, help="Remove what it brought, or keep it; else you are asked.")
+@click.option(
+    "--purge/--keep", default=None, help="Remove what it brought, or keep it; else you are asked."
+)
 def forget(name: str, purge: bool | None) -> None:
     """Trust a key no longer, and remove the entries that it brought, if you wish.
 
@@ -72,9 +76,15 @@ def forget(name: str, purge: bool | None) -> None:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
     os.unlink(seal.path_of(name, seal.TRUSTED))
     output.say(f"{name} is not trusted any more")
-    brought = [place for place, signer in notes.arrivals().items() if signer in {one.id for one in gone}]
+    brought = [
+        place for place, signer in notes.arrivals().items() if signer in {one.id for one in gone}
+    ]
     words = counted(len(brought), "entry", "entries")
-    if brought and (click.confirm(f"Remove the {words} that it brought?") if purge is None else purge):
+    if brought and (
+        click.confirm(f"Remove the {words} that it brought?") if purge is None else purge
+    ):
         for kind, address in brought:
-            (layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)).delete(address)
+            (layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)).delete(
+                address
+            )
         output.say(f"{words} removed")

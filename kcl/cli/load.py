@@ -13,9 +13,21 @@ from kcl.cli import output
 
 
 @click.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
-@click.option("--into", metavar="DIR", help="Fill a site directory, which everyone may read, in place of the cache.")
-@click.option("--usable", is_flag=True, help="Store only what can hit here; status 1 if that is nothing.")
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+)
+@click.option(
+    "--into",
+    metavar="DIR",
+    help="Fill a site directory, which everyone may read, in place of the cache.",
+)
+@click.option(
+    "--usable", is_flag=True, help="Store only what can hit here; status 1 if that is nothing."
+)
 def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
     """Store the entries of bundles in the cache, as `kcl save` or a program made them.
 
@@ -28,10 +40,15 @@ def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
     """
     if into:
         os.umask(0o022)
-    found = [(file, bundle.load(bundle.content(file), usable, os.path.abspath(into) if into else "")) for file in files]
+    found = [
+        (file, bundle.load(bundle.content(file), usable, os.path.abspath(into) if into else ""))
+        for file in files
+    ]
     for file, info in found:
         output.say(f"{file}:\n{info}")
         for reason, count in Counter([reason for _digest, reason in info.unusable]).items():
             output.say(f"{counted(count, 'entry', 'entries')} cannot hit here: {reason}")
     damaged = any(info.refused for _file, info in found)
-    raise SystemExit(output.FOUND if damaged or all(info.empty() for _file, info in found) else output.FINE)
+    raise SystemExit(
+        output.FOUND if damaged or all(info.empty() for _file, info in found) else output.FINE
+    )

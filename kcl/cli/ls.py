@@ -36,13 +36,35 @@ _LINES = 100  # on a terminal, by default
 
 @click.command()
 @from_bundle
-@click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
+@click.option(
+    "--layer",
+    "layer_names",
+    type=click.Choice(settings.LAYERS),
+    multiple=True,
+    help="Only this layer.",
+)
 @click.option("--kernel", help="Only kernels of this name, or that match a pattern such as 'mat*'.")
 @click.option("--device", help="Only programs for devices with this in their name.")
-@click.option("--sort", type=click.Choice(tuple(SORTS)), default="built", show_default=True, help="By what to sort.")
-@click.option("--limit", type=click.IntRange(0), help=f"At most so many; 0 is all. On a terminal {_LINES}, else all.")
+@click.option(
+    "--sort",
+    type=click.Choice(tuple(SORTS)),
+    default="built",
+    show_default=True,
+    help="By what to sort.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    help=f"At most so many; 0 is all. On a terminal {_LINES}, else all.",
+)
 @output.replies("a list of entries")
-def ls(layer_names: tuple[str, ...], kernel: str | None, device: str | None, sort: str, limit: int | None) -> Reply:
+def ls(
+    layer_names: tuple[str, ...],
+    kernel: str | None,
+    device: str | None,
+    sort: str,
+    limit: int | None,
+) -> Reply:
     """List the entries of all layers.
 
     For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
@@ -68,12 +90,32 @@ def ls(layer_names: tuple[str, ...], kernel: str | None, device: str | None, sor
             click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
 
     output.complain(*faults)
-    return Reply(lambda: [one._asdict() for one in catalogue.described(found[: limit or None])], show, bool(faults))
+    return Reply(
+        lambda: [one._asdict() for one in catalogue.described(found[: limit or None])],
+        show,
+        bool(faults),
+    )
 
 
 def cells(entry: CacheEntry) -> tuple[str, ...]:
     """Write an entry as a line of a table."""
-    kernel, layer, _platform, device, _here, recipe, given, types, size, built, took, last, uses, _partners, key = entry
+    (
+        kernel,
+        layer,
+        _platform,
+        device,
+        _here,
+        recipe,
+        given,
+        types,
+        size,
+        built,
+        took,
+        last,
+        uses,
+        _partners,
+        key,
+    ) = entry
     return (
         kernel,
         layer,

@@ -11,7 +11,9 @@ from kcl.remote import ask, notes
 from kcl.remote.stores import shown
 
 _WORDS = {"pull": ("pulled", "absent"), "push": ("pushed", "nothing new")}
-_name = click.option("--name", metavar="NAME", help="The driver: FOLDER/FILE, its package, or its remote_name.")
+_name = click.option(
+    "--name", metavar="NAME", help="The driver: FOLDER/FILE, its package, or its remote_name."
+)
 
 
 @click.command()
@@ -49,6 +51,14 @@ def _do(work: str, name: str | None, file: str) -> None:
     found = ask.by_hand(work, driver, file)
     there, absent = _WORDS[work]
     state = f"failed: {found.fault}" if found.fault else there if found.bytes else absent
-    came = f": {counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}" if found.entries else ""
-    output.say(f"{shown(settings.read().remote)}, {driver}: {state}{came} ({output.seconds(found.seconds)})")
-    raise SystemExit(output.FOUND if found.fault or (work == "pull" and not found.entries) else output.FINE)
+    came = (
+        f": {counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}"
+        if found.entries
+        else ""
+    )
+    output.say(
+        f"{shown(settings.read().remote)}, {driver}: {state}{came} ({output.seconds(found.seconds)})"
+    )
+    raise SystemExit(
+        output.FOUND if found.fault or (work == "pull" and not found.entries) else output.FINE
+    )

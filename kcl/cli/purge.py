@@ -18,13 +18,24 @@ _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "m
 
 @click.command()
 @click.argument("layer", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="kcl, loopy, pyopencl and the OpenCL drivers' caches.")
-@click.option("--older", metavar="AGE", help="Only what was not made or used for so long: 12h, 30d, 4w.")
-@click.option("--kernel", metavar="NAME", help="Only kcl's entries of that kernel; a shell pattern will do.")
+@click.option(
+    "--all", "everything", is_flag=True, help="kcl, loopy, pyopencl and the OpenCL drivers' caches."
+)
+@click.option(
+    "--older", metavar="AGE", help="Only what was not made or used for so long: 12h, 30d, 4w."
+)
+@click.option(
+    "--kernel", metavar="NAME", help="Only kcl's entries of that kernel; a shell pattern will do."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def purge(
-    layer: tuple[str, ...], everything: bool, older: str | None, kernel: str | None, dry_run: bool, yes: bool
+    layer: tuple[str, ...],
+    everything: bool,
+    older: str | None,
+    kernel: str | None,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Remove caches: kcl's own, or those that are named.
 
@@ -60,14 +71,22 @@ def _show(found: Removal) -> None:
     """Print a line for each directory, or for the item where it is the only one in its directory."""
     groups: dict[tuple[str, str], list[RemovalItem]] = {}
     for item in found.items:
-        groups.setdefault((item.cache, item.path if item.is_database else os.path.dirname(item.path)), []).append(item)
+        groups.setdefault(
+            (item.cache, item.path if item.is_database else os.path.dirname(item.path)), []
+        ).append(item)
     cells = []
     for (cache, folder), group in groups.items():
-        place = group[0].path if len(group) == 1 else os.path.join(folder, f"({len(group)} of its items)")
+        place = (
+            group[0].path
+            if len(group) == 1
+            else os.path.join(folder, f"({len(group)} of its items)")
+        )
         if group[0].is_database:
             place = f"{counted(len(group[0].addresses), 'row', 'rows')} of {place}"
         files, size = sum(item.files for item in group), sum(item.size for item in group)
-        cells.append(("kcl" if cache == removing.KEPT else cache, str(files or ""), output.size(size), place))
+        cells.append(
+            ("kcl" if cache == removing.KEPT else cache, str(files or ""), output.size(size), place)
+        )
     if not cells:
         click.echo("there is nothing to remove")
         return

@@ -27,7 +27,9 @@ from kcl.inspect.kernels import KernelRow, Run, last_run
 
 @click.command()
 @click.argument("driver", required=False)
-@click.option("--html", type=click.Path(dir_okay=False, allow_dash=True), help="Write one page of HTML there.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False, allow_dash=True), help="Write one page of HTML there."
+)
 @output.replies("the run, its layers and its kernels")
 def report(driver: str | None, html: str | None) -> Reply:
     """Show the last run: layers, kernels with their look-ups, what missed and why.
@@ -57,7 +59,9 @@ def facts(run: Run) -> dict[str, str]:
     """Write what the terminal and the page have in common."""
     left = [f"{run.untold} earlier ones are left out: kcl explain --limit 0"] if run.untold else []
     return {
-        "processes": f"{len(run.processes)} processes" if len(run.processes) > 1 else f"process {run.processes[0]}",
+        "processes": f"{len(run.processes)} processes"
+        if len(run.processes) > 1
+        else f"process {run.processes[0]}",
         "layers": "\n".join(tables.lines(summary.HEAD, summary.cells(run.layers))),
         "kernels": "\n".join(kernels.lines(run.rows)),
         "misses": "\n".join([*misses.lines(run.told), *left]),
@@ -68,8 +72,20 @@ def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     """Write a run for a terminal."""
     title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}"
     missed = ["", shared["misses"]] if shared["misses"] else []
-    remarks = [line for each in (*run.remarks, *misses.pending().described()) for line in folded(each, WIDTH)]
-    return [title, shared["layers"], "", shared["kernels"], *missed, *([""] if remarks else []), *remarks]
+    remarks = [
+        line
+        for each in (*run.remarks, *misses.pending().described())
+        for line in folded(each, WIDTH)
+    ]
+    return [
+        title,
+        shared["layers"],
+        "",
+        shared["kernels"],
+        *missed,
+        *([""] if remarks else []),
+        *remarks,
+    ]
 
 
 def page(run: Run, shared: Mapping[str, str]) -> str:

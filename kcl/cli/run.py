@@ -6,7 +6,9 @@ import click
 
 
 @click.command(
-    context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS]", short_help="Run a program warm."
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+    short_help="Run a program warm.",
 )
 @click.option(
     "--off",
@@ -14,11 +16,22 @@ import click
     metavar="LAYER",
     help="Switch this off, as kcl env does; may be given often, or be a list a,b.",
 )
-@click.option("--strict", multiple=True, metavar="hit|fault", help="Raise at what is no hit, or at a fault of a cache.")
+@click.option(
+    "--strict",
+    multiple=True,
+    metavar="hit|fault",
+    help="Raise at what is no hit, or at a fault of a cache.",
+)
 @click.option("--report", is_flag=True, help="Print the report as the program ends.")
 @click.option("--explain", is_flag=True, help="Print what missed, and why, as the program ends.")
-@click.option("--fresh", is_flag=True, help="Use empty caches, of all layers, that are removed as the program ends.")
-@click.option("--trace", metavar="FILE", help="Add what took how long to FILE, for Perfetto or speedscope.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Use empty caches, of all layers, that are removed as the program ends.",
+)
+@click.option(
+    "--trace", metavar="FILE", help="Add what took how long to FILE, for Perfetto or speedscope."
+)
 @click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
 @click.option("-c", "code", metavar="CODE", help="Run this text, as python -c does.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGS]...")
@@ -31,4 +44,6 @@ def run(**_given: object) -> None:
     Exits with the status of the program; with 2 for a wrong use.
     """
     # A command line that names a program does not come here: see `kcl.__main__`.
-    raise click.UsageError("name a program: kcl run driver.py, kcl run -m package.module, or kcl run -c CODE")
+    raise click.UsageError(
+        "name a program: kcl run driver.py, kcl run -m package.module, or kcl run -c CODE"
+    )

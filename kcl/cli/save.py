@@ -22,7 +22,13 @@ from kcl.inspect.kernels import last_run as find_last_run
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("kernel", nargs=-1)
-@click.option("--layer", "layer_names", type=click.Choice(settings.LAYERS), multiple=True, help="Only this layer.")
+@click.option(
+    "--layer",
+    "layer_names",
+    type=click.Choice(settings.LAYERS),
+    multiple=True,
+    help="Only this layer.",
+)
 @click.option("--last-run", is_flag=True, help="Only what the last run of a program used.")
 def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_run: bool) -> None:
     """Save entries of the cache in FILE, for `kcl load` or `kcl.load_artifacts` on another machine.
@@ -47,18 +53,23 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
         found |= {
             (places.TUNING, at): entry
             for at, entry in run_memo.used(places.TUNING, every=True)
-            if not kernel or any(fnmatch.fnmatchcase(str(entry.metadata.get("kernel")), name) for name in kernel)
+            if not kernel
+            or any(fnmatch.fnmatchcase(str(entry.metadata.get("kernel")), name) for name in kernel)
         }
     if found:
         bundle.write(file, found, info)
         output.say(f"{file}:\n{info}")
     else:
-        click.echo("no entries" + "".join([meant(name, {one.kernel for one in rows}) for name in kernel]))
+        click.echo(
+            "no entries" + "".join([meant(name, {one.kernel for one in rows}) for name in kernel])
+        )
     output.complain(*faults)
     raise SystemExit(output.FINE if found and complete and not faults else output.FOUND)
 
 
-def _chosen(rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool) -> list[ListedEntry]:
+def _chosen(
+    rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool
+) -> list[ListedEntry]:
     """Return the entries of kernels, or of the last run, with their partners and the rows that lead to them."""
     run = find_last_run() if last_run else None
     ran = {stored.digest for row in (run.rows if run else ()) for stored in row.stored}
@@ -77,5 +88,6 @@ def _chosen(rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool)
     return found + [
         one
         for one in rows
-        if (one.kind == inventory.BASE and one.digest in led) or (one.kind == inventory.PROOFS and one.kernel in sites)
+        if (one.kind == inventory.BASE and one.digest in led)
+        or (one.kind == inventory.PROOFS and one.kernel in sites)
     ]

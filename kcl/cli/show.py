@@ -49,11 +49,22 @@ class ShownEntry(NamedTuple):
 @click.option("--options", is_flag=True, help="The build options, one a line.")
 @click.option("--invoker", is_flag=True, help="The Python code that launches it.")
 @click.option("--key", "parts", is_flag=True, help="The parts of the key.")
-@click.option("--binary", type=click.Path(dir_okay=False, allow_dash=True), help="Write the program binary there.")
-@click.option("--file", "path", is_flag=True, help="The path of its file, of generated code of its database.")
-@click.option("--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX.")
 @click.option(
-    "--tuning", "tuned", is_flag=True, help="The choices that were measured for a kernel, and their outcomes."
+    "--binary",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Write the program binary there.",
+)
+@click.option(
+    "--file", "path", is_flag=True, help="The path of its file, of generated code of its database."
+)
+@click.option(
+    "--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX."
+)
+@click.option(
+    "--tuning",
+    "tuned",
+    is_flag=True,
+    help="The choices that were measured for a kernel, and their outcomes.",
 )
 @output.replies("a list of entries, with the texts that are asked for")
 def show(key: str, binary: str | None, **asked: bool) -> Reply:
@@ -67,7 +78,11 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
     """
     if asked["tuned"]:
         return _tuned(key)
-    wanted = [name for name in ("source", "log", "options", "invoker", "parts", "path", "asm") if asked[name]]
+    wanted = [
+        name
+        for name in ("source", "log", "options", "invoker", "parts", "path", "asm")
+        if asked[name]
+    ]
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
@@ -95,24 +110,34 @@ def _tuned(kernel: str) -> Reply:
     return Reply(lambda: [views.described(one) for one in found], lambda: click.echo(text))
 
 
-def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]) -> list[ListedEntry]:
+def _chosen(
+    key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[Refusal]
+) -> list[ListedEntry]:
     """Return the entries that are meant, at most one of each layer; end the command where there is none or more."""
     found = inventory.named(key, catalogue.rows)
     if not found:
         output.complain(*faults)
         near = meant(key, catalogue.kernels())
-        output.fail(f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all")
+        output.fail(
+            f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all"
+        )
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
     fitting = [one for one in found if not layers or one.layer in layers]
-    fitting = list({(one.layer, one.digest): one for one in fitting}.values())  # an entry may have a copy
+    fitting = list(
+        {(one.layer, one.digest): one for one in fitting}.values()
+    )  # an entry may have a copy
     if not fitting:
         output.fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
     code, programs = ([one for one in fitting if one.layer == layer] for layer in settings.LAYERS)
     if len(code) == 1 and wanted and set(wanted) <= _OF_CODE and len(programs) > 1:
         return code  # the programs of several devices were made of it
     if len(code) > 1 or len(programs) > 1:
-        output.complain(f"{key!r} is the beginning or the kernel of {len(fitting)} entries; give more digits of one:")
-        output.table(listing.HEAD, [listing.cells(line) for line in catalogue.described(fitting)], err=True)
+        output.complain(
+            f"{key!r} is the beginning or the kernel of {len(fitting)} entries; give more digits of one:"
+        )
+        output.table(
+            listing.HEAD, [listing.cells(line) for line in catalogue.described(fitting)], err=True
+        )
         raise SystemExit(output.FOUND)
     return [*code, *programs][-1:] if wanted else [*code, *programs]
 
@@ -120,7 +145,9 @@ def _chosen(key: str, wanted: Sequence[str], catalogue: Catalogue, faults: list[
 def _about(shown: ShownEntry) -> str:
     """Describe an entry in lines of a name and a value."""
     line, metadata = shown.line, shown.entry.metadata
-    sizes = ", ".join(f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items())
+    sizes = ", ".join(
+        f"{name} {output.size(len(part))}" for name, part in shown.entry.parts.items()
+    )
     numbered, room = len(line.partners) > 1, output.width()
     tables = views.tables(line.kernel) if line.layer == settings.GENERATOR else ()
     measured = sum(len(table.rows) for table in tables)
@@ -136,7 +163,8 @@ def _about(shown: ShownEntry) -> str:
         "options": " ".join(_options(shown.entry)) or "none",
         "functions": ", ".join(metadata.get("kernels", ())),
         "arguments": ", ".join(
-            f"{name} ({dtype or 'any'} {kind})" for name, kind, dtype, _required in metadata.get("arguments", ())
+            f"{name} ({dtype or 'any'} {kind})"
+            for name, kind, dtype, _required in metadata.get("arguments", ())
         ),
         "dtypes": listing.dtypes(line.dtypes) if line.layer == settings.BINARY else "",
         "built": f"{output.date(line.built)}, in {output.seconds(line.build_seconds)}",
@@ -144,8 +172,13 @@ def _about(shown: ShownEntry) -> str:
         "complete": _completeness(metadata),
         "size": f"{output.size(line.bytes)} on disk; {sizes}",
         "file": shortened(shown.summary.file, room - _INDENT) if room else shown.summary.file,
-        "tuning": f"{counted(measured, 'size', 'sizes')} measured: kcl show {line.kernel} --tuning" if measured else "",
-        **{f"partner {number}" if numbered else "partner": key for number, key in enumerate(line.partners, 1)},
+        "tuning": f"{counted(measured, 'size', 'sizes')} measured: kcl show {line.kernel} --tuning"
+        if measured
+        else "",
+        **{
+            f"partner {number}" if numbered else "partner": key
+            for number, key in enumerate(line.partners, 1)
+        },
     }
     return "\n".join(f"{name:10}  {value}" for name, value in facts.items() if value)
 
@@ -159,7 +192,9 @@ def _in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
         "parts": [list(part) for part in entry.key.parts],
         "metadata": entry.metadata,
         "sizes": {name: len(part) for name, part in entry.parts.items()},
-        **{name: _piece(shown, name) for name in wanted if name not in ("parts", "options", "path")},
+        **{
+            name: _piece(shown, name) for name in wanted if name not in ("parts", "options", "path")
+        },
     }
 
 
@@ -179,7 +214,9 @@ def _piece(shown: ShownEntry, name: str) -> str:
 def _part(shown: ShownEntry, name: str) -> bytes:
     part = shown.entry.parts.get(name)
     if part is None:
-        output.fail(f"{shown.summary.address} has no {name}; it has {', '.join(shown.entry.parts) or 'no parts'}")
+        output.fail(
+            f"{shown.summary.address} has no {name}; it has {', '.join(shown.entry.parts) or 'no parts'}"
+        )
     return part
 
 
@@ -193,18 +230,28 @@ def _read(summary: ListedEntry) -> Entry:
 def _options(entry: Entry) -> list[str]:
     """Return the build options; an include directory that is described by its place is written in angles."""
     found = entry.metadata.get("options", ())
-    return [option if isinstance(option, str) else f"{option[0]}<{option[1]} {option[2]}>" for option in found]
+    return [
+        option if isinstance(option, str) else f"{option[0]}<{option[1]} {option[2]}>"
+        for option in found
+    ]
 
 
 def _completeness(metadata: dict[str, Any]) -> str:
     if "specialisations" not in metadata:
         return ""
-    sizes = ", ".join(f"{kernel}: {' '.join(map(str, found))}" for kernel, found in metadata["specialisations"].items())
+    sizes = ", ".join(
+        f"{kernel}: {' '.join(map(str, found))}"
+        for kernel, found in metadata["specialisations"].items()
+    )
     return f"{'yes' if metadata.get('complete') else 'no'}; compiled for {sizes or 'no size'}"
 
 
 def _joined(described: Any, *names: str) -> str:
-    return ", ".join(str(described[name]) for name in names if described.get(name)) if described else ""
+    return (
+        ", ".join(str(described[name]) for name in names if described.get(name))
+        if described
+        else ""
+    )
 
 
 def assembly(binary: bytes) -> str:
@@ -217,13 +264,19 @@ def assembly(binary: bytes) -> str:
     except ValueError as error:
         output.fail(f"this PoCL binary cannot be taken apart: {error}")
     if not files and binary.startswith(_ELF):
-        files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}  # Intel's container looks like it
+        files = {
+            "object file": binary[max(binary.find(_ELF, 1), 0) :]
+        }  # Intel's container looks like it
     if not files:
         text = binary.rstrip(b"\0").decode("utf-8", "replace")
         if ".version" in text and ".target" in text:
             return text
-        output.fail("this is neither PTX nor a binary that kcl can take apart; --binary FILE writes it as it is")
-    native = [(path, content) for path, content in sorted(files.items()) if content.startswith(_ELF)]
+        output.fail(
+            "this is neither PTX nor a binary that kcl can take apart; --binary FILE writes it as it is"
+        )
+    native = [
+        (path, content) for path, content in sorted(files.items()) if content.startswith(_ELF)
+    ]
     if not native:
         output.fail("the binary holds no native code, only what the driver compiles from it")
     return "\n".join(f"{path}\n{_disassembled(content)}" for path, content in native)
@@ -232,7 +285,9 @@ def assembly(binary: bytes) -> str:
 def _disassembled(content: bytes) -> str:
     """Return what objdump prints of a file with this content, without the lines that name the file."""
     if shutil.which("objdump") is None:
-        output.fail("objdump is not installed: it comes with binutils; --binary FILE writes the binary")
+        output.fail(
+            "objdump is not installed: it comes with binutils; --binary FILE writes the binary"
+        )
     with tempfile.NamedTemporaryFile(suffix=".so") as stream:
         stream.write(content)
         stream.flush()
@@ -240,4 +295,6 @@ def _disassembled(content: bytes) -> str:
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         output.fail(f"objdump does not take it: {done.stderr.strip()}")
-    return "\n".join(line for line in done.stdout.splitlines() if stream.name not in line).strip("\n")
+    return "\n".join(line for line in done.stdout.splitlines() if stream.name not in line).strip(
+        "\n"
+    )

@@ -30,8 +30,15 @@ _COUNTED = (
 
 
 @click.command()
-@click.option("--by", default="layer", show_default=True, help="What to add up by: layer, kernel, day, or several.")
-@click.option("--reset", is_flag=True, help="Forget all statistics, the uses of entries and the last misses.")
+@click.option(
+    "--by",
+    default="layer",
+    show_default=True,
+    help="What to add up by: layer, kernel, day, or several.",
+)
+@click.option(
+    "--reset", is_flag=True, help="Forget all statistics, the uses of entries and the last misses."
+)
 @output.replies("a list of rows with their counters")
 def stats(by: str, reset: bool) -> Reply:
     """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over the last runs.
@@ -45,7 +52,9 @@ def stats(by: str, reset: bool) -> Reply:
     unknown = [name for name in names if name not in BY]
     if unknown or not names:
         near = meant(unknown[0], BY) if unknown else ""
-        raise click.BadParameter(f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}{near}", param_hint="--by")
+        raise click.BadParameter(
+            f"{', '.join(unknown) or by!r} is none of {', '.join(BY)}{near}", param_hint="--by"
+        )
     if reset:
         journal.reset()
         return Reply(list, lambda: click.echo("statistics, uses and last misses are forgotten"))
@@ -54,22 +63,34 @@ def stats(by: str, reset: bool) -> Reply:
     def show() -> None:
         if found:
             head = [Column(name, 0, "end", 20) for name in names]
-            output.table([*head, *_COUNTED], [(*place, *cells(row)) for place, row in found.items()])
+            output.table(
+                [*head, *_COUNTED], [(*place, *cells(row)) for place, row in found.items()]
+            )
         elif fault := journal.fault():
             output.fail(f"the statistics cannot be read: {fault}")
         else:
             output.say("no look-ups are recorded")
-        for reason, count in Counter([reason for _digest, reason, _time in purge.removed()]).items():
+        for reason, count in Counter(
+            [reason for _digest, reason, _time in purge.removed()]
+        ).items():
             output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
 
-    return Reply(lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()], show)
+    return Reply(
+        lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()],
+        show,
+    )
 
 
 def added(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
-    places = [(dict(zip(("day", "layer", "kernel"), place, strict=True)), row) for place, row in rows.items()]
+    places = [
+        (dict(zip(("day", "layer", "kernel"), place, strict=True)), row)
+        for place, row in rows.items()
+    ]
     found = merged({tuple(of[name] for name in names): row} for of, row in places)
-    return dict(sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]]))
+    return dict(
+        sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]])
+    )
 
 
 def cells(row: Counters) -> tuple[str, ...]:

@@ -43,8 +43,15 @@ KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Every cache, also of drivers that are not on this machine.")
-@click.option("--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Every cache, also of drivers that are not on this machine.",
+)
+@click.option(
+    "--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR."
+)
 @output.replies("an object with all layers, pending, late and notes")
 def status(everything: bool, directory: str | None) -> Reply:
     """Show every layer and every foreign cache.
@@ -77,7 +84,10 @@ def status(everything: bool, directory: str | None) -> Reply:
                 "elsewhere": waiting.devices(),
                 "words": waiting.described(),
             },
-            "late": [{"time": note.time, "driver": note.driver, **note.late._asdict()} for note in journal.late()],
+            "late": [
+                {"time": note.time, "driver": note.driver, **note.late._asdict()}
+                for note in journal.late()
+            ],
             "notes": list(settings.read().rejected),
         }
     is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
@@ -91,10 +101,20 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
         fault = str(error)
-    stores = inventory.stores(name, []) if on and not fault else []  # a layer that is off opens no file
+    stores = (
+        inventory.stores(name, []) if on and not fault else []
+    )  # a layer that is off opens no file
     held = contents.total([inventory.measure_store(name, store) for store in stores])
     return {
-        **_row(name, KCL, f"kcl's {name} layer", on, layer.off(), Place(layer.place, option.reason()), held),
+        **_row(
+            name,
+            KCL,
+            f"kcl's {name} layer",
+            on,
+            layer.off(),
+            Place(layer.place, option.reason()),
+            held,
+        ),
         "hit_rate": stats.hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
         "fault": fault or held.fault,
@@ -108,7 +128,9 @@ def _adapter(name: str) -> dict[str, Any]:
     return {**row, "version": contents.version(name), "here": contents.is_here(name)}
 
 
-def _row(name: str, kind: str, title: str, on: bool, reason: str, place: Place, held: Contents) -> dict[str, Any]:
+def _row(
+    name: str, kind: str, title: str, on: bool, reason: str, place: Place, held: Contents
+) -> dict[str, Any]:
     """Return what a row of the table says of any cache."""
     known = {"layer": name, "kind": kind, "title": title, "on": on, "reason": reason}
     where = {"directory": place.path, "why": place.why, **held._asdict()}
@@ -124,21 +146,34 @@ def _site(root: str) -> dict[str, Any]:
     found = [one for layer, store in mine for one in inventory.of_store(layer, store, faults)]
     shown = [one for one in found if one.kind not in inventory.HIDDEN]
     fault = faults[0].reason if faults else "" if found else "it holds nothing for this kcl"
-    return {"directory": root, "entries": len(shown), "bytes": sum(one.size for one in found), "fault": fault}
+    return {
+        "directory": root,
+        "entries": len(shown),
+        "bytes": sum(one.size for one in found),
+        "fault": fault,
+    }
 
 
 def _show(found: dict[str, Any], everything: bool) -> None:
     rows, pending = found["layers"], found["pending"]
     placed = [row for row in rows if row["directory"]]
     # by default a row that is here, or holds entries, or that the user switched off
-    usual = [row for row in placed if row["bytes"] or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))]
+    usual = [
+        row
+        for row in placed
+        if row["bytes"] or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
+    ]
     output.table(_HEAD, [_cells(row) for row in (placed if everything else usual)])
     lines, pins_held = list(found["notes"]), counted(len(found["pins"]), "pin", "pins")
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
     if used and found["max_size"]:
-        lines.append(f"kcl's entries take {output.size(used)} of at most {output.size(found['max_size'])}")
+        lines.append(
+            f"kcl's entries take {output.size(used)} of at most {output.size(found['max_size'])}"
+        )
     if found["pins"]:
-        lines.append(f"kernels held by {pins_held} stay whatever the bound is: `kcl pin` lists them")
+        lines.append(
+            f"kernels held by {pins_held} stay whatever the bound is: `kcl pin` lists them"
+        )
     for site in found["sites"]:
         held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or held}")
@@ -147,7 +182,9 @@ def _show(found: dict[str, Any], everything: bool) -> None:
     lines += found["remote"]["words"]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
-    lines += [f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]]
+    lines += [
+        f"{late['driver']} ({output.ago(late['time'])}): {late['words']}" for late in found["late"]
+    ]
     for line in lines:
         output.say(line)
 

@@ -23,15 +23,31 @@ if TYPE_CHECKING:
     options_metavar="[OPTIONS]",
     short_help="Tune a program's kernels.",
 )
-@click.option("--level", type=click.IntRange(0, 2), default=1, help="1 (default): a short search; 2: all, if few.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=60.0, help="For each kernel and size: 60.")
-@click.option("--only", multiple=True, metavar="KERNEL", help="Tune this kernel; may be given often.")
+@click.option(
+    "--level",
+    type=click.IntRange(0, 2),
+    default=1,
+    help="1 (default): a short search; 2: all, if few.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=60.0,
+    help="For each kernel and size: 60.",
+)
+@click.option(
+    "--only", multiple=True, metavar="KERNEL", help="Tune this kernel; may be given often."
+)
 @click.option("--again", is_flag=True, help="Measure what was measured before.")
 @click.option("--anyway", is_flag=True, help="Tune also under MPI or a batch scheduler.")
-@click.option("--list", "listed", is_flag=True, help="Show what was measured, and what the last run chose.")
+@click.option(
+    "--list", "listed", is_flag=True, help="Show what was measured, and what the last run chose."
+)
 @click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGS]...")
-def tune(listed: bool, module: str | None, program: tuple[str, ...], anyway: bool, **given: Any) -> None:
+def tune(
+    listed: bool, module: str | None, program: tuple[str, ...], anyway: bool, **given: Any
+) -> None:
     """Run a program, and tune its recipes that have a space: each at the first launch with other sizes.
 
     PROGRAM is a script, or a folder or an archive with a module `__main__`. What follows it is the program's. Each
@@ -45,7 +61,9 @@ def tune(listed: bool, module: str | None, program: tuple[str, ...], anyway: boo
         return
     words = (module, *program) if module else program
     if not words:
-        raise click.UsageError("name a program: kcl tune driver.py, or kcl tune -m package.module; or --list")
+        raise click.UsageError(
+            "name a program: kcl tune driver.py, or kcl tune -m package.module; or --list"
+        )
     if settings.batch() and not anyway:
         raise click.UsageError(
             f"{settings.batch()} is set, and every rank would tune: run one process, or say --anyway"
@@ -65,7 +83,11 @@ def show() -> None:
         click.echo("\n".join([*views.lines(table), ""]))
     found = views.decisions()
     click.echo(
-        "\n".join(["the last run:", *(f"  {one}" for one in found)] if found else ["the last run decided nothing"])
+        "\n".join(
+            ["the last run:", *(f"  {one}" for one in found)]
+            if found
+            else ["the last run decided nothing"]
+        )
     )
 
 
@@ -99,7 +121,9 @@ class Session:
         missing = [name for name in self._only if name not in self._seen]
         if missing or not self._seen:
             known = f"; it launched {', '.join(sorted(self._seen))}" if self._seen else ""
-            output.fail(f"the program launched no kernel {' and no '.join(missing) or 'with a space'}{known}")
+            output.fail(
+                f"the program launched no kernel {' and no '.join(missing) or 'with a space'}{known}"
+            )
 
     def _stop(self) -> NoReturn:
         output.complain("stopped: what is known is kept")

@@ -35,7 +35,9 @@ def unpack(directory: str, kernel: str | None) -> None:
         if kernel in (None, one.kernel):
             entry = inventory.read(one, faults)
             found += [(one, entry)] if entry is not None else []
-    invokers = {inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR}
+    invokers = {
+        inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR
+    }
     programs = {inventory.launched(entry) for one, entry in found if one.layer == settings.BINARY}
     written = there = 0
     for one, entry in found:
@@ -50,7 +52,9 @@ def unpack(directory: str, kernel: str | None) -> None:
     for folder, files, numbered in views.folders(directory, kernel):
         _recipe(directory, folder, files, numbered)
         written += 1
-    output.say(f"{written} folders written to {directory}" + (f", {there} were there" if there else ""))
+    output.say(
+        f"{written} folders written to {directory}" + (f", {there} were there" if there else "")
+    )
     output.complain(*faults)
     raise SystemExit(output.FOUND if faults else output.FINE)
 

@@ -15,9 +15,7 @@ from kcl.inspect import inventory
 from kcl.inspect.inventory import Refusal
 
 _CURE = "kcl sets a damaged entry aside when it is next asked for, and makes it anew"
-_CURE_OF_POCL = (
-    "kcl replaces PoCL's files from their entries when they are next asked for; kcl purge pocl removes the rest"
-)
+_CURE_OF_POCL = "kcl replaces PoCL's files from their entries when they are next asked for; kcl purge pocl removes the rest"
 
 
 @click.command()
@@ -36,7 +34,9 @@ def verify(headers: bool) -> Reply:
     faults: list[Refusal] = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
     faults += [
-        Refusal("pocl", *found) for driver in drivers.every() for found in driver.damaged(contents.files("pocl"))
+        Refusal("pocl", *found)
+        for driver in drivers.every()
+        for found in driver.damaged(contents.files("pocl"))
     ]
     damaged = [dict(zip(("layer", "place", "reason"), fault, strict=True)) for fault in faults]
     value = {"checked": checked, "whole": not headers, "damaged": damaged}

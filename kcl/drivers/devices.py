@@ -13,9 +13,15 @@ from kcl.cache.key import Key, Part
 if TYPE_CHECKING:
     import pyopencl as cl
 
-DevicePlaces = tuple[tuple[int, int, str], ...]  # of each device the place of its platform, its place in that, its name
+DevicePlaces = tuple[
+    tuple[int, int, str], ...
+]  # of each device the place of its platform, its place in that, its name
 UNITS = "compute units"
-_OF_A_PROGRAM = ("source", "options", "header")  # the first words of the parts that another program has otherwise
+_OF_A_PROGRAM = (
+    "source",
+    "options",
+    "header",
+)  # the first words of the parts that another program has otherwise
 
 
 def parts(found: Iterable[Part]) -> list[Part]:
@@ -42,7 +48,11 @@ def compared(key: Key) -> tuple[Key, Key | None]:
         found = [one for one in cl.get_platforms() if one.name == dict(key.parts).get("platform")]
     except cl.Error:  # no platform at all
         found = []
-    here = [Key(parts(drivers.named(one.name).identity(device))) for one in found for device in one.get_devices()]
+    here = [
+        Key(parts(drivers.named(one.name).identity(device)))
+        for one in found
+        for device in one.get_devices()
+    ]
     return mine, min(here, key=lambda one: len(mine.diff(one)), default=None)
 
 

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from kcl.build.driver import Driver
 
 # The compiler says it of each kernel; with code from its ComputeCache the driver says nothing.
-_NOTE = re.compile(r"^\(\): Warning: Function \w+ is a kernel, so overriding noinline attribute\..*\n*", re.MULTILINE)
+_NOTE = re.compile(
+    r"^\(\): Warning: Function \w+ is a kernel, so overriding noinline attribute\..*\n*",
+    re.MULTILINE,
+)
 
 
 class Nvidia(Driver):

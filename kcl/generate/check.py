@@ -44,7 +44,10 @@ def is_drawn(fraction: float, digest: str, started: int = process.STARTED) -> bo
 
 def difference(stored: Code, fresh: Code) -> str:
     """Describe the first part of generated code that differs, and where; empty where all parts agree."""
-    for before, now, parts in ((stored.text, fresh.text, _TEXT), (stored.invoker, fresh.invoker, _INVOKER)):
+    for before, now, parts in (
+        (stored.text, fresh.text, _TEXT),
+        (stored.invoker, fresh.invoker, _INVOKER),
+    ):
         for field, words in parts.items():
             one, other = getattr(before, field), getattr(now, field)
             if one != other:
@@ -52,7 +55,9 @@ def difference(stored: Code, fresh: Code) -> str:
     return ""
 
 
-def checked(origin: Origin, chosen: Settings, look: Look, dtypes: Mapping[str, np.dtype[Any]]) -> Look:
+def checked(
+    origin: Origin, chosen: Settings, look: Look, dtypes: Mapping[str, np.dtype[Any]]
+) -> Look:
     """Compare a hit with code that is generated anew, or only generate that for a dump; raise WrongEntry."""
     (entry,) = look.entries
     used = {name: dtypes[name] for name in entry.metadata["chosen"]}
@@ -66,9 +71,13 @@ def checked(origin: Origin, chosen: Settings, look: Look, dtypes: Mapping[str, n
     if not said and code not in (None, compile(stored.invoker.source, file_name(stored), "exec")):
         said = "invoker's code object"
     if not said:
-        return look._replace(reason=_VERIFIED, spared=0.0)  # a verified hit generates, so it spares nothing
+        return look._replace(
+            reason=_VERIFIED, spared=0.0
+        )  # a verified hit generates, so it spares nothing
     cause = "something decides it that is in no key: declare it with @kcl.kernel(...), or make it the same in each run"
-    raise WrongEntry(f"kernel {origin.name!r}: what the recipe generates differs in {said}; {cause}")
+    raise WrongEntry(
+        f"kernel {origin.name!r}: what the recipe generates differs in {said}; {cause}"
+    )
 
 
 def _first(before: Any, now: Any) -> str:

@@ -32,16 +32,28 @@ _LONGEST = 80  # characters of a parameter in a listing
 _CHANGED = "a callable changed what it reads while loopy ran it, which a hit would not do"
 
 
-def generate(name: str, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+def generate(
+    name: str, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]
+) -> tuple[Code, str]:
     """Generate code for one choice of dtypes: (Code, why it must not be stored)."""
-    with spans.span("generate", name, settings.GENERATOR), recorder.carrying(), quiet(result.front_end):
+    with (
+        spans.span("generate", name, settings.GENERATOR),
+        recorder.carrying(),
+        quiet(result.front_end),
+    ):
         before = result.state()
-        heard = _heard(result, name, dtypes) if result.front_end == "loopy" else (result.generate(name, dtypes), "")
+        heard = (
+            _heard(result, name, dtypes)
+            if result.front_end == "loopy"
+            else (result.generate(name, dtypes), "")
+        )
         generated, unkept = heard
         return generated, result.volatile or (_CHANGED if result.state() != before else unkept)
 
 
-def _heard(result: frontends.Result, name: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+def _heard(
+    result: frontends.Result, name: str, dtypes: Mapping[str, np.dtype[Any]]
+) -> tuple[Code, str]:
     """Generate code, with the warnings that loopy gives for it: (Code, why these cannot be given again)."""
     from kcl.record import warned
 
@@ -74,7 +86,12 @@ def quiet(front_end: str) -> Iterator[None]:
 
 
 def entries(
-    direct: Key, evidence: Evidence, base: OpenArguments, code: Code, used: Dtypes, seconds: float = 0.0
+    direct: Key,
+    evidence: Evidence,
+    base: OpenArguments,
+    code: Code,
+    used: Dtypes,
+    seconds: float = 0.0,
 ) -> tuple[Key, list[tuple[str, Entry]]]:
     """Return the rows of one choice of dtypes, made in `seconds`: the key of the code, and rows by their addresses."""
     metadata = {
@@ -97,16 +114,26 @@ def entries(
 
 def _parameters(direct: Key, evidence: Evidence) -> list[list[str]]:
     """Return the starts of the texts of the parameters, for listings: from the record, or from the key of a walk."""
-    named = [(part.name[len(PARAMETER) :], part.value) for part in direct.parts if part.name.startswith(PARAMETER)]
+    named = [
+        (part.name[len(PARAMETER) :], part.value)
+        for part in direct.parts
+        if part.name.startswith(PARAMETER)
+    ]
     return [[name, text[:_LONGEST]] for name, text in [*named, *evidence.parameters]]
 
 
 def texts(evidence: Evidence) -> dict[str, bytes]:
     """Return the parts that explain a later miss: the texts of the reached code, their places, and the record."""
-    told: dict[str, object] = {"reached.json": dict(evidence.texts), "origins.json": dict(evidence.origins)}
+    told: dict[str, object] = {
+        "reached.json": dict(evidence.texts),
+        "origins.json": dict(evidence.origins),
+    }
     if evidence.record is not None:
         told["record.json"] = evidence.record
-    return {name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass") for name, value in told.items()}
+    return {
+        name: json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
+        for name, value in told.items()
+    }
 
 
 def _placed(option: str, evidence: Evidence) -> str | list[str]:

@@ -117,7 +117,10 @@ class RecordedOrigin:
         assert self._task is not None
         imports.watch()
         before = recorder.thread.carried
-        with spans.span("record", self.name, settings.GENERATOR), recorder.recording(self._task.function):
+        with (
+            spans.span("record", self.name, settings.GENERATOR),
+            recorder.recording(self._task.function),
+        ):
             value = self._task.run()
         carried = recorder.thread.carried - before
         if carried:
@@ -138,7 +141,11 @@ class RecordedOrigin:
             return [*beside.parts(False), *parts, Part("source", self._accepted().identity())]
         parts = [*beside.parts(True), *beside.switches(), *parts]
         if record is not None:
-            return [*parts, *beside.state(moment, record.counts(moment.structures)), Part("record", record.digest)]
+            return [
+                *parts,
+                *beside.state(moment, record.counts(moment.structures)),
+                Part("record", record.digest),
+            ]
         return [*parts, *beside.state(moment), Part("unit", self._accepted().identity())]
 
     def outcome(self) -> frontends.Result:

@@ -66,7 +66,9 @@ def special_keys(direct: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
 def fits(entry: Entry, base: OpenArguments, dtypes: Dtypes) -> bool:
     """Tell whether the row was generated for the dtypes of a call."""
     chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
-    return all(chosen.get(name) == dtype_text(dtypes[name]) for name in base.names if name in dtypes)
+    return all(
+        chosen.get(name) == dtype_text(dtypes[name]) for name in base.names if name in dtypes
+    )
 
 
 def difference(base: OpenArguments, dtypes: Dtypes) -> str:
@@ -93,7 +95,9 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
         text = ProgramText(
             kernel=metadata["kernel"],
             source=entry.parts["source.cl"].decode("utf-8", "surrogatepass"),
-            options=tuple([one if isinstance(one, str) else "".join(one) for one in metadata["options"]]),
+            options=tuple(
+                [one if isinstance(one, str) else "".join(one) for one in metadata["options"]]
+            ),
             kernels=tuple(metadata["kernels"]),
         )
         invoker = Invoker(
@@ -107,7 +111,11 @@ def from_entry(entry: Entry) -> tuple[Code, CodeType | None]:
             shown=metadata["shown"],
             warned=tuple([tuple(one) for one in metadata["warned"]]),
         )
-        code = marshal.loads(entry.parts["invoker.code"]) if metadata["code"] == code_version() else None
+        code = (
+            marshal.loads(entry.parts["invoker.code"])
+            if metadata["code"] == code_version()
+            else None
+        )
     except Exception as error:  # any error of marshal or of an unknown form of an entry
         raise DamagedEntry(f"not an entry of the generator layer: {error!r}") from error
     return Code(text, invoker), code

@@ -150,7 +150,9 @@ class Generate(Stage[CallValues]):
 
     def together(self, given: CallValues, look: Look) -> str:
         """Return the digest of the key and of the dtypes of a call: other dtypes do not wait."""
-        dtypes = sorted((name, dtype_text(dtype)) for name, dtype in dtypes_of(given.values).items())
+        dtypes = sorted(
+            (name, dtype_text(dtype)) for name, dtype in dtypes_of(given.values).items()
+        )
         return Key([Part("generator key", look.digest), *dtypes]).digest
 
     def search(self, given: CallValues) -> Generator[RowSlot, Answer, Look]:
@@ -200,7 +202,9 @@ class Generate(Stage[CallValues]):
         from kcl.generate import check
 
         try:
-            return check.checked(self._origin, chosen, look, dtypes_of(given.values, self.base.packed))
+            return check.checked(
+                self._origin, chosen, look, dtypes_of(given.values, self.base.packed)
+            )
         except WrongEntry:
             self.base = None
             raise
@@ -223,7 +227,9 @@ class Generate(Stage[CallValues]):
             assert self.base is not None
             proofs.write()
             seconds = time.perf_counter() - started
-            key, entries = miss.entries(self._key, self._origin.place(), self.base, code, used, seconds)
+            key, entries = miss.entries(
+                self._key, self._origin.place(), self.base, code, used, seconds
+            )
         if self.layer.chosen.dump:
             events.tool("dump").note_code(code)
         promised = given.launch and look.outcome == "miss" and bool(entries)
@@ -270,7 +276,11 @@ class Generate(Stage[CallValues]):
     def _named(self, code: Code) -> Code:
         """Return stored code under the kernel's name in this program: another program may have stored it."""
         name = self._origin.name
-        return code if code.text.kernel == name else code._replace(text=code.text._replace(kernel=name))
+        return (
+            code
+            if code.text.kernel == name
+            else code._replace(text=code.text._replace(kernel=name))
+        )
 
 
 def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[str, np.dtype[Any]]:
@@ -284,7 +294,9 @@ def dtypes_of(values: Mapping[str, Any], packed: Packed | None = None) -> dict[s
     for name, value in (unpack(packed, dict(values)) if packed else values).items():
         if isinstance(value, (type, str, np.dtype)):
             found[name] = np.dtype(value)
-        elif isinstance(getattr(value, "dtype", None), np.dtype):  # arrays of other packages have other dtypes
+        elif isinstance(
+            getattr(value, "dtype", None), np.dtype
+        ):  # arrays of other packages have other dtypes
             found[name] = value.dtype
     return found
 
@@ -298,7 +310,8 @@ def _require(opened: OpenArguments, values: Mapping[str, Any]) -> None:
     missing = sorted(
         name
         for name in opened.required
-        if name not in values or (name in opened.names and name not in opened.packed and _is_no_array(values[name]))
+        if name not in values
+        or (name in opened.names and name not in opened.packed and _is_no_array(values[name]))
     )
     if missing:
         raise MissingArguments(missing)

@@ -27,7 +27,9 @@ class WalkedOrigin:
 
     def __init__(self, task: RecipeCall) -> None:
         self.name = task.name
-        self.front_ends: frozenset[str] = frozenset()  # the front ends that the recipe's code leads to
+        self.front_ends: frozenset[str] = (
+            frozenset()
+        )  # the front ends that the recipe's code leads to
         self._task = task
         self._result: frontends.Result | None = None
 
@@ -48,7 +50,10 @@ class WalkedOrigin:
         """Run the recipe; loopy's disk caches are off if loopy may be what it runs."""
         from kcl.generate import miss
 
-        with recorder.carrying(), miss.quiet("opencl" if self.front_ends == {"opencl"} else "loopy"):
+        with (
+            recorder.carrying(),
+            miss.quiet("opencl" if self.front_ends == {"opencl"} else "loopy"),
+        ):
             value = self._task.function(**self._task.arguments)
         self._result = frontends.accept(value, self.name)
         return self._result

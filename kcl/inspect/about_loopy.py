@@ -42,7 +42,11 @@ def _why() -> str:
             "next run has them"
         )
     if "kcl.recipe" in sys.modules:
-        found = f"{culprit} imports it at its head; make that `import kcl.loopy as lp`, " if culprit else ""
+        found = (
+            f"{culprit} imports it at its head; make that `import kcl.loopy as lp`, "
+            if culprit
+            else ""
+        )
         return f"{found}import it inside recipes, or use kcl.lazy"
     if not culprit:
         return "an import needs it; move that import below `import kcl.loopy`, or use kcl.lazy"

@@ -96,7 +96,11 @@ class Catalogue:
         self._used = functools.partial(journal.use, journal.uses())
 
     def chosen(
-        self, layers: Collection[str] = (), kernel: str | None = None, device: str | None = None, sort: str = "built"
+        self,
+        layers: Collection[str] = (),
+        kernel: str | None = None,
+        device: str | None = None,
+        sort: str = "built",
     ) -> list[ListedEntry]:
         """Return the entries of the named layers, or of both layers.
 
@@ -126,14 +130,18 @@ class Catalogue:
         here = functools.cache(contents.is_platform_here)
         return [self._described(one, alike.get(one.program, ()), here) for one in shown]
 
-    def _described(self, one: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]) -> CacheEntry:
+    def _described(
+        self, one: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]
+    ) -> CacheEntry:
         others, recipe = [other for other in alike if other.layer != one.layer], one.recipe
         if len(others) == 1 and one.layer == settings.BINARY:
             recipe = others[0].recipe
         uses, last, _seconds, _saved = self._used(one.digest)
         keys = tuple(other.digest for other in others)
         made = (one.kernel, one.layer, one.platform, one.device, here(one.platform), *recipe)
-        return CacheEntry(*made, one.size, one.built, one.seconds, last or None, uses, keys, one.digest)
+        return CacheEntry(
+            *made, one.size, one.built, one.seconds, last or None, uses, keys, one.digest
+        )
 
 
 def entries(*layers: str, kernel: str | None = None, device: str | None = None) -> list[CacheEntry]:
@@ -157,4 +165,6 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
         if not layers or fault.cache in layers:
             warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
     found = catalogue.described(catalogue.chosen(layers, kernel, device))
-    return NotebookTable(found, "entries", "kernel", "layer", "device", "parameters", "bytes", "uses", "key")
+    return NotebookTable(
+        found, "entries", "kernel", "layer", "device", "parameters", "bytes", "uses", "key"
+    )

@@ -65,7 +65,11 @@ def directories() -> Iterator[Finding]:
         if (why := usable.fault(path, gives=True)) and is_there:
             yield Finding(NOTE, f"{path} cannot be written: {why}; it is read: hits only")
         elif why:
-            yield Finding(PROBLEM, f"{path} cannot be made: {why}", "set KCL_CACHE_DIR to a directory of your own")
+            yield Finding(
+                PROBLEM,
+                f"{path} cannot be made: {why}",
+                "set KCL_CACHE_DIR to a directory of your own",
+            )
         if trust.is_network(path):
             words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
             yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
@@ -83,12 +87,18 @@ def platforms() -> Iterator[Finding]:
     folder = settings.variable("OCL_ICD_VENDORS")
     where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
     place = caches.place("pocl").path  # where it cannot write its cache PoCL shows no device
-    first = "cure the directories first; if that is not enough: " if place and usable.fault(place) else ""
+    first = (
+        "cure the directories first; if that is not enough: "
+        if place and usable.fault(place)
+        else ""
+    )
     try:
         import pyopencl
 
         found = pyopencl.get_platforms()
-    except Exception as error:  # a driver may raise any exception, and no driver at all is an error too
+    except (
+        Exception
+    ) as error:  # a driver may raise any exception, and no driver at all is an error too
         yield Finding(PROBLEM, f"no OpenCL platform was found ({error}){where}", first + _GET_POCL)
         return
     devices = 0
@@ -101,13 +111,19 @@ def platforms() -> Iterator[Finding]:
             yield Finding(WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
             continue
         devices += len(listed)
-        yield Finding(OK if names else NOTE, f"{platform.name} ({platform.version}): {names or 'no device'}")
+        yield Finding(
+            OK if names else NOTE, f"{platform.name} ({platform.version}): {names or 'no device'}"
+        )
         if nameless:
             words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
             yield Finding(WARNING, words, _NEWER_POCL)
         if re.search(r"(?i)\bpocl\b", platform.version) and shutil.which("ld") is None:
             words = f"{platform.name} links what it builds with ld, which is not there: a program that is built aborts"
-            yield Finding(WARNING, words, "apt-get install binutils, or the package of your system that has ld")
+            yield Finding(
+                WARNING,
+                words,
+                "apt-get install binutils, or the package of your system that has ld",
+            )
     if not devices:
         yield Finding(PROBLEM, f"no platform has a device{where}", first + _GET_POCL)
 
@@ -129,10 +145,17 @@ def disk() -> Iterator[Finding]:
         if device in seen:
             continue
         seen.add(device)
-        free, files = f"{usage.free / 1e6:.0f} MB", os.statvfs(there) if hasattr(os, "statvfs") else None
-        is_full = files is not None and files.f_files and files.f_favail < _INODES  # some file systems number no inodes
+        free, files = (
+            f"{usage.free / 1e6:.0f} MB",
+            os.statvfs(there) if hasattr(os, "statvfs") else None,
+        )
+        is_full = (
+            files is not None and files.f_files and files.f_favail < _INODES
+        )  # some file systems number no inodes
         if usage.free < _NEEDED or is_full:
-            yield Finding(PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room")
+            yield Finding(
+                PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room"
+            )
         elif usage.free < _WANTED:
             yield Finding(WARNING, f"the disk of {there} is almost full: {free} left", "kcl purge")
 
@@ -178,7 +201,9 @@ def unknown_settings() -> Iterator[Finding]:
     known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
     for name in sorted(settings.environment()):
         if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
-            yield Finding(WARNING, f"{name}: kcl has no such variable{meant(name, known)}", f"unset {name}")
+            yield Finding(
+                WARNING, f"{name}: kcl has no such variable{meant(name, known)}", f"unset {name}"
+            )
 
 
 def damaged() -> Iterator[Finding]:
@@ -188,7 +213,9 @@ def damaged() -> Iterator[Finding]:
     for fault in faults:
         if not os.path.isdir(fault.place):  # `directories` reports that
             words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
-            yield Finding(WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte")
+            yield Finding(
+                WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte"
+            )
     for name in ("loopy", "pyopencl"):
         fault_of = contents.measure(name).fault
         if fault_of and "locked" not in fault_of:
@@ -197,11 +224,11 @@ def damaged() -> Iterator[Finding]:
     found = [one for driver in drivers.every() for one in driver.damaged(contents.files("pocl"))]
     if found:
         files = counted(len(found), "damaged file", "damaged files")
-        words = (
-            f"{files} in PoCL's cache, such as {found[0].path}: {found[0].reason}; kcl replaces those of its entries"
-        )
+        words = f"{files} in PoCL's cache, such as {found[0].path}: {found[0].reason}; kcl replaces those of its entries"
         yield Finding(
-            PROBLEM, f"{words}, and a program that needs another fails, or its process dies", "kcl purge pocl"
+            PROBLEM,
+            f"{words}, and a program that needs another fails, or its process dies",
+            "kcl purge pocl",
         )
 
 
@@ -214,7 +241,9 @@ def locks() -> Iterator[Finding]:
                 words = f"{path} was left over: every build by pyopencl waits for a minute, then it fails"
                 yield Finding(PROBLEM, words, f"rm {path}")
             else:
-                yield Finding(NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}")
+                yield Finding(
+                    NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}"
+                )
 
 
 # In the order of the report; a check without findings yields nothing.

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from kcl.code import Code
 
 _ANY = "any-device"  # the folder of generated code without a program
-_FILES = {"source.cl": "source.cl", "build.log": "build.log", "binary": "program.bin", "invoker.py": "invoker.py"}
+_FILES = {
+    "source.cl": "source.cl",
+    "build.log": "build.log",
+    "binary": "program.bin",
+    "invoker.py": "invoker.py",
+}
 
 REBUILD = '''\
 #!/usr/bin/env python3
@@ -80,7 +85,9 @@ def note(source_digest: str, texts: Mapping[str, str]) -> None:
     """Keep texts of a stage for the programs of one OpenCL C."""
     state = _state()
     with state.lock:
-        plain = {name: re.sub(r"\x1b\[[0-9;]*m", "", text) for name, text in texts.items()}  # loopy colours its units
+        plain = {
+            name: re.sub(r"\x1b\[[0-9;]*m", "", text) for name, text in texts.items()
+        }  # loopy colours its units
         state.texts.setdefault(source_digest, {}).update(plain)
 
 
@@ -104,16 +111,28 @@ def program(source_digest: str, address: str, entry: Entry) -> None:
 def folder_of(directory: str, address: str, entry: Entry) -> str:
     """Return the folder of an entry."""
     device = address.partition("/")[0] if "/" in address else _ANY
-    return os.path.join(directory, device, safe(str(entry.metadata.get("kernel", "")), 80) or "_", entry.key.digest)
+    return os.path.join(
+        directory, device, safe(str(entry.metadata.get("kernel", "")), 80) or "_", entry.key.digest
+    )
 
 
 def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the files of an entry by name; `beside` are those of the code that launches it."""
-    key = {"digest": entry.key.digest, "address": address, "key": entry.key.parts, "metadata": entry.metadata}
+    key = {
+        "digest": entry.key.digest,
+        "address": address,
+        "key": entry.key.parts,
+        "metadata": entry.metadata,
+    }
     options = [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
-    found = {**beside, **{name: entry.parts[part] for part, name in _FILES.items() if part in entry.parts}}
+    found = {
+        **beside,
+        **{name: entry.parts[part] for part, name in _FILES.items() if part in entry.parts},
+    }
     found["key.json"] = json.dumps(key, indent=2).encode()
-    found["options.txt"] = "".join(f"{option}\n" for option in options).encode("utf-8", "surrogateescape")
+    found["options.txt"] = "".join(f"{option}\n" for option in options).encode(
+        "utf-8", "surrogateescape"
+    )
     if "/" in address:
         found["rebuild.py"] = REBUILD.encode()
         found |= _own_files(entry.parts.get("binary", b""))
@@ -123,8 +142,14 @@ def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, 
 def _own_files(binary: bytes) -> dict[str, bytes]:
     """Return the files in a binary: bitcode, and native code by kernel and local size."""
     with suppress(ValueError):
-        found = ((path.strip("/").split("/"), content) for path, content in drivers.own_files(binary).items())
-        return {f"{'-'.join(parts[:-1])}.so" if len(parts) > 2 else parts[-1]: content for parts, content in found}
+        found = (
+            (path.strip("/").split("/"), content)
+            for path, content in drivers.own_files(binary).items()
+        )
+        return {
+            f"{'-'.join(parts[:-1])}.so" if len(parts) > 2 else parts[-1]: content
+            for parts, content in found
+        }
     return {}
 
 

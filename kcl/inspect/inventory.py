@@ -26,14 +26,18 @@ from kcl.caches.contents import Contents
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 
 _HEAD = 4096  # holds most headers; a longer header is read again
-_PROGRAM = 16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
+_PROGRAM = (
+    16  # digits of the digest of a program's text: enough to tell the programs of a cache apart
+)
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 # A text that only the header of an entry with code has, among so many bytes; inside of a text it would be escaped.
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
 CODE, BASE, PROOFS = "code", "base", "proofs"  # the kinds of rows of the generator layer
 HIDDEN = frozenset({BASE, PROOFS})  # the kinds that a listing does not show
-_SPECIAL = Part("row", "special")  # in the key of a row with a base row, behind the key of the base row
+_SPECIAL = Part(
+    "row", "special"
+)  # in the key of a row with a base row, behind the key of the base row
 
 
 class RecipeSummary(NamedTuple):
@@ -75,7 +79,9 @@ class ListedEntry:
         self.kernel = str(self.metadata.get("kernel", ""))
         self.kind = layer if layer != settings.GENERATOR else _kind(self.metadata)
         facts = (metadata.get(of) for of in ("device", "platform"))
-        self.device, self.platform = (str(one.get("name", "")) if isinstance(one, dict) else "" for one in facts)
+        self.device, self.platform = (
+            str(one.get("name", "")) if isinstance(one, dict) else "" for one in facts
+        )
         self.program = str(self.metadata.get("program", ""))[:_PROGRAM]
 
     @functools.cached_property
@@ -114,10 +120,16 @@ class ListedEntry:
         try:
             if self.layer == settings.BINARY:
                 words = [one for one in self.metadata.get("options", ()) if isinstance(one, str)]
-                words += [part.name.partition(" ")[2] for part in self.key.parts if part.name.startswith("header ")]
+                words += [
+                    part.name.partition(" ")[2]
+                    for part in self.key.parts
+                    if part.name.startswith("header ")
+                ]
                 return RecipeSummary(self.metadata.get("site", ""), dict.fromkeys(words, ""))
             recipe = self.metadata.get("recipe", {})
-            dtypes = {name: dtype for name, _kind, dtype, _required in self.metadata["arguments"] if dtype}
+            dtypes = {
+                name: dtype for name, _kind, dtype, _required in self.metadata["arguments"] if dtype
+            }
             return RecipeSummary(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
         except (KeyError, TypeError, ValueError, AttributeError):
             return RecipeSummary()
@@ -150,7 +162,10 @@ class Refusal(NamedTuple):
 
 
 def entries(
-    *layer_names: str, faults: list[Refusal] | None = None, all_rows: bool = False, own: bool = False
+    *layer_names: str,
+    faults: list[Refusal] | None = None,
+    all_rows: bool = False,
+    own: bool = False,
 ) -> Iterator[ListedEntry]:
     """Yield the entries of the named layers, or of all layers; add unreadable ones to `faults`.
 
@@ -198,7 +213,9 @@ def named(text: str, listed: Iterable[ListedEntry]) -> list[ListedEntry]:
     if not text:
         return []
     listed = list(listed)
-    found = [one for one in listed if text in (one.kernel, one.address) or one.digest.startswith(text)]
+    found = [
+        one for one in listed if text in (one.kernel, one.address) or one.digest.startswith(text)
+    ]
     to = {one.digest for one in found if one.kind == BASE and one.kernel != text}
     code = [one for one in listed if to and one.kind == CODE and not to.isdisjoint(led_by(one.key))]
     return list(dict.fromkeys([*(one for one in found if one.kind not in HIDDEN), *code]))
@@ -219,11 +236,15 @@ def of_store(layer: str, store: layers.Files, faults: list[Refusal]) -> Iterator
                 if found is not None and len(found[1]) == _HEAD < header_end(found[1]):
                     found = store.head(address, header_end(found[1]))
                 if found is not None:  # not removed in between
-                    yield ListedEntry(layer, address, found[0], *peek(found[1], found[0].size), store)
+                    yield ListedEntry(
+                        layer, address, found[0], *peek(found[1], found[0].size), store
+                    )
             except (OSError, DamagedEntry) as error:
                 faults.append(Refusal(layer, _where(_file(store, address), address), str(error)))
     except _FAULTS as error:
-        if "no such table" not in str(error):  # a database that another process makes at this moment
+        if "no such table" not in str(
+            error
+        ):  # a database that another process makes at this moment
             faults.append(Refusal(layer, store.location, str(error)))
 
 

@@ -24,7 +24,10 @@ from kcl.inspect.history.journal import JournalMiss, RunRecord
 from kcl.inspect.history.records import COUNTERS, DIGITS
 from kcl.inspect.inventory import ListedEntry
 
-HEAD = (Column("kernel", give="words", least=20), *map(Column, (*settings.LAYERS, "seconds", "saved")))
+HEAD = (
+    Column("kernel", give="words", least=20),
+    *map(Column, (*settings.LAYERS, "seconds", "saved")),
+)
 _MACRO = re.compile(r"-D *(\S+)")
 EXPLAINED = 40  # misses of a run
 
@@ -60,7 +63,9 @@ class KernelRow(NamedTuple):
     @property
     def parameters(self) -> Mapping[str, str]:
         """The parameters of the recipe as text; empty where they are not known."""
-        return dict(next((look.parameters for look in self.looks if look.parameters is not None), ()))
+        return dict(
+            next((look.parameters for look in self.looks if look.parameters is not None), ())
+        )
 
     @property
     def dtypes(self) -> Mapping[str, str]:
@@ -71,7 +76,9 @@ class KernelRow(NamedTuple):
     @property
     def others(self) -> int:
         """The number of further kernels of a program that kcl names by its first."""
-        programs = [one for one in self.stored if one.metadata.get("site") and one.layer == settings.BINARY]
+        programs = [
+            one for one in self.stored if one.metadata.get("site") and one.layer == settings.BINARY
+        ]
         return max((len(one.metadata.get("kernels", ())) - 1 for one in programs), default=0)
 
     @property
@@ -85,8 +92,14 @@ class KernelRow(NamedTuple):
 
     def described(self) -> dict[str, Any]:
         """Write the row as JSON."""
-        found = [{**look._asdict(), "time": look.time or None, "key": look.key or None} for look in self.looks]
-        lookups = [{name: look[name] for name in look if name not in ("kernel", "parameters")} for look in found]
+        found = [
+            {**look._asdict(), "time": look.time or None, "key": look.key or None}
+            for look in self.looks
+        ]
+        lookups = [
+            {name: look[name] for name in look if name not in ("kernel", "parameters")}
+            for look in found
+        ]
         seconds, saved = self.spent
         known = {"kernel": self.kernel, "parameters": self.parameters, "dtypes": self.dtypes}
         return {**known, "seconds": seconds, "saved": saved, "lookups": lookups}
@@ -140,7 +153,11 @@ def _counted(run: Iterable[RunRecord], layer: str) -> dict[str, Any]:
     """Add up the counters of a layer over the processes of a run."""
     rows = [row for one in run for (of, _kernel), row in one.tallies.items() if of == layer]
     sums = {name: sum(row[name] for row in rows) for name in COUNTERS}
-    return {"layer": layer, **sums, "files": ", ".join(store.location for store in inventory.stores(layer, []))}
+    return {
+        "layer": layer,
+        **sums,
+        "files": ", ".join(store.location for store in inventory.stores(layer, [])),
+    }
 
 
 def of_records(run: Iterable[RunRecord], missed: Iterable[JournalMiss]) -> list[KernelRow]:
@@ -149,21 +166,41 @@ def of_records(run: Iterable[RunRecord], missed: Iterable[JournalMiss]) -> list[
     return rows(of_run(run, missed, entries), entries)
 
 
-def of_run(run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries) -> list[LookSummary]:
+def of_run(
+    run: Iterable[RunRecord], missed: Iterable[JournalMiss], entries: Entries
+) -> list[LookSummary]:
     """Return the look-ups of the processes of a run, without the hits of entries that are gone."""
     looks = [
-        LookSummary(*one[2:6], one.key.digest if one.key else "", 1, one.time, one.seconds, 0.0, _texts(one.parameters))
+        LookSummary(
+            *one[2:6],
+            one.key.digest if one.key else "",
+            1,
+            one.time,
+            one.seconds,
+            0.0,
+            _texts(one.parameters),
+        )
         for one in missed
     ]
-    codes = {text_of(one): one for one in entries.values() if one.kind == inventory.CODE and one.program}
+    codes = {
+        text_of(one): one for one in entries.values() if one.kind == inventory.CODE and one.program
+    }
     for one in run:
         for digest, used in one.uses.items():
             stored = entries.get(digest)
             if stored is not None:
-                code = codes.get(text_of(stored), stored) if stored.layer == settings.BINARY else stored
+                code = (
+                    codes.get(text_of(stored), stored)
+                    if stored.layer == settings.BINARY
+                    else stored
+                )
                 kernel, names = one.asked.get(digest, (code.kernel, tuple(code.recipe.parameters)))
                 parameters = _texts(_known(code, kernel, names))
-                looks.append(LookSummary._make([stored.layer, kernel, "hit", "", stored.digest, *used, parameters]))
+                looks.append(
+                    LookSummary._make(
+                        [stored.layer, kernel, "hit", "", stored.digest, *used, parameters]
+                    )
+                )
     return looks
 
 
@@ -172,11 +209,21 @@ def _known(code: ListedEntry, kernel: str, names: Sequence[str]) -> Mapping[str,
     if not all(map(str.isidentifier, names)):
         return dict.fromkeys(names, "")  # of a program of pyopencl, such as -DREAL
     held = code.recipe.parameters
-    return {} if not names else held if kernel == code.kernel and held and held.keys() <= set(names) else None
+    return (
+        {}
+        if not names
+        else held
+        if kernel == code.kernel and held and held.keys() <= set(names)
+        else None
+    )
 
 
 def _texts(parameters: Mapping[str, str] | None) -> tuple[tuple[str, str], ...] | None:
-    return None if parameters is None else tuple((name, of_value(text)) for name, text in parameters.items())
+    return (
+        None
+        if parameters is None
+        else tuple((name, of_value(text)) for name, text in parameters.items())
+    )
 
 
 def rows(looks: Iterable[LookSummary], entries: Entries) -> list[KernelRow]:
@@ -208,20 +255,30 @@ def _added(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
 def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> bool:
     """Return True if a look-up may belong to a row, as far as parameters and OpenCL C are known."""
     known = row.looks[0].parameters
-    is_of_kernel = row.kernel == look.kernel and (known == look.parameters or None in (known, look.parameters))
-    return is_of_kernel and (stored is None or not row.stored or text_of(row.stored[0]) == text_of(stored))
+    is_of_kernel = row.kernel == look.kernel and (
+        known == look.parameters or None in (known, look.parameters)
+    )
+    return is_of_kernel and (
+        stored is None or not row.stored or text_of(row.stored[0]) == text_of(stored)
+    )
 
 
 def text_of(one: ListedEntry) -> tuple[str, ...]:
     """Name the OpenCL C of an entry with the macros in its build options: the two tell programs apart."""
-    options = " ".join([option for option in one.metadata.get("options", ()) if isinstance(option, str)])
+    options = " ".join(
+        [option for option in one.metadata.get("options", ()) if isinstance(option, str)]
+    )
     return one.program, *sorted(_MACRO.findall(options))
 
 
 def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
     cells = [
-        (label, *(outcome(row.of(layer)) for layer in settings.LAYERS), *(f"{seconds:.3f}" for seconds in row.spent))
+        (
+            label,
+            *(outcome(row.of(layer)) for layer in settings.LAYERS),
+            *(f"{seconds:.3f}" for seconds in row.spent),
+        )
         for row, label in zip(found, labels(found), strict=True)
     ]
     return tables.lines(HEAD, cells, WIDTH)
@@ -229,7 +286,10 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
     """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key."""
-    plain = [of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "") for row in found]
+    plain = [
+        of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "")
+        for row in found
+    ]
     rows, shared = Counter(plain), Counter[tuple[str, str, str]]()
     for row, label in zip(found, plain, strict=True):
         shared.update((label, *item) for item in row.dtypes.items())
@@ -242,7 +302,10 @@ def labels(found: Sequence[KernelRow]) -> list[str]:
         written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in own.items())
         typed.append(f"{label} {written}" if own else label)
     rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
-    return [f"{name}, key {key}" if key and rows[name] > 1 else name for name, key in zip(typed, keys, strict=True)]
+    return [
+        f"{name}, key {key}" if key and rows[name] > 1 else name
+        for name, key in zip(typed, keys, strict=True)
+    ]
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:
@@ -250,4 +313,7 @@ def outcome(looks: Iterable[LookSummary]) -> str:
     counted = Counter[str]()
     for look in looks:
         counted[look.outcome] += look.times
-    return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items()) or "-"
+    return (
+        ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items())
+        or "-"
+    )

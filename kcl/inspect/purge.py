@@ -88,7 +88,11 @@ class Removal(NamedTuple):
         return sum(item.size for item in self.items)
 
     def __repr__(self) -> str:
-        left = f", {counted(len(self.refusals), 'place', 'places')} left alone" if self.refusals else ""
+        left = (
+            f", {counted(len(self.refusals), 'place', 'places')} left alone"
+            if self.refusals
+            else ""
+        )
         found = f"{counted(self.files, 'file', 'files')}, {counted(self.rows, 'row', 'rows')}"
         return f"<kcl.Removal {found}, {counted(self.bytes, 'byte', 'bytes')}{left}>"
 
@@ -120,7 +124,9 @@ def purge(
     is_quiet = dry_run or not is_own or drivers.quiet(places.own())
     found = planned(layers, everything, age, kernel)
     if not is_quiet:
-        found.refusals.append(Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear"))
+        found.refusals.append(
+            Refusal(OWN, places.own(), "its helper process still works: what it makes may reappear")
+        )
     if not dry_run:
         remove(found, "kcl purge")
         with suppress(OSError):  # it may hold something else, or be a link
@@ -129,7 +135,9 @@ def purge(
     return found
 
 
-def planned(names: tuple[str, ...], everything: bool, older: float | None, kernel: str | None) -> Removal:
+def planned(
+    names: tuple[str, ...], everything: bool, older: float | None, kernel: str | None
+) -> Removal:
     """Return what a request would remove, and remove none; parameters and errors as for `purge`."""
     wanted = _names(names, everything, kernel)
     before = None if older is None else time.time() - older
@@ -160,18 +168,32 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
 
     The age of a directory is that of its newest file.
     """
-    shared, pattern = places.KEPT if name == KEPT else layers.TABLE[name].own if name in layers.TABLE else ("", "")
+    shared, pattern = (
+        places.KEPT
+        if name == KEPT
+        else layers.TABLE[name].own
+        if name in layers.TABLE
+        else ("", "")
+    )
     folder = option.folder(shared) if shared else caches.place(name).path
     fault, names = _LINK if os.path.islink(folder) else "", []
     try:
-        names = sorted(os.listdir(folder)) if shared else list(map(os.path.basename, contents.files(name)))
+        names = (
+            sorted(os.listdir(folder))
+            if shared
+            else list(map(os.path.basename, contents.files(name)))
+        )
     except OSError as error:
         fault = error.strerror or str(error)
     if names and not shared and contents.is_too_wide(folder):
         fault = f"it does not look like {ROWS[name].title}"
     if fault and os.path.lexists(folder):
         refusals.append(Refusal(name, folder, fault))
-    for path in [] if fault else [os.path.join(folder, each) for each in names if re.fullmatch(pattern or ".*", each)]:
+    for path in (
+        []
+        if fault
+        else [os.path.join(folder, each) for each in names if re.fullmatch(pattern or ".*", each)]
+    ):
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
@@ -187,9 +209,15 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     """
     going, now = set(map(id, gone)), time.time()
     code = [one for one in listed if gone and one.kind == inventory.CODE]
-    living = {digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)}
-    dead = {digest for one in code if id(one) in going for digest in inventory.led_by(one.key)} - living
-    rows = [one for one in listed if gone and one.kind == inventory.BASE and one.digest not in living]
+    living = {
+        digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)
+    }
+    dead = {
+        digest for one in code if id(one) in going for digest in inventory.led_by(one.key)
+    } - living
+    rows = [
+        one for one in listed if gone and one.kind == inventory.BASE and one.digest not in living
+    ]
     held: dict[tuple[str, str], list[ListedEntry]] = {}
     for one in (*gone, *(one for one in rows if one.digest in dead or now - one.modified > _HOUR)):
         held.setdefault((one.layer, one.file), []).append(one)
@@ -220,22 +248,35 @@ def _names(names: tuple[str, ...], everything: bool, kernel: str | None) -> list
     known = (OWN, *settings.LAYERS, *ROWS)
     for name in names:
         if name not in known:
-            raise ValueError(f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}")
+            raise ValueError(
+                f"{name!r} is no layer{meant(name, known)}: take one of {', '.join(known)}"
+            )
     if kernel is not None:
         if everything or not set(names) <= set(settings.LAYERS):
-            raise ValueError("a kernel is known to the layers generator and binary only: other caches know no kernel")
+            raise ValueError(
+                "a kernel is known to the layers generator and binary only: other caches know no kernel"
+            )
         return list(names or settings.LAYERS)
     below = [name for name, row in ROWS.items() if not row.neighbour] if everything else []
     wanted = [*([OWN] if everything or not names else []), *below, *names]
-    return list(dict.fromkeys(own for name in wanted for own in ((*settings.LAYERS, KEPT) if name == OWN else (name,))))
+    return list(
+        dict.fromkeys(
+            own for name in wanted for own in ((*settings.LAYERS, KEPT) if name == OWN else (name,))
+        )
+    )
 
 
-def _entries(names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]) -> list[RemovalItem]:
+def _entries(
+    names: list[str], kernel: str | None, before: float | None, refusals: list[Refusal]
+) -> list[RemovalItem]:
     """Return the entries of kcl of a kernel (a name or a shell pattern) that were neither made nor used since `before`.
 
     Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
     """
-    listed, uses = list(inventory.entries(*names, all_rows=True, faults=refusals, own=True)), journal.uses()
+    listed, uses = (
+        list(inventory.entries(*names, all_rows=True, faults=refusals, own=True)),
+        journal.uses(),
+    )
     gone = [
         one
         for one in listed
@@ -273,7 +314,12 @@ def note_removed(digests: list[str], reason: str) -> None:
     """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
     if digests:
         now = round(time.time(), 3)
-        lines = [json.dumps(one) for one in [*removed(), *((digest, reason, now) for digest in digests)]]
+        lines = [
+            json.dumps(one) for one in [*removed(), *((digest, reason, now) for digest in digests)]
+        ]
         with suppress(OSError, CacheFault):
             trust.make_trusted(places.own())
-            publish(places.own(places.REMOVED), "".join(f"{line}\n" for line in lines[-_REMEMBERED:]).encode())
+            publish(
+                places.own(places.REMOVED),
+                "".join(f"{line}\n" for line in lines[-_REMEMBERED:]).encode(),
+            )

@@ -84,7 +84,9 @@ def _end_of_worker() -> None:
 
 def _is_worker() -> bool:
     """Return True if this process was forked or belongs to multiprocessing: a pool ends its workers by a signal."""
-    from_multiprocessing = getattr(sys.modules.get("multiprocessing.process"), "parent_process", lambda: None)
+    from_multiprocessing = getattr(
+        sys.modules.get("multiprocessing.process"), "parent_process", lambda: None
+    )
     return os.getpid() != _PROCESS or from_multiprocessing() is not None
 
 
@@ -132,8 +134,12 @@ def _write_record() -> bool:
     """Write the record of this process to the journal; return True if old ones should go."""
     from kcl.inspect.history import records
 
-    tuned = sys.modules.get("kcl.tuning.tuned")  # a process without a recipe with a space imports nothing for that
-    return records.write([*about_loopy(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ())
+    tuned = sys.modules.get(
+        "kcl.tuning.tuned"
+    )  # a process without a recipe with a space imports nothing for that
+    return records.write(
+        [*about_loopy(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ()
+    )
 
 
 def _is_on() -> bool:

@@ -35,7 +35,9 @@ _DIGITS = 12  # of a digest, as `kcl ls` prints it
 def used() -> int:
     """Return the bytes that the entries of all layers take on disk; reads no entry."""
     return sum(
-        inventory.measure_files(store).bytes for layer in settings.LAYERS for store in inventory.stores(layer, [])
+        inventory.measure_files(store).bytes
+        for layer in settings.LAYERS
+        for store in inventory.stores(layer, [])
     )
 
 
@@ -51,8 +53,12 @@ def chosen(bound: int) -> tuple[purge.Removal, int]:
     gone: list[ListedEntry] = []
     if 0 < bound < size:
         uses, pinned = journal.uses(), pins()
-        for kernel in sorted(_kernels(listed), key=lambda one: max(purge.last_use(part, uses) for part in one)):
-            if size > bound * _ROOM and not any(holds(pinned, part.kernel, part.digest) for part in kernel):
+        for kernel in sorted(
+            _kernels(listed), key=lambda one: max(purge.last_use(part, uses) for part in one)
+        ):
+            if size > bound * _ROOM and not any(
+                holds(pinned, part.kernel, part.digest) for part in kernel
+            ):
                 gone += kernel
                 size -= sum(part.size for part in kernel)
     return purge.Removal(purge.of_entries(gone, listed), refusals), len(gone)
@@ -95,7 +101,10 @@ def pin(names: Iterable[str]) -> None:
 
 def holds(names: Iterable[str], kernel: str, digest: str) -> bool:
     """Return True if one of the pins names this kernel, or the entry with this digest."""
-    return any((digest.startswith(one) and len(one) >= _DIGITS) or fnmatch.fnmatchcase(kernel, one) for one in names)
+    return any(
+        (digest.startswith(one) and len(one) >= _DIGITS) or fnmatch.fnmatchcase(kernel, one)
+        for one in names
+    )
 
 
 def _pin_store() -> Directory:

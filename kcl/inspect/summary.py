@@ -48,13 +48,19 @@ def report() -> Report:
     for row in found:
         lines += folded(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}", WIDTH)
     notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
-    return Report("\n".join([*lines, *(line for note in [*notes, *_remarks()] for line in folded(note, WIDTH))]))
+    return Report(
+        "\n".join(
+            [*lines, *(line for note in [*notes, *_remarks()] for line in folded(note, WIDTH))]
+        )
+    )
 
 
 def _layers() -> list[dict[str, Any]]:
     """Return the counters of each layer, and the place of its files."""
     opened, stats = layers.opened(), events.total()
-    states = {name: opened[name].state if name in opened else "not used" for name in settings.LAYERS}
+    states = {
+        name: opened[name].state if name in opened else "not used" for name in settings.LAYERS
+    }
     return [{"layer": name, **stats[name], "files": states[name]} for name in settings.LAYERS]
 
 
@@ -80,9 +86,15 @@ def _place(state: str, column: int) -> str:
 def of_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
     if not layers.opened() and not events.asked():
-        return "\n".join([NOTHING, *(line for remark in _remarks() for line in folded(remark, WIDTH))])
+        return "\n".join(
+            [NOTHING, *(line for remark in _remarks() for line in folded(remark, WIDTH))]
+        )
     run, missed = journal.of_this_run()
-    return "\n".join([report(), "", *kernels.lines(kernels.of_records([run], missed))]) if by_kernel else report()
+    return (
+        "\n".join([report(), "", *kernels.lines(kernels.of_records([run], missed))])
+        if by_kernel
+        else report()
+    )
 
 
 def add_to(path: str) -> None:
@@ -90,7 +102,9 @@ def add_to(path: str) -> None:
     run, missed = journal.of_this_run()
     rows = kernels.of_records([run], missed)
     found = kernels.Run(run.driver, (run.pid,), run.began, run.ended, _layers(), rows, _remarks())
-    with open(path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)) as stream:
+    with open(
+        path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)
+    ) as stream:
         # in one piece: other processes add lines, too
         stream.write(json.dumps(found.described(), allow_nan=False).encode() + b"\n")
 
@@ -103,4 +117,8 @@ def explained() -> str:
 
 def _remarks() -> list[str]:
     waiting = misses.pending()
-    return [*about_loopy(), *(found.words for found in late()), *(() if waiting.helper else waiting.described())]
+    return [
+        *about_loopy(),
+        *(found.words for found in late()),
+        *(() if waiting.helper else waiting.described()),
+    ]

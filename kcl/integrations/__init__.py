@@ -48,7 +48,9 @@ class State(process.LockedState):
     def __init__(self) -> None:
         super().__init__()
         self.depth = 0
-        self.replaced: list[tuple[Any, str, Any, Any]] = []  # holder, name, the value before, the value now
+        self.replaced: list[
+            tuple[Any, str, Any, Any]
+        ] = []  # holder, name, the value before, the value now
         self.finder: Any = None
         self.done: set[str] = set()  # packages that were replaced, or left as they are
 
@@ -188,5 +190,6 @@ def _refuse(row: PackageRow, error: Exception) -> None:
     from kcl.cache.layer import warn_once
 
     warn_once(
-        f"integration of {row.package}", f"kcl leaves {row.package} as it is, and the program runs as without: {error}"
+        f"integration of {row.package}",
+        f"kcl leaves {row.package} as it is, and the program runs as without: {error}",
     )

@@ -33,11 +33,21 @@ def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     return executor(unit, arguments[:1], entrypoint, {})(*arguments, **keywords)
 
 
-def executor(unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]) -> Any:
+def executor(
+    unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]
+) -> Any:
     """Return the executor of a unit on a context or queue."""
     record = unmade.record_of(unit)
-    if record is None or keywords or len(arguments) != 1 or not is_for_opencl(arguments) or not recorder.is_on():
-        return unmade.asked(unit, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
+    if (
+        record is None
+        or keywords
+        or len(arguments) != 1
+        or not is_for_opencl(arguments)
+        or not recorder.is_on()
+    ):
+        return unmade.asked(unit, "executor").executor(
+            *arguments, entrypoint=entrypoint, **keywords
+        )
     return Executor(unit, arguments[0], entrypoint, _found(unit, record, arguments[0], entrypoint))
 
 
@@ -49,7 +59,9 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
         chosen = entrypoint, beside.now(), tuple(caches.code_variables())
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
-    found = record.kernels.get(chosen)  # no thread locks the record, since loopy's lock comes before it
+    found = record.kernels.get(
+        chosen
+    )  # no thread locks the record, since loopy's lock comes before it
     if found is None or not line_of(found).serves(context):
         found = record.kernels[chosen] = _kernel(unit, context, entrypoint)
     return found
@@ -102,7 +114,11 @@ class Executor:
 def is_for_opencl(arguments: tuple[Any, ...]) -> bool:
     """Return True if the first of some arguments is a context or a queue."""
     opencl: Any = sys.modules.get("pyopencl")
-    return bool(arguments) and opencl is not None and isinstance(arguments[0], (opencl.Context, opencl.CommandQueue))
+    return (
+        bool(arguments)
+        and opencl is not None
+        and isinstance(arguments[0], (opencl.Context, opencl.CommandQueue))
+    )
 
 
 def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
@@ -115,6 +131,8 @@ def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
     found = kernel_of(RecordedOrigin.of_record(record, entrypoint), context)
     if record.is_made or not found.is_stored():
         own = recorder.make(record)
-        if entrypoint not in own.entrypoints and (entrypoint is not None or len(own.entrypoints) != 1):
+        if entrypoint not in own.entrypoints and (
+            entrypoint is not None or len(own.entrypoints) != 1
+        ):
             own.executor(context, entrypoint=entrypoint)
     return found

@@ -39,7 +39,9 @@ NEEDED = (
 
 _OPENCL = frozenset({"opencl"})
 _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
-_SERVED = "_kcl_served"  # on a program: the ServedProgram that kcl gave it, None if the build failed
+_SERVED = (
+    "_kcl_served"  # on a program: the ServedProgram that kcl gave it, None if the build failed
+)
 
 
 class ServedProgram(NamedTuple):
@@ -117,7 +119,11 @@ def _get_build_info(original: Callable[..., Any]) -> Callable[..., Any]:
 def _is_new(program: Any, devices: Any) -> bool:
     """Return True if a program was made of a source, is unchanged since, and is to be built for all its devices."""
     names = vars(program)
-    if names.get("_prg", program) is not None or "_source" not in names or layers.binary().off(_OPENCL):
+    if (
+        names.get("_prg", program) is not None
+        or "_source" not in names
+        or layers.binary().off(_OPENCL)
+    ):
         return False
     context = names["_context"]
     if getattr(context, "cache_dir", None) is not None:
@@ -140,7 +146,9 @@ def _text(program: Any, options: Any) -> ProgramText | None:
     except (AttributeError, TypeError, UnicodeError, ValueError):
         return None
     # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
-    if not ("kernel" in source or "#" in source) or not all(isinstance(word, str) for word in given):
+    if not ("kernel" in source or "#" in source) or not all(
+        isinstance(word, str) for word in given
+    ):
         return None
     return ProgramText(_kernel_name(source, given) or "program", source, given, ())
 
@@ -172,7 +180,9 @@ def _serve(program: Any, text: ProgramText) -> BuiltProgram | None:
         options, _path = program._process_build_options(program._context, text.options)
         where = _where(text)
         with Lead(text.kernel, where, str) as lead:
-            found: BuiltProgram = obtain(build, BuildRequest(text, program, next(iter(where))), lead)
+            found: BuiltProgram = obtain(
+                build, BuildRequest(text, program, next(iter(where))), lead
+            )
     except Exception as error:
         if isinstance(error, cl.Error) and program._prg is not None:
             setattr(program, _SERVED, None)

@@ -17,7 +17,11 @@ from kcl.base import process, settings
 CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 _KINDS = {"-m": "module", "-c": "text", "--": "script"}
 # The options without a value: the field of the request, and the word in it, for the report one of KCL_REPORT.
-_FLAGS = {"--report": ("report", "1"), "--explain": ("report", "explain"), "--fresh": ("fresh", "1")}
+_FLAGS = {
+    "--report": ("report", "1"),
+    "--explain": ("report", "explain"),
+    "--fresh": ("fresh", "1"),
+}
 
 
 class Target(NamedTuple):
@@ -73,7 +77,9 @@ def parsed(arguments: list[str]) -> RunRequest | None:
             name, value = name[2:], value if equals else rest.pop(0)
         else:
             return None
-        words = [value] if name == "trace" else [one.strip() for one in value.split(",") if one.strip()]
+        words = (
+            [value] if name == "trace" else [one.strip() for one in value.split(",") if one.strip()]
+        )
         options[name] = (*options.get(name, ()), *words)
     return None
 
@@ -100,7 +106,11 @@ def main(arguments: list[str]) -> bool:
 
 def inherit() -> None:
     """Let the children of this process install the integrations, too, unless another interpreter runs them."""
-    before = [path for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep) if path and path != CHILDREN]
+    before = [
+        path
+        for path in (settings.variable("PYTHONPATH") or "").split(os.pathsep)
+        if path and path != CHILDREN
+    ]
     interpreter = f"{sys.implementation.cache_tag} {sys.prefix}"
     settings.export({"PYTHONPATH": os.pathsep.join([CHILDREN, *before]), settings.RUN: interpreter})
 
@@ -111,7 +121,13 @@ def _set_variables(wanted: RunRequest) -> None:
         if word not in ("hit", "fault"):
             raise ValueError(f"--strict takes hit or fault, not {word!r}")
     if wanted.strict:
-        settings.export({"KCL_STRICT": ",".join(dict.fromkeys([*sorted(settings.read().strict), *wanted.strict]))})
+        settings.export(
+            {
+                "KCL_STRICT": ",".join(
+                    dict.fromkeys([*sorted(settings.read().strict), *wanted.strict])
+                )
+            }
+        )
     if wanted.report:
         before = settings.read()
         asked = [{"table": "1"}.get(word, word) for word in sorted(before.report)]
@@ -123,7 +139,9 @@ def _set_variables(wanted: RunRequest) -> None:
         from kcl import caches
         from kcl.caches.shell import made
 
-        promote = {"KCL_PROMOTE": "off"} if wanted.fresh else {}  # no run would use the entries that a helper completes
+        promote = (
+            {"KCL_PROMOTE": "off"} if wanted.fresh else {}
+        )  # no run would use the entries that a helper completes
         folder = _fresh().folder if wanted.fresh else None
         settings.export({**made(list(wanted.off), [], folder).set, **promote})
         caches.begin()
@@ -191,7 +209,9 @@ def _code(path: str) -> Any:
                 stream.seek(0)
                 code = compile(stream.read(), path, "exec", dont_inherit=True)
     except OSError as error:
-        message = f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
+        message = (
+            f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
+        )
         print(message, file=sys.stderr)
         raise SystemExit(2) from None
     return code
@@ -211,10 +231,18 @@ def _text(program: Target, main: ModuleType, file: str = "<string>", given: str 
     sys.argv = [given, *program.arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
-    if given == "-c" and sys.version_info >= (3, 13):  # this Python shows the lines of the text in a traceback
+    if given == "-c" and sys.version_info >= (
+        3,
+        13,
+    ):  # this Python shows the lines of the text in a traceback
         import linecache
 
-        linecache.cache[file] = (len(program.name), None, program.name.splitlines(keepends=True), file)
+        linecache.cache[file] = (
+            len(program.name),
+            None,
+            program.name.splitlines(keepends=True),
+            file,
+        )
     exec(compile(program.name, file, "exec", dont_inherit=True), vars(main))
 
 

@@ -119,7 +119,9 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     from kcl.handle import kernel_of, line_of
 
     off = layers.generator().off(_LOOPY)
-    if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (off and not _is_taken(unit)):
+    if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (
+        off and not _is_taken(unit)
+    ):
         return None
     found = _kernels(unit).found  # before the key, which counts that the unit has this attribute
     try:
@@ -130,7 +132,12 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
             return kernel_of(made, holder)
         known = found.get(entrypoint)
         line = known and line_of(known)
-        if not line or not line.serves(holder) or line.generate.is_mixed or line.generate.key() != key:
+        if (
+            not line
+            or not line.serves(holder)
+            or line.generate.is_mixed
+            or line.generate.key() != key
+        ):
             known = found[entrypoint] = kernel_of(made, holder)
         return known
     except Exception as error:

@@ -10,7 +10,9 @@ from kcl.errors import KclError, RecipeError
 # Calls that the invoker takes itself before its steps are written out: writing costs as much as it saves in 40 calls.
 HOT = 40
 _VARIANTS = 8
-ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})  # the front ends' classes of arguments that are arrays
+ARRAYS = frozenset(
+    {"Array", "ArrayArg", "ConstantArg"}
+)  # the front ends' classes of arguments that are arrays
 
 Play = Callable[[Any, Any, dict[str, Any]], Any]
 
@@ -32,7 +34,19 @@ class Launcher:
     dtypes of the arguments in `open` decided the code.
     """
 
-    __slots__ = ("calls", "hot", "invoke", "kernels", "learn", "open", "own", "program", "required", "vain", "variants")
+    __slots__ = (
+        "calls",
+        "hot",
+        "invoke",
+        "kernels",
+        "learn",
+        "open",
+        "own",
+        "program",
+        "required",
+        "vain",
+        "variants",
+    )
 
     def __init__(
         self,
@@ -57,7 +71,12 @@ class Launcher:
         self.variants: dict[tuple[Any, ...], Play | None] = {}
 
     def __call__(
-        self, queue: Any, allocator: Any, wait_for: Any, out_host: bool | None, arguments: dict[str, Any]
+        self,
+        queue: Any,
+        allocator: Any,
+        wait_for: Any,
+        out_host: bool | None,
+        arguments: dict[str, Any],
     ) -> tuple[Any, Any]:
         """Enqueue; returns (event, outputs) as loopy's executor does."""
         if self.calls < HOT:

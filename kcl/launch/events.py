@@ -13,7 +13,9 @@ RECENT = 64
 _COMPLETE = cl.command_execution_status.COMPLETE
 
 
-def waits(own: dict[cl.Event, None], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]) -> list[cl.Event] | None:
+def waits(
+    own: dict[cl.Event, None], queue: cl.CommandQueue, lists: Sequence[list[cl.Event]]
+) -> list[cl.Event] | None:
     """Return the events that a launch must wait for; None where all are of `queue`, which is in order.
 
     `own` are events known to be of the queue, equal by their handles. No other event has such a handle while they are

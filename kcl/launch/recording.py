@@ -118,24 +118,40 @@ class Recording(NamedTuple):
     names: dict[str, Any]
 
 
-def record(invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], passed: frozenset[str]) -> Recording:
+def record(
+    invoke: Callable[..., Any], kernels: Any, values: Mapping[str, Any], passed: frozenset[str]
+) -> Recording:
     """Run `invoke` on stand-ins of `values`, Marks in place of those in `passed`.
 
     Raises NotPlayable, or the error of the invoker where it refuses the call.
     """
     notes = _Notes()
     given = {
-        name: _Layout(notes, name, value.shape, value.strides, value.offset, value.dtype, value.flags.c_contiguous)
+        name: _Layout(
+            notes,
+            name,
+            value.shape,
+            value.strides,
+            value.offset,
+            value.dtype,
+            value.flags.c_contiguous,
+        )
         if isinstance(value, cl_array.Array)
         else (Mark(name) if name in passed else value)
         for name, value in values.items()
     }
     queue = QueueMark("_kcl_queue")
-    event, outputs = _on_stand_ins(invoke, notes, passed)(_Kernels(kernels), queue, None, None, None, **given)
+    event, outputs = _on_stand_ins(invoke, notes, passed)(
+        _Kernels(kernels), queue, None, None, None, **given
+    )
     if event is not notes.last or event is None:
         raise NotPlayable("the event of another launch is returned")
     is_named = isinstance(outputs, dict)
-    named = {key: _name(value) for key, value in outputs.items()} if is_named else tuple(map(_name, outputs))
+    named = (
+        {key: _name(value) for key, value in outputs.items()}
+        if is_named
+        else tuple(map(_name, outputs))
+    )
     return Recording(notes.made, notes.steps, notes.waited, notes.written, named, notes.names)
 
 
@@ -151,15 +167,32 @@ class _Notes:
         self.names: dict[str, Any] = {}
 
     def enqueue(
-        self, queue: Any, kernel: Any, size: Any, local: Any, offset: Any = None, wait_for: Any = None, *flags: Any
+        self,
+        queue: Any,
+        kernel: Any,
+        size: Any,
+        local: Any,
+        offset: Any = None,
+        wait_for: Any = None,
+        *flags: Any,
     ) -> object:
         waited = [self.last] if self.last else []
-        if not isinstance(queue, QueueMark) or not isinstance(kernel, _Kernel) or list(wait_for or ()) != waited:
+        if (
+            not isinstance(queue, QueueMark)
+            or not isinstance(kernel, _Kernel)
+            or list(wait_for or ()) != waited
+        ):
             raise NotPlayable("enqueues in another way")
-        plain = all(isinstance(part, (int, np.integer)) for sizes in (size, local, offset) for part in sizes or ())
+        plain = all(
+            isinstance(part, (int, np.integer))
+            for sizes in (size, local, offset)
+            for part in sizes or ()
+        )
         if not plain or not all(flag in (None, False, True) for flag in flags):
             raise NotPlayable("sizes or flags are no numbers")
-        if len(kernel.noted) != kernel.num_args or any(step.kernel == kernel.name for step in self.steps):
+        if len(kernel.noted) != kernel.num_args or any(
+            step.kernel == kernel.name for step in self.steps
+        ):
             raise NotPlayable("sets arguments in another way")
         self.steps.append(Step(kernel.name, kernel.noted, (size, local, offset), flags))
         self.last = object()
@@ -169,8 +202,15 @@ class _Notes:
         """Take the place of pyopencl's class of arrays."""
         _queue, shape, dtype = positional
         strides, data, size = (keywords.get(name) for name in ("strides", "data", "_size"))
-        numbers = (*shape, *(strides or ()), size or 0, data.size if isinstance(data, Allocation) else 0)
-        if not {*keywords} <= _ARRAY_KEYWORDS or not all(isinstance(one, (int, np.integer)) for one in numbers):
+        numbers = (
+            *shape,
+            *(strides or ()),
+            size or 0,
+            data.size if isinstance(data, Allocation) else 0,
+        )
+        if not {*keywords} <= _ARRAY_KEYWORDS or not all(
+            isinstance(one, (int, np.integer)) for one in numbers
+        ):
             raise NotPlayable("allocates in another way")
         found, size = _constructed(positional, keywords)
         made = AllocatedOutput(f"_kcl_made{len(self.made)}", positional, keywords, found, size)
@@ -192,7 +232,9 @@ _GIVEN = {"queue", "context", "events", "allocator", "base_data"}
 _FOUND = {"shape", "dtype", "strides", "nbytes", "size", "offset", "_flags"}
 
 
-def _constructed(positional: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[dict[str, Any], int]:
+def _constructed(
+    positional: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[dict[str, Any], int]:
     """Return the attributes that the constructor finds, and the bytes to allocate; nothing where it does more.
 
     Making an output of these without the constructor saves 8 % of a call that allocates the output.
@@ -202,7 +244,9 @@ def _constructed(positional: tuple[Any, ...], keywords: dict[str, Any]) -> tuple
     passed = {name: keywords[name] for name in ("strides", "_fast", "_size") if name in keywords}
     array = cl_array.Array(None, shape, dtype, data=memory, **passed)
     attributes = vars(array)
-    plain = attributes.keys() == _GIVEN | _FOUND and array.base_data is memory and array.events == []
+    plain = (
+        attributes.keys() == _GIVEN | _FOUND and array.base_data is memory and array.events == []
+    )
     by_us = isinstance(keywords.get("_queue", queue), QueueMark)
     size = data.size if isinstance(data, Allocation) else array.nbytes
     if not (plain and by_us and isinstance(keywords.get("allocator"), Allocator) and size > 0):
@@ -214,7 +258,14 @@ class _Layout:
     """The stand-in of an array: its layout, without its memory."""
 
     def __init__(
-        self, notes: _Notes, name: str, shape: Any, strides: Any, offset: int, dtype: Any, contiguous: bool
+        self,
+        notes: _Notes,
+        name: str,
+        shape: Any,
+        strides: Any,
+        offset: int,
+        dtype: Any,
+        contiguous: bool,
     ) -> None:
         self._notes = notes
         self.name = name
@@ -299,14 +350,18 @@ def _dtype(notes: _Notes, name: str, dtype: Any) -> Any:
     return SimpleNamespace(type=convert)
 
 
-def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[str]) -> Callable[..., Any]:
+def _on_stand_ins(
+    invoke: Callable[..., Any], notes: _Notes, passed: frozenset[str]
+) -> Callable[..., Any]:
     """Return a copy of the invoker that uses stand-ins of pyopencl's functions."""
 
     def allocator(_context: Any) -> Allocator:
         return Allocator("_kcl_allocator")
 
     def index(value: Any) -> Any:
-        return Mark(f"_kcl_index({value.text})") if isinstance(value, Mark) else operator.index(value)
+        return (
+            Mark(f"_kcl_index({value.text})") if isinstance(value, Mark) else operator.index(value)
+        )
 
     stand_ins: dict[int, Any] = {
         id(cl): _Module(enqueue_nd_range_kernel=notes.enqueue, LocalMemory=cl.LocalMemory),
@@ -324,7 +379,9 @@ def _on_stand_ins(invoke: Callable[..., Any], notes: _Notes, passed: frozenset[s
             namespace[f"_kcl_dtype_{name}"] = _dtype(notes, name, dtype)
     for name, value in own.items():
         if isinstance(value, FunctionType) and value.__globals__ is own:
-            namespace[name] = FunctionType(value.__code__, namespace, name, value.__defaults__, value.__closure__)
+            namespace[name] = FunctionType(
+                value.__code__, namespace, name, value.__defaults__, value.__closure__
+            )
     return namespace[invoke.__name__]  # type: ignore[no-any-return]
 
 

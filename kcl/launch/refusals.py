@@ -23,7 +23,11 @@ from kcl.errors import KclError, meant
 from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
-_SIZES = ("global_size", "local_size", "global_offset")  # a call of a Source may give these beside its arguments
+_SIZES = (
+    "global_size",
+    "local_size",
+    "global_offset",
+)  # a call of a Source may give these beside its arguments
 _BESIDE = ("allocator", "wait_for", "out_host")  # every call may give these
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset, type)
 _INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
@@ -56,10 +60,16 @@ def at_fault(call: FailedCall) -> str:
         if name in call.packed or value is None:
             continue
         if name in _SIZES and name not in arguments and (call.sized or arguments):
-            said = _wrong_size(name, value) if call.sized else f"loopy finds the sizes of its kernels; leave {name} out"
+            said = (
+                _wrong_size(name, value)
+                if call.sized
+                else f"loopy finds the sizes of its kernels; leave {name} out"
+            )
         elif arguments and name not in arguments:
             beside = (*_SIZES, *_BESIDE) if call.sized else _BESIDE
-            says = f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
+            says = (
+                f"its arguments are {', '.join(arguments)}; a call also takes {', '.join(beside)}"
+            )
             return f"{_unknown(call.kernel, name, [*arguments, *beside])}; {says}"
         else:
             wrong = _wrong(call, name, value, arguments.get(name))
@@ -72,7 +82,11 @@ def at_fault(call: FailedCall) -> str:
 def unknown_open(call: FailedCall) -> KeyError | None:
     """Return loopy's error for an unknown argument of a kernel with open dtypes: it looks up the dtype of each one."""
     known = given_in_calls(call.known)
-    unknown = [name for name in call.given if name not in known and name not in call.packed and name not in _SIZES]
+    unknown = [
+        name
+        for name in call.given
+        if name not in known and name not in call.packed and name not in _SIZES
+    ]
     return KeyError(unknown[0]) if known and unknown else None
 
 
@@ -88,7 +102,9 @@ def named(call: FailedCall) -> Exception | None:
     if isinstance(call.error, cl.Error):  # it writes routine and status before its words
         reason = reason.partition(" - ")[2]
         if sizes and call.error.code == cl.status_code.INVALID_WORK_GROUP_SIZE:
-            sizes = {name: below[0].f_locals[name] for name in _SIZES[:2]}  # those in the call or the declaration
+            sizes = {
+                name: below[0].f_locals[name] for name in _SIZES[:2]
+            }  # those in the call or the declaration
             pairs = zip(*[size or () for size in sizes.values()], strict=False)
             reason = next((f"{n} is no multiple of {m}" for n, m in pairs if m and n % m), reason)
     given = [f"{name}={size!r}" for name, size in sizes.items() if size is not None]
@@ -108,10 +124,14 @@ def refuse_asked(kernel: str, given: Mapping[str, Any]) -> None:
             try:
                 np.dtype(value)
             except TypeError:
-                raise TypeError(f"kernel {kernel!r}: argument {name!r} has the dtype {unknown_dtype(value)}") from None
+                raise TypeError(
+                    f"kernel {kernel!r}: argument {name!r} has the dtype {unknown_dtype(value)}"
+                ) from None
 
 
-def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Any], is_source: bool) -> None:
+def refuse_unlike(
+    kernel: str, given: Mapping[str, Any], known: Sequence[Any], is_source: bool
+) -> None:
     """Raise TypeError for an argument that the kernel does not take, or for an array of a wrong dtype."""
     arguments = given_in_calls(known)
     for name, value in given.items():
@@ -120,10 +140,16 @@ def refuse_unlike(kernel: str, given: Mapping[str, Any], known: Sequence[Any], i
                 continue
             raise TypeError(f"{_unknown(kernel, name, arguments)}; it takes {', '.join(arguments)}")
         if arguments[name].kind in ARRAYS:
-            dtype = np.dtype(value) if isinstance(value, (str, type, np.dtype)) else getattr(value, "dtype", None)
+            dtype = (
+                np.dtype(value)
+                if isinstance(value, (str, type, np.dtype))
+                else getattr(value, "dtype", None)
+            )
             wanted = np.dtype(arguments[name].dtype)
             if isinstance(dtype, np.dtype) and dtype != wanted:
-                raise TypeError(f"kernel {kernel!r}: argument {name!r} is an array of dtype {wanted}, not {dtype}")
+                raise TypeError(
+                    f"kernel {kernel!r}: argument {name!r} is an array of dtype {wanted}, not {dtype}"
+                )
 
 
 def noted(error: Exception, kernel: str, recipe: Any) -> None:
@@ -160,7 +186,9 @@ def worded(error: Exception, words: str) -> Exception | None:
 def place(recipe: Any) -> str:
     """Return the file and line of a recipe, in brackets; empty without a recipe."""
     code = getattr(inspect.unwrap(recipe), "__code__", None) if recipe is not None else None
-    return f" (recipe in {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+    return (
+        f" (recipe in {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
+    )
 
 
 def not_built(kernel: str, recipe: Any, error: Exception, text: str) -> Exception | None:
@@ -178,7 +206,9 @@ def with_lines(log: str, text: str) -> str:
         lines, number = _lines(message[2], text), int(message[3])
         line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         below = log[message.end() + 1 :].partition("\n")[0]
-        return message[0] if line in below else f"{message[0]}\n    {line}"  # the empty line is in each
+        return (
+            message[0] if line in below else f"{message[0]}\n    {line}"
+        )  # the empty line is in each
 
     return _MESSAGE.sub(shown, log)
 
@@ -209,20 +239,34 @@ def _wrong(call: FailedCall, name: str, value: Any, argument: Any) -> str:
         kind, dtype = (kind, np.dtype(argument.dtype)) if argument.dtype else ("", None)
     if dtype is not None and kind in _SCALARS:
         number = "a whole number" if dtype.kind in "iu" else "a number"
-        return "" if _is_number(call.error, value, dtype) else f"is {number} of dtype {dtype}, not {_shown(value)}"
-    is_memory = isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer)) and not isinstance(value, cl.Image)
+        return (
+            ""
+            if _is_number(call.error, value, dtype)
+            else f"is {number} of dtype {dtype}, not {_shown(value)}"
+        )
+    is_memory = isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer)) and not isinstance(
+        value, cl.Image
+    )
     has_dtype = hasattr(value, "dtype") and not isinstance(value, np.generic)
     if has_dtype and isinstance(value.dtype, np.dtype) and hasattr(value, "strides"):
         lies = getattr(value, "context", None)
         if call.queue is not None and lies is not None and lies != call.queue.context:
             return "lies in another context than the queue; give an array of the queue's context"
-        if isinstance(value, np.ndarray) and isinstance(call.error, RuntimeError) and not value.flags.forc:
+        if (
+            isinstance(value, np.ndarray)
+            and isinstance(call.error, RuntimeError)
+            and not value.flags.forc
+        ):
             says = f"has the strides {value.strides}: an array with gaps or in reverse cannot be copied to a device"
             return f"{says}; write {name}=np.ascontiguousarray(...)"
         return ""
     if dtype is None:
         is_wrong = is_memory or has_dtype or isinstance(value, _NO_NUMBERS)
-        return f"is {_shown(value)}; {_cure(name, value, 'dtype')}, or a number" if is_wrong and not kind else ""
+        return (
+            f"is {_shown(value)}; {_cure(name, value, 'dtype')}, or a number"
+            if is_wrong and not kind
+            else ""
+        )
     if kind == "Array" and is_memory:
         return ""  # of a Source, and a call may give the sizes
     element = f"np.{dtype}" if dtype.isbuiltin == 1 else "dtype"
@@ -241,7 +285,9 @@ def _wrong_size(name: str, value: Any) -> str:
     """Describe the fault of a launch's size or offset; a launch of zero work-items is allowed and does nothing."""
     axes = value if isinstance(value, (tuple, list)) else (value,)
     least = 1 if name == "local_size" else 0
-    if 1 <= len(axes) <= 3 and all(isinstance(axis, (int, np.integer)) and axis >= least for axis in axes):
+    if 1 <= len(axes) <= 3 and all(
+        isinstance(axis, (int, np.integer)) and axis >= least for axis in axes
+    ):
         return ""
     return f"{name} is a number of work-items, {least} or more, or a tuple of at most three, not {_shown(value)}"
 

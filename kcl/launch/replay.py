@@ -32,16 +32,41 @@ _SIGNATURES = 32
 _VAIN = 8
 # Types of numbers that show an invoker their value only: no None, no array, no class of the user.
 _WHOLE = {int}  # the types of the numbers in a tuple that is a size
-_NUMBERS = frozenset((bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD")))
+_NUMBERS = frozenset(
+    (bool, int, float, complex, *(np.dtype(char).type for char in "?bBhHiIlLqQefdFD"))
+)
 
 # What a launch uses of an array: a subclass that replaces none of these is played.
-_USED = {"base_data", "data", "offset", "shape", "strides", "dtype", "events", "queue", "context", "allocator", "size"}
-_USED |= {"nbytes", "flags", "add_event", "finish", "__getattribute__", "__getattr__", "__setattr__", "__eq__"}
+_USED = {
+    "base_data",
+    "data",
+    "offset",
+    "shape",
+    "strides",
+    "dtype",
+    "events",
+    "queue",
+    "context",
+    "allocator",
+    "size",
+}
+_USED |= {
+    "nbytes",
+    "flags",
+    "add_event",
+    "finish",
+    "__getattribute__",
+    "__getattr__",
+    "__setattr__",
+    "__eq__",
+}
 
 Refused = Callable[[Exception, Mapping[str, Any]], "Exception | None"]
 
 
-def learn(launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]) -> Callable[..., Any] | None:
+def learn(
+    launcher: Launcher, queue: cl.CommandQueue, values: dict[str, Any]
+) -> Callable[..., Any] | None:
     """Teach the launcher to play calls like the one with `values`; return the function that plays them.
 
     `function(queue, allocator, arguments)` returns (event, outputs), or None where the invoker must take the call. None
@@ -80,17 +105,25 @@ def bind(
 
 
 def _function(
-    launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], slow: Callable[..., cl.Event] | None
+    launcher: Launcher,
+    queue: cl.CommandQueue,
+    values: Mapping[str, Any],
+    slow: Callable[..., cl.Event] | None,
 ) -> Callable[..., Any]:
     """Write the function that plays calls; with `slow` it is bound, and `slow` takes the other calls."""
     signatures = _Signatures(launcher, queue, values, bound=slow is not None)
     own, names = launcher.own, signatures.names()
     if slow is not None:
-        names.update(_kcl_queue=queue, _kcl_ident=get_ident, _kcl_thread=get_ident(), _kcl_slow=slow)
+        names.update(
+            _kcl_queue=queue, _kcl_ident=get_ident, _kcl_thread=get_ident(), _kcl_slow=slow
+        )
     else:
         context = queue.context
         names.update(
-            _kcl_context=context, _kcl_default=DeferredAllocator(context), _kcl_own=own, _kcl_mask=events.RECENT - 1
+            _kcl_context=context,
+            _kcl_default=DeferredAllocator(context),
+            _kcl_own=own,
+            _kcl_mask=events.RECENT - 1,
         )
         names["_kcl_waits"] = lambda queue, lists: events.waits(own, queue, lists)
         names["_kcl_leave"] = lambda array, event: events.leave(own, array, event)
@@ -103,16 +136,24 @@ def _function(
 class _Signatures:
     """The values to set for each signature of the calls that one function plays."""
 
-    def __init__(self, launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], bound: bool) -> None:
+    def __init__(
+        self, launcher: Launcher, queue: cl.CommandQueue, values: Mapping[str, Any], bound: bool
+    ) -> None:
         self._code = (launcher.invoke, launcher.kernels)
         record(*self._code, values, frozenset())
         arrays = tuple(name for name, value in values.items() if isinstance(value, Array))
-        self._passed = frozenset(name for name in values if name not in arrays and self._hands_on(values, name))
+        self._passed = frozenset(
+            name for name in values if name not in arrays and self._hands_on(values, name)
+        )
         deciding = tuple(name for name in values if name not in self._passed and name not in arrays)
         sizes = tuple(name for name in deciding if type(values[name]) is tuple)
         others = [values[name] for name in deciding if name not in sizes]
-        if not arrays or not all(isinstance(value, (int, np.integer, type(None))) for value in others):
-            raise NotPlayable("no array is given, or something else than layouts and integers decides")
+        if not arrays or not all(
+            isinstance(value, (int, np.integer, type(None))) for value in others
+        ):
+            raise NotPlayable(
+                "no array is given, or something else than layouts and integers decides"
+            )
         _check_plain([values[name] for name in arrays])
         in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         passed = tuple(name for name in values if name in self._passed)
@@ -140,7 +181,17 @@ class _Signatures:
             **self._types,
             **{
                 f"_kcl_{one.__name__}": one
-                for one in (Array, Exception, IndexError, NotPlayable, globals, index, len, map, type)
+                for one in (
+                    Array,
+                    Exception,
+                    IndexError,
+                    NotPlayable,
+                    globals,
+                    index,
+                    len,
+                    map,
+                    type,
+                )
             },
             "_kcl_s0": None,  # what a call tests first: then `_kcl_choose` sets this and the other numbers
             "_kcl_new": Array.__new__,
@@ -155,7 +206,9 @@ class _Signatures:
             found.update({f"_kcl_k{number}{setter}": getattr(kernel, setter) for setter in WIDTH})
         return found
 
-    def choose(self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> None:
+    def choose(
+        self, names: dict[str, Any], arrays: tuple[Array, ...], deciding: tuple[Any, ...]
+    ) -> None:
         """Make the signature of a call the current one; raises NotPlayable, or the invoker's error."""
         layouts = [(array.shape, array.strides, array.offset) for array in arrays]
         if any(type(value) is tuple and not _is_size(value) for value in deciding):
@@ -178,11 +231,15 @@ class _Signatures:
             names[f"_kcl_c{i}"] = value
         names["_kcl_s0"], names["_kcl_t0"], names["_kcl_o0"] = layouts[0]
 
-    def _learned(self, key: tuple[Any, ...], arrays: tuple[Array, ...], deciding: tuple[Any, ...]) -> Script | None:
+    def _learned(
+        self, key: tuple[Any, ...], arrays: tuple[Array, ...], deciding: tuple[Any, ...]
+    ) -> Script | None:
         """Record a call of another signature; None where it is not playable or refused, or too many are known."""
         if len(self._known) >= _SIGNATURES:
             return None
-        values = dict(zip((*self._form.arrays, *self._form.deciding), (*arrays, *deciding), strict=True))
+        values = dict(
+            zip((*self._form.arrays, *self._form.deciding), (*arrays, *deciding), strict=True)
+        )
         given = {name: values.get(name) for name in self._form.names}
         found: Script | None = None
         try:
@@ -190,7 +247,10 @@ class _Signatures:
             found = script(self._form, record(*self._code, given, self._passed))
         except Exception:
             pass  # the invoker raises the user's error
-        if found is not None and (found.text, found.kernels) != (self._first.text, self._first.kernels):
+        if found is not None and (found.text, found.kernels) != (
+            self._first.text,
+            self._first.kernels,
+        ):
             found = None
         self._known[key] = found
         return found
@@ -217,7 +277,9 @@ def _is_array(kind: type[Any]) -> bool:
     """Return True for pyopencl's Array, and for a subclass that adds to it and replaces nothing that a launch uses."""
     if kind is Array or not issubclass(kind, Array):
         return kind is Array
-    return not any(name in _USED for one in kind.__mro__[: kind.__mro__.index(Array)] for name in vars(one))
+    return not any(
+        name in _USED for one in kind.__mro__[: kind.__mro__.index(Array)] for name in vars(one)
+    )
 
 
 def _is_size(value: Any) -> bool:
@@ -256,10 +318,17 @@ def _unmanaged(
 
     def launch(**arguments: Any) -> cl.Event:
         if get_ident() != thread:
-            raise RuntimeError("this kernel was bound in another thread; bind it in the thread that calls it")
+            raise RuntimeError(
+                "this kernel was bound in another thread; bind it in the thread that calls it"
+            )
         if arguments.keys() != names:
-            raise TypeError(f"a bound kernel takes the arguments that it was bound with: {', '.join(sorted(names))}")
-        silent = {name: _Silent(value) if isinstance(value, Array) else value for name, value in arguments.items()}
+            raise TypeError(
+                f"a bound kernel takes the arguments that it was bound with: {', '.join(sorted(names))}"
+            )
+        silent = {
+            name: _Silent(value) if isinstance(value, Array) else value
+            for name, value in arguments.items()
+        }
         try:
             event, _outputs = launcher.invoke(launcher.kernels, queue, None, None, False, **silent)
         except Exception as error:

@@ -56,8 +56,13 @@ class _Writer:
         self.constants: list[tuple[str, str, tuple[Any, ...]]] = []
         if any(name.startswith("_kcl") for name in form.names):
             raise NotPlayable("has a name of ours")
-        self.managed = [name for name in recording.waited if name in form.arrays] if not form.bound else []
-        if recording.written and not {*recording.written} <= {*recording.waited, *(one.name for one in recording.made)}:
+        self.managed = (
+            [name for name in recording.waited if name in form.arrays] if not form.bound else []
+        )
+        if recording.written and not {*recording.written} <= {
+            *recording.waited,
+            *(one.name for one in recording.made),
+        }:
             raise NotPlayable("keeps events without waiting for them")
 
     def script(self) -> Script:
@@ -88,7 +93,12 @@ class _Writer:
         """Write the head; a nested call (of an allocator, a signal handler) would set the same kernel's arguments."""
         form = self.form
         keywords = ", ".join(form.names)
-        self(0, f"def launch(*, {keywords}):" if form.bound else "def launch(_kcl_queue, _kcl_allocator, _kcl_given):")
+        self(
+            0,
+            f"def launch(*, {keywords}):"
+            if form.bound
+            else "def launch(_kcl_queue, _kcl_allocator, _kcl_given):",
+        )
         busy = "_kcl_busy or _kcl_ident() != _kcl_thread" if form.bound else "_kcl_busy"
         self(1, "global _kcl_busy", f"if {busy}:", f"    {self.otherwise}", "_kcl_busy = True")
 
@@ -101,23 +111,35 @@ class _Writer:
     def arguments(self) -> None:
         """Take the arguments out of their dictionary."""
         if not self.form.bound:
-            self(3, f"if _kcl_len(_kcl_given) != {len(self.form.names)}:", "    raise _kcl_NotPlayable")
+            self(
+                3,
+                f"if _kcl_len(_kcl_given) != {len(self.form.names)}:",
+                "    raise _kcl_NotPlayable",
+            )
             self(3, *(f"{name} = _kcl_given[{name!r}]" for name in self.form.names))
 
     def checks(self) -> None:
         """Compare with the current signature; choose another signature, or raise."""
         form = self.form
         kinds = [f"_kcl_type({name}) is _kcl_a{i}" for i, name in enumerate(form.arrays)]
-        kinds += [f"({name}.dtype is _kcl_d{i} or {name}.dtype == _kcl_d{i})" for i, name in enumerate(form.arrays)]
+        kinds += [
+            f"({name}.dtype is _kcl_d{i} or {name}.dtype == _kcl_d{i})"
+            for i, name in enumerate(form.arrays)
+        ]
         same = [
             f"{name}.shape == _kcl_s{i} and {name}.strides == _kcl_t{i} and {name}.offset == _kcl_o{i}"
             for i, name in enumerate(form.arrays)
         ]
         # Types first: comparing an array with a number would launch a kernel.
-        same += [f"_kcl_type({name}) is _kcl_y{i} and {name} == _kcl_v{i}" for i, name in enumerate(form.deciding)]
+        same += [
+            f"_kcl_type({name}) is _kcl_y{i} and {name} == _kcl_v{i}"
+            for i, name in enumerate(form.deciding)
+        ]
         # Equal numbers may be of other types.
         same += [f"{{*_kcl_map(_kcl_type, {name})}} == _kcl_whole" for name in form.sizes]
-        kinds += [f"_kcl_type({name}) in _kcl_numbers" for name in form.passed if name not in form.typed]
+        kinds += [
+            f"_kcl_type({name}) in _kcl_numbers" for name in form.passed if name not in form.typed
+        ]
         kinds += [f"_kcl_type({name}) is _kcl_p{i}" for i, name in enumerate(form.typed)]
         self(3, f"if not ({' and '.join(kinds)}):", "    raise _kcl_NotPlayable")
         self(3, f"if not ({' and '.join(same)}):")
@@ -128,7 +150,12 @@ class _Writer:
         if self.form.bound:
             raise NotPlayable("allocates")
         if made.found:
-            given = {"queue": "_kcl_queue", "context": "_kcl_context", "events": "[]", "allocator": "_kcl_default"}
+            given = {
+                "queue": "_kcl_queue",
+                "context": "_kcl_context",
+                "events": "[]",
+                "allocator": "_kcl_default",
+            }
             given |= {name: self.cell(value) for name, value in made.found.items()}
             given["base_data"] = f"_kcl_default({self.cell(made.size)})"
             self(3, "if _kcl_allocator is None:", f"    {made.name} = _kcl_new(_kcl_Array)")
@@ -146,7 +173,11 @@ class _Writer:
         lists = [f"_kcl_e{i}" for i in range(len(self.managed))]
         if self.managed and self.form.in_order:
             unknown = [f"({e} and (_kcl_len({e}) != 1 or {e}[0] not in _kcl_own))" for e in lists]
-            self(3, f"if {' or '.join(unknown)}:", f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))")
+            self(
+                3,
+                f"if {' or '.join(unknown)}:",
+                f"    _kcl_w = _kcl_waits(_kcl_queue, ({_tuple(lists)}))",
+            )
             self(3, "else:", "    _kcl_w = None")
         elif self.managed:
             self(3, f"_kcl_w = [{', '.join('*' + e for e in lists)}]")
@@ -164,7 +195,13 @@ class _Writer:
             self(3, f"_kcl_k{number}{setter}(({_tuple(texts)}))")
 
     def enqueue(self, depth: int, number: int, step: Step) -> None:
-        wait = ("_kcl_w" if self.managed else "None") if number == 0 else "None" if self.form.in_order else "[_kcl_evt]"
+        wait = (
+            ("_kcl_w" if self.managed else "None")
+            if number == 0
+            else "None"
+            if self.form.in_order
+            else "[_kcl_evt]"
+        )
         sizes = ", ".join(self.cell(size) for size in step.sizes)
         flags = "".join(f", {flag!r}" for flag in step.flags)
         self(depth, f"_kcl_evt = _kcl_enqueue(_kcl_queue, _kcl_k{number}, {sizes}, {wait}{flags})")
@@ -192,7 +229,11 @@ class _Writer:
             self(1, *(f"{name}.add_event(_kcl_evt)" for name in given))
         if self.form.in_order:
             self(1, "_kcl_own[_kcl_evt] = None")
-            self(1, "if not _kcl_len(_kcl_own) & _kcl_mask:", f"    _kcl_trim(_kcl_own, {bool(given)})")
+            self(
+                1,
+                "if not _kcl_len(_kcl_own) & _kcl_mask:",
+                f"    _kcl_trim(_kcl_own, {bool(given)})",
+            )
 
     def result(self) -> str:
         outputs = self.recording.outputs
@@ -208,7 +249,11 @@ class _Writer:
             if value.text not in ("_kcl_queue", "_kcl_context", "_kcl_allocator"):
                 raise NotPlayable("allocates by what is not known")
             return value.text
-        return f"_kcl_allocator({self.cell(value.size)})" if isinstance(value, Allocation) else self.cell(value)
+        return (
+            f"_kcl_allocator({self.cell(value.size)})"
+            if isinstance(value, Allocation)
+            else self.cell(value)
+        )
 
     def cell(self, value: Any) -> str:
         self.cells.append(value)

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-GENERATING = frozenset({"loopy", "pymbolic", "cgen", "genpy"})  # what no warm start imports of the generators
+GENERATING = frozenset(
+    {"loopy", "pymbolic", "cgen", "genpy"}
+)  # what no warm start imports of the generators
 
 
 class Modes:
@@ -36,4 +38,6 @@ def below_kcl(value: Any) -> Any:
 
 def is_of_kcl(value: Any) -> bool:
     """Return True for a function of kcl's own. No attribute tells: `functools.wraps` would copy it."""
-    return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith("kcl.")
+    return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith(
+        "kcl."
+    )

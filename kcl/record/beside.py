@@ -28,7 +28,9 @@ class Moment(NamedTuple):
     state: str = ""  # the text of its changes inside the generators
     structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
     names: str = ""  # a digest of the names in C of all other dtypes
-    skips: str | None = None  # the variable by which loopy leaves argument checks out, as it makes a unit
+    skips: str | None = (
+        None  # the variable by which loopy leaves argument checks out, as it makes a unit
+    )
 
 
 class State:
@@ -46,11 +48,16 @@ _state = process.own(State)
 @functools.cache
 def parts(with_loopy: bool) -> tuple[Part, ...]:
     """Return the parts that every key of the generator layer has; memoised."""
-    head = [Part("kcl", f"{FORMAT} {distributions.own()}"), Part("python", distributions.INTERPRETER)]
+    head = [
+        Part("kcl", f"{FORMAT} {distributions.own()}"),
+        Part("python", distributions.INTERPRETER),
+    ]
     if with_loopy:
         head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
     names = sorted(distributions.GENERATORS if with_loopy else _FOR_SOURCE)
-    return tuple(head + [Part(f"distribution {name}", distributions.counted(name)) for name in names])
+    return tuple(
+        head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
+    )
 
 
 def switches() -> list[Part]:
@@ -93,7 +100,9 @@ def _registered() -> tuple[tuple[tuple[str, str], ...], str]:
         state.registry = registry
         found = registered_structures()
         state.structures = tuple(sorted([(name, dtype_text(dtype)) for name, dtype in found]))
-        others = {dtype for dtype in named if not isinstance(dtype, str)}.difference([dtype for _name, dtype in found])
+        others = {dtype for dtype in named if not isinstance(dtype, str)}.difference(
+            [dtype for _name, dtype in found]
+        )
         texts = sorted([f"{dtype.str} {len(dtype.names or ())} {named[dtype]}" for dtype in others])
         state.names = hashlib.sha256("; ".join(texts).encode()).hexdigest()
     return state.structures, state.names

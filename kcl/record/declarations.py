@@ -65,7 +65,9 @@ class Evidence(NamedTuple):
     @property
     def parameters(self) -> list[tuple[str, str]]:
         """The texts of the recipe's parameters by name, as far as the record has them."""
-        named = [part for part in (self.record or {}).get("beside", ()) if part[0].startswith(PARAMETER)]
+        named = [
+            part for part in (self.record or {}).get("beside", ()) if part[0].startswith(PARAMETER)
+        ]
         return [(name[len(PARAMETER) :], text) for name, text in named]
 
 

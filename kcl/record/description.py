@@ -17,7 +17,14 @@ from kcl.record.declarations import Evidence, RecipeCall, site_of
 from kcl.record.record import Record, ordered
 from kcl.record.table import CONSTRUCTORS
 
-_SOURCE = ("code", "entry", "arguments", "global_size", "local_size", "build_options")  # no path is in a key
+_SOURCE = (
+    "code",
+    "entry",
+    "arguments",
+    "global_size",
+    "local_size",
+    "build_options",
+)  # no path is in a key
 _CONTENT = frozenset({"record", "unit", "source"})
 _LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 
@@ -25,11 +32,15 @@ _LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 def place(record: Record | None, value: Any, task: RecipeCall | None, key: Key | None) -> Evidence:
     """Describe a record, or a recipe's result beside it, with the text of the recipe and its parameters."""
     described = listing(record, _parameters) if record is not None else _of_value(value)
-    beside = [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
+    beside = (
+        [list(part) for part in key.parts if part.name not in _CONTENT] if key is not None else []
+    )
     if task is None:
         site = next((call["place"] for call in described["calls"]), "")
         return Evidence({}, record={**described, "beside": beside}, site=site)
-    beside += [[f"parameter {parameter}", text] for parameter, text in _shown(task.arguments).items()]
+    beside += [
+        [f"parameter {parameter}", text] for parameter, text in _shown(task.arguments).items()
+    ]
     return of_recipe(task)._replace(record={**described, "beside": beside})
 
 
@@ -58,12 +69,16 @@ def listing(record: Record, names: Callable[[str, int], list[str]] | None = None
             calls.append(_call(one, numbers, names))
             numbers[one.digest] = len(calls)
             for thing, text in one.kept:
-                reached |= {digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()}
+                reached |= {
+                    digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()
+                }
                 shown |= {text: notation} if (notation := _notation(thing)) else {}
     return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
 
 
-def _call(record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None) -> dict[str, Any]:
+def _call(
+    record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None
+) -> dict[str, Any]:
     first = 3 + len(record.arguments)
     positional = record.digested[3:first]
     named = zip(record.digested[first::2], record.digested[first + 1 :: 2], strict=True)
@@ -109,7 +124,11 @@ def _notation(value: Any) -> str:
     primitives: Any = sys.modules.get("pymbolic.primitives")
     kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
     try:
-        return str(value) if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE else ""
+        return (
+            str(value)
+            if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE
+            else ""
+        )
     except Exception:  # an expression may hold any object
         return ""
 
@@ -119,7 +138,9 @@ def _size(value: Any, kind: type, known: dict[int, int]) -> int:
     if id(value) not in known:
         fields = getattr(value, "__dataclass_fields__", ())
         parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
-        known[id(value)] = 1 + sum(_size(one, kind, known) for one in parts if isinstance(one, (kind, tuple)))
+        known[id(value)] = 1 + sum(
+            _size(one, kind, known) for one in parts if isinstance(one, (kind, tuple))
+        )
     return known[id(value)]
 
 
@@ -153,7 +174,9 @@ def _positional(function: Any) -> list[str]:
     bases = function.__mro__[1:] if isinstance(function, type) else ()
     makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
     listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]
-    named = next((one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0])
+    named = next(
+        (one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0]
+    )
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [one.name for one in named if one.kind in by_position and one.name != "self"]
 

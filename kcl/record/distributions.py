@@ -37,7 +37,16 @@ GENERATORS = (
 )
 # what these import beside: it decides no text
 HARMLESS = frozenset(
-    {"attrs", "codepy", "colorama", "platformdirs", "pygments", "setuptools", "siphash24", "typing-extensions"}
+    {
+        "attrs",
+        "codepy",
+        "colorama",
+        "platformdirs",
+        "pygments",
+        "setuptools",
+        "siphash24",
+        "typing-extensions",
+    }
 )
 
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
@@ -88,7 +97,9 @@ class _Site:
         likely = self.distributions.get(_normal(top))
         if likely is not None and self.installed(likely, path):
             return likely
-        return next((name for name in self.distributions.values() if self.installed(name, path)), None)
+        return next(
+            (name for name in self.distributions.values() if self.installed(name, path)), None
+        )
 
     def installed(self, name: str, path: str) -> bool:
         """Tell whether the distribution in folder ``name`` brought this module."""
@@ -105,7 +116,9 @@ class State:
         self.path: list[str] = []  # the `sys.path` that `places` holds for
         self.places: dict[str, PackagePlace] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
-        self.homes: dict[str, tuple[_Site, str]] = {}  # distribution -> site of its installation, name of the folder
+        self.homes: dict[
+            str, tuple[_Site, str]
+        ] = {}  # distribution -> site of its installation, name of the folder
 
 
 _state = process.shared(State)
@@ -134,8 +147,12 @@ def find(name: str) -> ModuleSpec | None:
     spec: ModuleSpec | None = None
     names = name.split(".")
     for end in range(1, len(names) + 1):
-        finders: tuple[Any, ...] = (PathFinder,) if path is not None else (PathFinder, *sys.meta_path)
-        spec = next(filter(None, (_spec(finder, ".".join(names[:end]), path) for finder in finders)), None)
+        finders: tuple[Any, ...] = (
+            (PathFinder,) if path is not None else (PathFinder, *sys.meta_path)
+        )
+        spec = next(
+            filter(None, (_spec(finder, ".".join(names[:end]), path) for finder in finders)), None
+        )
         if spec is None:
             return None
         path = spec.submodule_search_locations or []
@@ -174,7 +191,9 @@ def _place(name: str, file: str) -> PackagePlace:
     for _ in range(name.count(".") + is_inside):
         directory = os.path.dirname(directory)
     package = os.path.join(directory, name.partition(".")[0])
-    return PackagePlace(directory, package if os.path.isfile(os.path.join(package, "__init__.py")) else file)
+    return PackagePlace(
+        directory, package if os.path.isfile(os.path.join(package, "__init__.py")) else file
+    )
 
 
 def owner(name: str) -> Owner:
@@ -200,10 +219,18 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
         if top in sys.builtin_module_names or top in sys.stdlib_module_names:
             return Owner(PYTHON)
         parent = sys.modules.get(top)
-        if getattr(module, "__spec__", None) is None and parent is not None and parent is not module:
+        if (
+            getattr(module, "__spec__", None) is None
+            and parent is not None
+            and parent is not module
+        ):
             return owner(top)  # its package made it at run time, as pybind11 does
         return Owner(USER)
-    place = _place(name, file) if module is not None and file is not None else locate(name) or locate(top)
+    place = (
+        _place(name, file)
+        if module is not None and file is not None
+        else locate(name) or locate(top)
+    )
     if place is None:
         return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
     if os.path.basename(place.directory) not in _PACKAGES and _in_library(place.path):
@@ -226,7 +253,9 @@ def _installer(top: str, place: PackagePlace) -> str | None:
 def _in_library(path: str) -> bool:
     """Tell whether a file belongs to the standard library."""
     path = os.path.realpath(path)
-    return path.startswith(_LIBRARY) and not any(f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES)
+    return path.startswith(_LIBRARY) and not any(
+        f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES
+    )
 
 
 def _is_installed(distribution: str) -> bool:

@@ -44,7 +44,9 @@ class Function(stand_ins.Name):
         return self if holder is None else MethodType(self, holder)
 
     def __getattribute__(self, name: str) -> Any:
-        return self.__wrapped__.__module__ if name == "__module__" else super().__getattribute__(name)
+        return (
+            self.__wrapped__.__module__ if name == "__module__" else super().__getattribute__(name)
+        )
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
@@ -89,7 +91,9 @@ def _stand_in(name: str) -> Any:
 # Constructors that are classes: programs also ask for them and extend them.
 _CLASSES = (frozenset(table.CONSTRUCTORS) - {"GlobalArg"}) | table.TYPES
 _FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
-_MADE = table.CONSTRUCTORS.keys() | table.TYPES  # names that are loopy's own once the program has asked a question
+_MADE = (
+    table.CONSTRUCTORS.keys() | table.TYPES
+)  # names that are loopy's own once the program has asked a question
 _function = functools.cache(Function)
 
 
@@ -115,7 +119,9 @@ class Face(ModuleType):
         module = self.__kcl_lazy_module__
         if name == "__all__":
             own = _module(module)
-            return list(getattr(own, name, [each for each in vars(own) if not each.startswith("_")]))
+            return list(
+                getattr(own, name, [each for each in vars(own) if not each.startswith("_")])
+            )
         if stand_ins.is_absent(name) or (name.startswith("__") and module != self.__name__):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if f"{module}.{name}" in FACED:
@@ -132,7 +138,11 @@ class Face(ModuleType):
         if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
             super().__setattr__(name, value)  # of the import system
             return
-        setattr(_module(self.__kcl_lazy_module__), name, value.real() if isinstance(value, plain.StandIn) else value)
+        setattr(
+            _module(self.__kcl_lazy_module__),
+            name,
+            value.real() if isinstance(value, plain.StandIn) else value,
+        )
 
     def __delattr__(self, name: str) -> None:
         delattr(_module(self.__kcl_lazy_module__), name)
@@ -143,7 +153,9 @@ class Face(ModuleType):
 
 def has(module: str, names: Any) -> bool:
     """Tell whether the face can answer an import of `names` from a module, or of the module, without loopy."""
-    return module in FACED and all(name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ())
+    return module in FACED and all(
+        name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ()
+    )
 
 
 def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -152,12 +164,22 @@ def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     if name in table.VERSIONED:
         keywords = with_version(keywords, place.names)
     record = _recorded(name, arguments, keywords, place) if recorder.is_on() else None
-    return _launched_by_kcl(name, _at_once(name, arguments, keywords)) if record is None else unmade.answer(record)
+    return (
+        _launched_by_kcl(name, _at_once(name, arguments, keywords))
+        if record is None
+        else unmade.answer(record)
+    )
 
 
-def _recorded(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
+def _recorded(
+    name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
+) -> Record | None:
     """Return the record of a call, None for a call that is carried out at once."""
-    if name not in table.DEFERRED or not _is_about_units(name, arguments) or _calls_user(name, arguments, keywords):
+    if (
+        name not in table.DEFERRED
+        or not _is_about_units(name, arguments)
+        or _calls_user(name, arguments, keywords)
+    ):
         return None
     return recorder.recorded(name, arguments, keywords, place)
 
@@ -183,7 +205,9 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
 def _launched_by_kcl(name: str, made: Any) -> Any:
     """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
-    is_programs = not (recorder.thread.carrying or recorder.thread.group)  # neither a recipe's nor kcl's
+    is_programs = not (
+        recorder.thread.carrying or recorder.thread.group
+    )  # neither a recipe's nor kcl's
     if name in table.DEFERRED and is_programs and unmade.is_unit(made):
         importlib.import_module(_LAUNCHING).take(made)
     return made

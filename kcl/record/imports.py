@@ -91,7 +91,8 @@ def named_above() -> None:
     """Give the face to the module that imports the caller's module for the first time."""
     frame: Any = sys._getframe(2)
     while frame is not None and (
-        frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_globals.get("__name__") == "importlib"
+        frame.f_code.co_filename.startswith("<frozen importlib")
+        or frame.f_globals.get("__name__") == "importlib"
     ):
         frame = frame.f_back
     named_by(frame.f_globals if frame is not None else {})
@@ -128,14 +129,18 @@ def _faced_import(  # with the parameters of `builtins.__import__`
 ) -> Any:
     assert _import is not None
     if name[:6] not in ("loopy", "loopy.") or level or globals is None:
-        if name[:3] == "kcl" and (name == "kcl.loopy" or (name == "kcl" and "loopy" in (fromlist or ()))):
+        if name[:3] == "kcl" and (
+            name == "kcl.loopy" or (name == "kcl" and "loopy" in (fromlist or ()))
+        ):
             named_by(globals or {})
         return _import(name, globals, locals, fromlist, level)
     if not _is_faced(globals):
         return _import(name, globals, locals, fromlist, level)
     from kcl.record import face, recorder
 
-    if fromlist == [] or not face.has(name, fromlist):  # with an empty list C code asks, such as pickle's
+    if fromlist == [] or not face.has(
+        name, fromlist
+    ):  # with an empty list C code asks, such as pickle's
         recorder.loopy(f"import of {name}")
         own = _import(name, globals, locals, fromlist, level)
         if fromlist and name not in face.FACED:
@@ -178,7 +183,9 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
         return False
     try:
         mine = distributions.owner(module).kind == distributions.USER
-        return mine and (editable or module == "__main__" or not _is_editable(module.partition(".")[0]))
+        return mine and (
+            editable or module == "__main__" or not _is_editable(module.partition(".")[0])
+        )
     except Exception:
         return False
 
@@ -191,8 +198,14 @@ def _is_editable(top: str) -> bool:
     if place is None:
         return False
     paths = [os.path.abspath(entry or os.curdir) for entry in sys.path]
-    sites = [number for number, path in enumerate(paths) if path.endswith(("site-packages", "dist-packages"))]
-    return place.directory not in paths or paths.index(place.directory) > min(sites, default=len(paths))
+    sites = [
+        number
+        for number, path in enumerate(paths)
+        if path.endswith(("site-packages", "dist-packages"))
+    ]
+    return place.directory not in paths or paths.index(place.directory) > min(
+        sites, default=len(paths)
+    )
 
 
 def watch() -> None:
@@ -227,7 +240,9 @@ def _watching(name: str, function: FunctionType) -> Any:
             state.own is not None and recorder.is_on() and _is_own_recorded() and _is_faced(names)
         )
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
-            if is_versioned:  # loopy looks into its caller's globals, which are those of this module here
+            if (
+                is_versioned
+            ):  # loopy looks into its caller's globals, which are those of this module here
                 keywords = face.with_version(keywords, names)
             return function(*arguments, **keywords)
         return face.call(name, arguments, keywords)
@@ -260,7 +275,9 @@ def _note_builds(package: Any) -> None:
     def build(*arguments: Any, **keywords: Any) -> Any:
         is_for_kcl = str(sys._getframe(1).f_globals.get("__name__")).startswith("kcl.")
         if not is_for_kcl and not layers.binary().off(frozenset({"opencl"})):
-            words = f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
+            words = (
+                f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
+            )
             layers.binary().note(f"{words}; kcl.install() caches it")
         return original(*arguments, **keywords)
 

@@ -48,7 +48,9 @@ class _Holder:
         self.name = name
         self.thing = thing
         self.is_table = isinstance(thing, _TABLES)
-        self.held = None if self.is_table else vars(thing)  # a view of the names and values as of now
+        self.held = (
+            None if self.is_table else vars(thing)
+        )  # a view of the names and values as of now
         self.base = self.content()
         self.names, self.last = [*self.base], [*self.base.values()]
         self.changes: dict[Any, Any] = {}
@@ -62,14 +64,20 @@ class _Holder:
     def is_same(self) -> bool:
         """Return True if nothing in a table has changed since the last comparison."""
         if self.is_table and not isinstance(self.thing, dict):
-            return len(self.thing) == len(self.last[0]) and all(map(operator.is_, self.thing, self.last[0]))
-        return [*self.thing] == self.names and all(map(operator.is_, self.thing.values(), self.last))
+            return len(self.thing) == len(self.last[0]) and all(
+                map(operator.is_, self.thing, self.last[0])
+            )
+        return [*self.thing] == self.names and all(
+            map(operator.is_, self.thing.values(), self.last)
+        )
 
     def compare(self) -> None:
         """Find the names whose values are not those of the import."""
         found = self.content()
         self.names, self.last = [*found], [*found.values()]
-        names = [name for name, value in found.items() if self.base.get(name, _MISSING) is not value]
+        names = [
+            name for name, value in found.items() if self.base.get(name, _MISSING) is not value
+        ]
         self.changes = {
             name: found.get(name, _MISSING)
             for name in [*names, *(self.base.keys() - found.keys())]
@@ -83,7 +91,9 @@ class _Holder:
             return True
         if name in _MEMOS or isinstance(before, ModuleType) or isinstance(now, ModuleType):
             return False
-        if any(type(value).__module__ == _DISK for value in (before, now)):  # kcl generates without those
+        if any(
+            type(value).__module__ == _DISK for value in (before, now)
+        ):  # kcl generates without those
             return False
         if name[:2] == "__" and not (callable(now) or callable(before)):
             return False
@@ -114,7 +124,11 @@ class _Codes(_Holder):
 
     def content(self) -> dict[Any, Any]:
         """Return code and defaults by the name of the function, and their own."""
-        return {f"{name}.{part}": getattr(one, part) for part in _PARTS for name, one in self.functions.items()}
+        return {
+            f"{name}.{part}": getattr(one, part)
+            for part in _PARTS
+            for name, one in self.functions.items()
+        }
 
     def add(self, name: str, function: FunctionType) -> None:
         """Take the code and the defaults of a function for those of its import."""
@@ -173,9 +187,17 @@ finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
 
 
 def _loaded() -> list[ModuleType]:
-    found = [(name, module) for name, module in list(sys.modules.items()) if name.partition(".")[0] in GENERATORS]
+    found = [
+        (name, module)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in GENERATORS
+    ]
     # A module of a class of its own may be one that runs at its first use.
-    return [module for name, module in found if type(module) is ModuleType and name not in _state().modules]
+    return [
+        module
+        for name, module in found
+        if type(module) is ModuleType and name not in _state().modules
+    ]
 
 
 def _absorb() -> None:
@@ -200,14 +222,20 @@ def _take(modules: list[ModuleType], is_early: bool) -> None:
         _hold(module.__name__, module, is_early)
         for name, value in list(vars(module).items()):
             dotted = f"{module.__name__}.{name}"
-            if (isinstance(value, type) and value.__module__ == module.__name__) or _is_object(value):
+            if (isinstance(value, type) and value.__module__ == module.__name__) or _is_object(
+                value
+            ):
                 _hold(dotted, value, is_early)
 
 
 def _is_object(value: Any) -> bool:
     """Return True if a value of a module is an object of the generators that may hold a table."""
     module = str(type(value).__module__)
-    is_theirs = module.partition(".")[0] in GENERATORS and module != _DISK and not isinstance(value, ModuleType)
+    is_theirs = (
+        module.partition(".")[0] in GENERATORS
+        and module != _DISK
+        and not isinstance(value, ModuleType)
+    )
     return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
 
 
@@ -218,7 +246,9 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
     holder = state.holders[name] = _Holder(name, thing)
     for key, value in holder.content().items():
         is_table = type(value) in _TABLES and key not in _MEMOS and key[:2] != "__"
-        if is_table and not name.startswith("pyopencl"):  # whose tables are memos; that of dtypes is in each key
+        if is_table and not name.startswith(
+            "pyopencl"
+        ):  # whose tables are memos; that of dtypes is in each key
             state.holders[f"{name}.{key}"] = _Holder(f"{name}.{key}", value)
         function = _function(value)
         if is_early and callable(function) and not _is_own(function):
@@ -245,7 +275,10 @@ def _is_own(function: Any) -> bool:
     function = below_kcl(function)
     if not isinstance(function, FunctionType):
         module = str((function if isinstance(function, type) else type(function)).__module__)
-        return module.partition(".")[0] in GENERATORS or distributions.owner(module).kind != distributions.USER
+        return (
+            module.partition(".")[0] in GENERATORS
+            or distributions.owner(module).kind != distributions.USER
+        )
     module = function.__globals__.get("__name__", "")
     top = str(module).partition(".")[0]
     if is_of_kcl(function):
@@ -264,7 +297,9 @@ def _is_own(function: Any) -> bool:
 def now() -> Changes:
     """Return the changes in the generators as of now."""
     state = _state()
-    if state.depth or ("loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")):
+    if state.depth or (
+        "loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")
+    ):
         return {}  # a thread is importing it
     with state.lock:
         if not state.modules:
@@ -274,7 +309,9 @@ def now() -> Changes:
             holder.compare()
         if different:
             holders = state.holders.values()
-            state.changes = {(one.name, name): value for one in holders for name, value in one.changes.items()}
+            state.changes = {
+                (one.name, name): value for one in holders for name, value in one.changes.items()
+            }
         return state.changes
 
 
@@ -286,7 +323,9 @@ def _different() -> list[_Holder]:
         if held is None:
             if not holder.is_same():
                 found.append(holder)
-        elif [*held] != holder.names or not all(map(same, held.values(), last)):  # a call each doubles the time
+        elif [*held] != holder.names or not all(
+            map(same, held.values(), last)
+        ):  # a call each doubles the time
             found.append(holder)
     return found
 
@@ -310,7 +349,9 @@ def _value(value: Any) -> str:
     if isinstance(value, CodeType):
         return facts(value).digest
     function, code = _function(value), ""
-    if isinstance(function, FunctionType):  # code in the place of a library's own sees the library's names
+    if isinstance(
+        function, FunctionType
+    ):  # code in the place of a library's own sees the library's names
         code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
     return texts.walked(value) + code
 

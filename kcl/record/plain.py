@@ -34,7 +34,11 @@ def _float(value: float) -> str:
 
 
 def in_bytes(value: bytes) -> str:
-    return repr(value) if len(value) <= LONG // 4 else f"bytes sha256 {hashlib.sha256(value).hexdigest()}"
+    return (
+        repr(value)
+        if len(value) <= LONG // 4
+        else f"bytes sha256 {hashlib.sha256(value).hexdigest()}"
+    )
 
 
 def shorten(text: str) -> str:

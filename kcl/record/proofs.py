@@ -85,7 +85,9 @@ class Group:
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
         proven = found.metadata.get("proven") if found is not None else None
-        return proven if type(proven) is dict else {}  # with proofs as this kcl writes them: it is in the key
+        return (
+            proven if type(proven) is dict else {}
+        )  # with proofs as this kcl writes them: it is in the key
 
     def write(self) -> None:
         """Publish the new proofs, together with those that other processes have published since."""
@@ -94,8 +96,15 @@ class Group:
         if not new:
             return
         layers.generator().memory.pop(self._key.digest, None)
-        merged = {**self._stored(), **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()}}
-        about = {"kernel": self._name, "created": int(time.time()), "proven": dict(list(merged.items())[-LIMIT:])}
+        merged = {
+            **self._stored(),
+            **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()},
+        }
+        about = {
+            "kernel": self._name,
+            "created": int(time.time()),
+            "proven": dict(list(merged.items())[-LIMIT:]),
+        }
         layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
 
 

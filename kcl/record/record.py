@@ -44,7 +44,9 @@ class CallSite:
     def line(self) -> int:
         """The line of the instruction; 0 where it has none."""
         lines = self._code.co_lines()
-        return next((line or 0 for start, end, line in lines if start <= self._instruction < end), 0)
+        return next(
+            (line or 0 for start, end, line in lines if start <= self._instruction < end), 0
+        )
 
     def __str__(self) -> str:
         return f"{self.file.rpartition('/')[2]}:{self.line}"
@@ -57,7 +59,12 @@ class Record(StandIn):
     """
 
     def __init__(
-        self, function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], moment: Moment, place: CallSite
+        self,
+        function: str,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        moment: Moment,
+        place: CallSite,
     ) -> None:
         """Take the arguments as they are now; raise UnknownInput where an argument has no exact text."""
         self.function = function
@@ -71,20 +78,32 @@ class Record(StandIn):
         # The program's own arguments, until the record waits for a call that keeps none of them.
         self.given: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
         self.held: list[Any] = []  # their content at the call, if loopy keeps them
-        self.keeps_arguments: bool | None = False  # None if it keeps a container that is not the program's
+        self.keeps_arguments: bool | None = (
+            False  # None if it keeps a container that is not the program's
+        )
         self.waits = False
         self.exposed = False  # whether a program holds parts of the unit and may change them
         self.dependents: list[weakref.ref[Record]] = []
         self._made: Any = _NOTHING
-        self.heard: list[Any] = []  # the warnings of loopy from the time when the record was carried out
+        self.heard: list[
+            Any
+        ] = []  # the warnings of loopy from the time when the record was carried out
         self.kernels: dict[Any, Any] = {}
-        for record in self.inputs:  # once this one is whole: another thread may expose an input just then
+        for (
+            record
+        ) in self.inputs:  # once this one is whole: another thread may expose an input just then
             record.dependents.append(weakref.ref(self, record.dependents.remove))
         if any(record.exposed for record in self.inputs):
             self.exposed = True
 
-    def _take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts) -> None:
-        digested = [self.function, "argument checks skipped" if self.moment.skips else "", str(len(arguments))]
+    def _take(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts
+    ) -> None:
+        digested = [
+            self.function,
+            "argument checks skipped" if self.moment.skips else "",
+            str(len(arguments)),
+        ]
         copies = []
         for value in arguments:
             text, copied = texts.take(value, taken)
@@ -96,8 +115,12 @@ class Record(StandIn):
             text, self.keywords[name] = texts.take(keywords[name], taken)
             digested += name, text
         self.digested = digested  # the texts behind the digest
-        held = any(map(_fields, (*arguments, *keywords.values()))) or any(_fields(one) != () for one, _ in taken.kept)
-        self.structured = held or any(record.structured for record in taken.inputs)  # a structure may be in it
+        held = any(map(_fields, (*arguments, *keywords.values()))) or any(
+            _fields(one) != () for one, _ in taken.kept
+        )
+        self.structured = held or any(
+            record.structured for record in taken.inputs
+        )  # a structure may be in it
         if self.moment.structures and (self.structured or self._names(self.moment.structures)):
             digested[1] += f"; structures {self.moment.structures}"
         self.digest = texts.digest(digested)
@@ -130,7 +153,9 @@ class Record(StandIn):
                 record._made = record._carried_out(carry_out)
         return self._made
 
-    def _carried_out(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
+    def _carried_out(
+        self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]
+    ) -> Any:
         """Call loopy with the program's own arguments, except those in which something stands for loopy's objects.
 
         The arguments to which more references lead after the call are kept by loopy.
@@ -145,7 +170,11 @@ class Record(StandIn):
             made = carry_out(self, *passed)
         if references.grown and not self.keeps_arguments:
             own = {*map(id, keeping.watched(given))}
-            self.held, self.keeps, self.keeps_arguments = held, True, references.grown <= own or None
+            self.held, self.keeps, self.keeps_arguments = (
+                held,
+                True,
+                references.grown <= own or None,
+            )
             self.exposed = self.exposed or self.keeps_arguments is None
         return made
 
@@ -161,7 +190,11 @@ class Record(StandIn):
 
     def _held_before(self) -> list[Any]:
         """List what loopy keeps of the arguments of the calls that led here."""
-        return [held for record in ordered(self, _keeping) for held in record.held] if self.keeps else []
+        return (
+            [held for record in ordered(self, _keeping) for held in record.held]
+            if self.keeps
+            else []
+        )
 
     def changed(self) -> bool:
         """Tell whether the digest may no longer describe the unit.
@@ -173,17 +206,23 @@ class Record(StandIn):
             return self.exposed
         records = ordered(self, _keeping)[::-1]
         return any(held.is_changed() for held in self._held_before()) or any(
-            texts.take(thing, ArgumentParts())[0] != text for record in records for thing, text in record.kept
+            texts.take(thing, ArgumentParts())[0] != text
+            for record in records
+            for thing, text in record.kept
         )
 
     def is_spoiled(self) -> bool:
         """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
-        return self.exposed or (self.keeps and any(held.is_changed(in_place=True) for held in self._held_before()))
+        return self.exposed or (
+            self.keeps and any(held.is_changed(in_place=True) for held in self._held_before())
+        )
 
     def counts(self, structures: tuple[tuple[str, str], ...]) -> bool:
         """Return True if structures, registered with these names by now, may decide the code of the result."""
         found = ordered(self, lambda record: record.inputs) if structures else []
-        return bool(found) and (self.structured or any(record._names(structures) for record in found))
+        return bool(found) and (
+            self.structured or any(record._names(structures) for record in found)
+        )
 
     def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
         return any(name in text for name, _dtype in structures for text in self.digested)
@@ -218,7 +257,9 @@ def _keeping(record: Record) -> list[Record]:
 def _fields(value: Any) -> Any:
     """Return the fields of a dtype or an array, () if it has none; None for another value, which is not asked."""
     numpy: Any = sys.modules.get("numpy")
-    is_numpys = numpy is not None and issubclass(type(value), (numpy.dtype, numpy.ndarray, numpy.generic))
+    is_numpys = numpy is not None and issubclass(
+        type(value), (numpy.dtype, numpy.ndarray, numpy.generic)
+    )
     dtype = getattr(value, "dtype", value) if is_numpys else None
     return None if dtype is None else dtype.names or dtype.subdtype or ()
 

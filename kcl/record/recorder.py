@@ -32,7 +32,9 @@ class _Thread(threading.local, Modes):
     group: Group | None = None  # of the recipe that runs
     carrying = False  # loopy runs for kcl, or a recipe runs that is not recorded
     showing = False  # a value is shown to a person, without the text of a unit
-    asked = False  # the program, or the recipe that runs, has asked a question that only loopy answers
+    asked = (
+        False  # the program, or the recipe that runs, has asked a question that only loopy answers
+    )
     carried = 0  # calls that this thread has carried out
 
 
@@ -142,7 +144,12 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
 
     function = own(record.function)
     thread.carried += 1
-    with _as_called(record), carrying(), spans.span("make", record.function), warned.hearing() as record.heard:
+    with (
+        _as_called(record),
+        carrying(),
+        spans.span("make", record.function),
+        warned.hearing() as record.heard,
+    ):
         return function(*arguments, **keywords)
 
 
@@ -164,7 +171,10 @@ def asked(record: Record, question: str) -> None:
     if thread.carrying:
         return
     thread.asked = True
-    events.made(question if record.function == question else f"{question} of {record.function}", str(site() or "?"))
+    events.made(
+        question if record.function == question else f"{question} of {record.function}",
+        str(site() or "?"),
+    )
 
 
 def site() -> CallSite | None:
@@ -184,7 +194,9 @@ def warn_again(facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
         warned.again(tuple([proofs.WarningFact(*one) for one in facts]), place)
 
 
-def recorded(function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite) -> Record | None:
+def recorded(
+    function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
+) -> Record | None:
     """Return the record of a call; None while something inside the generators is changed.
 
     None also for a call with an argument that has no exact text, and after a fault of kcl.
@@ -219,8 +231,12 @@ def loopy(question: str = "") -> Any:
             caches.import_anyway("loopy")
         importlib.import_module("loopy")  # waits for another thread that is importing it
         found = loaded()
-        off = layers.unopened(settings.GENERATOR).off(_LOOPY)  # a line that names a class needs no store
-        if question and not (off or thread.carrying or events.total()["made"]):  # an earlier question explains it
+        off = layers.unopened(settings.GENERATOR).off(
+            _LOOPY
+        )  # a line that names a class needs no store
+        if question and not (
+            off or thread.carrying or events.total()["made"]
+        ):  # an earlier question explains it
             events.made(question, str(site() or "?"))
     if question and not thread.carrying:
         thread.asked = True
@@ -238,7 +254,9 @@ def _original(name: str) -> Any:
 def loaded() -> Any:
     """Return the real loopy if it is imported, else None."""
     found = sys.modules.get("loopy")
-    return found if hasattr(found, "set_default_target") else None  # its last name: a thread may be importing it
+    return (
+        found if hasattr(found, "set_default_target") else None
+    )  # its last name: a thread may be importing it
 
 
 def own(name: str) -> Any:

@@ -16,7 +16,9 @@ _OF_TOOLS = frozenset({"__test__", "__wrapped__", "_pytestfixturefunction", "pyt
 
 def is_absent(name: str) -> bool:
     """Return True if no object of loopy has this name, so that loopy need not be asked."""
-    return name.startswith(("__kcl", "_kcl", "__array_", "_repr_", "_ipython_")) or name in _OF_TOOLS
+    return (
+        name.startswith(("__kcl", "_kcl", "__array_", "_repr_", "_ipython_")) or name in _OF_TOOLS
+    )
 
 
 def asked_for(stand_in: Any) -> Any:
@@ -70,7 +72,9 @@ def _of_real(operation: Callable[..., Any]) -> Any:
     """Return a method that asks loopy's own class or member."""
 
     def method(self: Any, *others: Any) -> Any:
-        return operation(asked_for(self), *[other.real() if type(other) is Member else other for other in others])
+        return operation(
+            asked_for(self), *[other.real() if type(other) is Member else other for other in others]
+        )
 
     return method
 

@@ -11,7 +11,9 @@ def _names(text: str) -> frozenset[str]:
 
 
 # Calls that make a unit from texts, arguments and other units.
-MAKERS = frozenset({"fuse_kernels", "make_copy_kernel", "make_einsum", "make_function", "make_kernel", "merge"})
+MAKERS = frozenset(
+    {"fuse_kernels", "make_copy_kernel", "make_einsum", "make_function", "make_kernel", "merge"}
+)
 # Calls that take a unit first and return another one.
 TRANSFORMATIONS = _names("""
     add_and_infer_dtypes add_barrier add_dependency add_dtypes add_inames_for_unused_hw_axes add_inames_to_insn
@@ -60,7 +62,9 @@ TYPES = _names("""
 # Members of types that stay names until a program asks them a question.
 MEMBERS = {"AddressSpace": frozenset({"GLOBAL", "LOCAL", "PRIVATE"})}
 # Categories that a warning filter can name without loopy being imported.
-WARNINGS = frozenset({"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"})
+WARNINGS = frozenset(
+    {"DirectCallUncachedWarning", "LoopyAdvisory", "LoopyWarning", "LoopyWarningBase"}
+)
 # Calls that answer a question, print, change the process, take kernels, or run code of the user during the call.
 AT_ONCE = _names("""
     auto_test_vs_ref c_preprocess clear_in_mem_caches find_instructions find_most_recent_global_barrier
@@ -85,4 +89,6 @@ MODULES = _names("""
 """)
 # Names that stand for another object in these modules than in the package.
 NAMESAKES = frozenset({("loopy.transform.callable", "rename_iname")})
-PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})  # their modules stand in `MODULES`
+PACKAGES = frozenset(
+    {"loopy.kernel", "loopy.target", "loopy.transform"}
+)  # their modules stand in `MODULES`

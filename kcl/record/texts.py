@@ -22,7 +22,9 @@ from kcl.record.plain import SIMPLE, StandIn
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
-_SHOWING = frozenset({"builtins", "numpy", "loopy"})  # packages that have texts by name for their classes
+_SHOWING = frozenset(
+    {"builtins", "numpy", "loopy"}
+)  # packages that have texts by name for their classes
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
@@ -98,8 +100,12 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     try:
         pairs = [take(item, taken) for item in row.items(value)]
     except RecursionError:
-        raise UnknownInput("containers are nested too deeply to be compared, or hold themselves") from None
-    return row.text(value, [text for text, _ in pairs]), row.make(value, [copied for _, copied in pairs])
+        raise UnknownInput(
+            "containers are nested too deeply to be compared, or hold themselves"
+        ) from None
+    return row.text(value, [text for text, _ in pairs]), row.make(
+        value, [copied for _, copied in pairs]
+    )
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -150,7 +156,9 @@ class ContainerKind(NamedTuple):
 def _sequence(make: Callable[[Any], Any], opening: str, closing: str) -> ContainerKind:
     sort = sorted if make in (set, frozenset) else list
     return ContainerKind(
-        list, lambda _like, items: make(items), lambda _like, texts: f"{opening}{', '.join(sort(texts))}{closing}"
+        list,
+        lambda _like, items: make(items),
+        lambda _like, texts: f"{opening}{', '.join(sort(texts))}{closing}",
     )
 
 
@@ -167,7 +175,9 @@ def _table(make: Callable[[Any], Any], name: str = "") -> ContainerKind:
     return ContainerKind(
         _flat,
         lambda _like, items: make(pairs(items)),
-        lambda _like, texts: f"{name}{{{', '.join([f'{key}: {item}' for key, item in pairs(texts)])}}}",
+        lambda _like, texts: (
+            f"{name}{{{', '.join([f'{key}: {item}' for key, item in pairs(texts)])}}}"
+        ),
     )
 
 
@@ -205,9 +215,13 @@ def _object(like: Any, items: list[Any]) -> Any:
 _OBJECT = ContainerKind(
     _attributes,
     _object,
-    lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(like, texts),
+    lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(
+        like, texts
+    ),
 )
-_ARRAY = ContainerKind(lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like))
+_ARRAY = ContainerKind(
+    lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like)
+)
 
 
 def container(value: Any) -> ContainerKind | None:
@@ -219,9 +233,13 @@ def container(value: Any) -> ContainerKind | None:
 def _special(value: Any, kind: type) -> ContainerKind | None:
     if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
         return None if value.dtype.hasobject or value.dtype.kind in "SU" else _ARRAY
-    is_known = kind.__module__ in _OPEN or (kind.__module__ == "loopy.tools" and kind.__name__ == "Optional")
+    is_known = kind.__module__ in _OPEN or (
+        kind.__module__ == "loopy.tools" and kind.__name__ == "Optional"
+    )
     is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
-    return _OBJECT if is_open and not hasattr(value, "_value_") else None  # no member of an enumeration
+    return (
+        _OBJECT if is_open and not hasattr(value, "_value_") else None
+    )  # no member of an enumeration
 
 
 # What `kcl.record.unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.

@@ -46,7 +46,11 @@ class RecordedResult(_Bare):
         return own
 
     def __getattr__(self, name: str) -> Any:
-        if is_absent(name) or name in ("__len__", "__iter__") or (name == "dtype" and type(self) is RecordedUnit):
+        if (
+            is_absent(name)
+            or name in ("__len__", "__iter__")
+            or (name == "dtype" and type(self) is RecordedUnit)
+        ):
             raise AttributeError(name)
         return getattr(asked(self, name), name)
 
@@ -69,7 +73,11 @@ class RecordedResult(_Bare):
 
     def __repr__(self) -> str:
         record = record_of(self) if recorder.thread.showing else None
-        return repr(asked(self, "__repr__")) if record is None else f"<{class_name(record)} {record.digest[:12]}>"
+        return (
+            repr(asked(self, "__repr__"))
+            if record is None
+            else f"<{class_name(record)} {record.digest[:12]}>"
+        )
 
     def __str__(self) -> str:
         return str(asked(self, "__str__"))
@@ -88,7 +96,9 @@ class RecordedResult(_Bare):
         return real_of(self) if record is None else new(record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return RecordedResult.__copy__(self)  # another thread may be asking: then its class is loopy's now
+        return RecordedResult.__copy__(
+            self
+        )  # another thread may be asking: then its class is loopy's now
 
 
 class Kind(texts.StandInType):
@@ -134,7 +144,11 @@ class Kind(texts.StandInType):
         if name in table.MEMBERS.get(cls.__name__, ()):
             return member(f"{cls.__name__}.{name}")
         found = asked_for(cls)
-        return importlib.import_module("inspect").signature(found) if name == "__signature__" else getattr(found, name)
+        return (
+            importlib.import_module("inspect").signature(found)
+            if name == "__signature__"
+            else getattr(found, name)
+        )
 
     def __setattr__(cls, name: str, value: Any) -> None:
         setattr(asked_for(cls), name, value)
@@ -166,10 +180,14 @@ class Kind(texts.StandInType):
 
 
 # What Python asks of the class of an instance, and kcl of a class.
-_OF_KINDS = frozenset({"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"})
+_OF_KINDS = frozenset(
+    {"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"}
+)
 
 
-_known: dict[str, type] = {}  # loopy's own classes by name, once they know the classes that stand for them
+_known: dict[
+    str, type
+] = {}  # loopy's own classes by name, once they know the classes that stand for them
 
 
 def _own_bases(bases: Any) -> tuple[Any, ...]:
@@ -224,7 +242,9 @@ class RecordedUnit(RecordedResult):
 
 def new(record: Record) -> Any:
     """Return a new object for the result of a record."""
-    made: Any = object.__new__(kind_of(class_name(record)) if record.function in CONSTRUCTORS else RecordedUnit)
+    made: Any = object.__new__(
+        kind_of(class_name(record)) if record.function in CONSTRUCTORS else RecordedUnit
+    )
     _dictionary.__get__(made)["record"] = record
     return made
 
@@ -326,7 +346,9 @@ def _become(value: Any, record: Record, made: Any) -> None:
             return
         if type(value) is RecordedUnit:
             names.update(vars(made))
-            _class.__set__(value, type(made))  # another thread may be asking: it finds one of the two classes
+            _class.__set__(
+                value, type(made)
+            )  # another thread may be asking: it finds one of the two classes
         else:
             names["real"], names["origin"] = made, record
         del names["record"]

@@ -26,7 +26,9 @@ class _Category(type):
 
     def __subclasscheck__(cls, other: type) -> bool:
         theirs = getattr(sys.modules.get("loopy.diagnostic"), cls.__name__, None)
-        return super().__subclasscheck__(other) or (isinstance(theirs, type) and issubclass(other, theirs))
+        return super().__subclasscheck__(other) or (
+            isinstance(theirs, type) and issubclass(other, theirs)
+        )
 
     def __instancecheck__(cls, value: Any) -> bool:
         return issubclass(type(value), cls)
@@ -133,16 +135,22 @@ def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None
 
 def _is_lasting(one: WarningFact) -> bool:
     """Return True if a process that has not imported loopy knows the category, too."""
-    known = one.category in WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
+    known = (
+        one.category in WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
+    )
     return known and _category(one) is not None
 
 
 def _described(one: warnings.WarningMessage) -> WarningFact:
     """Describe a warning: a file of loopy, or of Python, by its path below its folder; one of kcl has no path."""
     file = os.path.abspath(one.filename)
-    below = [mark + file.removeprefix(folder) for mark, folder in _folders() if file.startswith(folder)]
+    below = [
+        mark + file.removeprefix(folder) for mark, folder in _folders() if file.startswith(folder)
+    ]
     inside = "" if file.startswith(_OWN) else next(iter(below), file)
-    return WarningFact(one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno)
+    return WarningFact(
+        one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno
+    )
 
 
 def _path(inside: str) -> str:
@@ -159,7 +167,9 @@ def _folders() -> list[tuple[str, str]]:
 
 def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:
     if one.file:
-        inside = one.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix(f"{os.sep}__init__")
+        inside = (
+            one.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix(f"{os.sep}__init__")
+        )
         line, module = one.line, inside.replace(os.sep, ".")
         registry = _state().registries.setdefault(module, {})
     else:

@@ -71,7 +71,13 @@ def by_hand(work: str, name: str, file: str = "") -> Outcome:
     address = settings.read().remote
     if not address:
         raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
-    return child.run(work, name, address, child.SECONDS[work] + _SLACK, file=os.path.abspath(file) if file else "")
+    return child.run(
+        work,
+        name,
+        address,
+        child.SECONDS[work] + _SLACK,
+        file=os.path.abspath(file) if file else "",
+    )
 
 
 def _came(strict: bool) -> bool:
@@ -134,4 +140,6 @@ def _leave() -> None:
     name = driver.name()
     notes.leave(driver.digest(name), name, used)
     if chosen.remote_write and not settings.batch():
-        child.run("push", name, chosen.remote, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0)
+        child.run(
+            "push", name, chosen.remote, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0
+        )

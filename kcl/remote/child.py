@@ -26,7 +26,13 @@ from kcl.remote.stores import RemoteFault
 SECONDS = {"pull": 30, "attempt": 30, "push": 630}  # a push completes entries first
 _SPACE = 2 << 30  # bytes of address space
 _WORDS = 1 << 16  # bytes, more than an outcome has
-_QUIET = {"KCL_STRICT": "", "KCL_REPORT": "", "KCL_TRACE": "", "KCL_PROGRESS": "0", "KCL_REMOTE": "off"}
+_QUIET = {
+    "KCL_STRICT": "",
+    "KCL_REPORT": "",
+    "KCL_TRACE": "",
+    "KCL_PROGRESS": "0",
+    "KCL_REMOTE": "off",
+}
 # The shell leaves the child to init, so the user's process has none that it does not know; the input is kept as 2.
 _SHELL = '{ "$0" "$@" <&2 2>/dev/null & } 2<&0'
 _CODE = """\
@@ -42,7 +48,9 @@ child.main(asked)
 """
 
 
-def run(work: str, name: str, address: str, seconds: float, lock: int | None = None, file: str = "") -> Outcome:
+def run(
+    work: str, name: str, address: str, seconds: float, lock: int | None = None, file: str = ""
+) -> Outcome:
     """Have a child pull, push or attempt the pack of a driver; return the outcome, a fault after `seconds` in vain.
 
     The child goes on then. It keeps `lock` open, a descriptor. Raises OSError, and RemoteFault if this interpreter
@@ -63,18 +71,27 @@ def run(work: str, name: str, address: str, seconds: float, lock: int | None = N
 
 def main(asked: Mapping[str, Any]) -> None:
     """Do what is asked, leave a note on the outcome, and end."""
-    work, name, address, started = asked["work"], asked["driver"], asked["address"], time.monotonic()
+    work, name, address, started = (
+        asked["work"],
+        asked["driver"],
+        asked["address"],
+        time.monotonic(),
+    )
     signal.alarm(SECONDS[work])
     option.cache_dir(asked["root"])
     try:
         from kcl.remote import packs
 
-        if work == "push":  # bounded as it asks the remote: before, it starts a helper whose compiler takes more
+        if (
+            work == "push"
+        ):  # bounded as it asks the remote: before, it starts a helper whose compiler takes more
             found = packs.push(name, address, asked["file"], _bound)
         else:
             _bound()
             found = packs.pull(name, address, load=work == "pull")
-    except BaseException as error:  # a client may be written in Rust, whose panics are no Exceptions
+    except (
+        BaseException
+    ) as error:  # a client may be written in Rust, whose panics are no Exceptions
         found = Outcome(name, stores.fault(address, error))
     found = found._replace(seconds=time.monotonic() - started, terms=driver.terms(address))
     if work != "attempt":
@@ -89,7 +106,9 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
     import subprocess
 
     if not settings.is_python():
-        raise RemoteFault("this program has Python inside, and can start no other: use `kcl pull` before it")
+        raise RemoteFault(
+            "this program has Python inside, and can start no other: use `kcl pull` before it"
+        )
     ended, end = os.pipe()
     try:
         subprocess.run(
@@ -122,7 +141,10 @@ def _bound() -> None:
 
 def _path() -> list[str]:
     """Return where this process finds modules, without the working directory and that of the program."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None) or (getattr(sys, "argv", None) or [""])[0]
+    main = (
+        getattr(sys.modules.get("__main__"), "__file__", None)
+        or (getattr(sys, "argv", None) or [""])[0]
+    )
     own = {os.path.realpath(os.path.dirname(os.path.abspath(str(main))))}
     with suppress(OSError):
         own.add(os.path.realpath(os.getcwd()))

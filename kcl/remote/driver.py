@@ -40,7 +40,11 @@ def digest(driver: str) -> str:
     """Return the first half of the names of a driver's packs."""
     from importlib import metadata
 
-    parts = [driver, kcl.__version__, f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"]
+    parts = [
+        driver,
+        kcl.__version__,
+        f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}",
+    ]
     for one in _DISTRIBUTIONS:
         with suppress(metadata.PackageNotFoundError):
             parts.append(f"{one} {metadata.version(one)}")

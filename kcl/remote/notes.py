@@ -51,7 +51,11 @@ def recent(digest: str, terms: str, strict: bool) -> Outcome | None:
         return None
     fresh = settings.read().remote_fresh
     lasts = min(fresh, _RETRY) if noted[0].fault else fresh
-    return noted[0] if noted[1] < ((time.time_ns() - process.STARTED) * 1e-9 if strict else lasts) else None
+    return (
+        noted[0]
+        if noted[1] < ((time.time_ns() - process.STARTED) * 1e-9 if strict else lasts)
+        else None
+    )
 
 
 def path(name: str) -> str:
@@ -84,7 +88,10 @@ def outcomes() -> dict[str, Outcome]:
 
 def leave(digest: str, driver: str, used: Mapping[str, Iterable[str]]) -> None:
     """Leave the addresses that this run used for the next push."""
-    _append(path(f"{digest}.used"), [(layer, address) for layer, addresses in used.items() for address in addresses])
+    _append(
+        path(f"{digest}.used"),
+        [(layer, address) for layer, addresses in used.items() for address in addresses],
+    )
     write(_LAST, Outcome(driver))
 
 
@@ -115,7 +122,9 @@ def _append(file: str, lines: list[tuple[str, ...]]) -> None:
     if not lines:
         return
     trust.make_trusted(os.path.dirname(file))
-    with open(trust.opened(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN), "wb", 0) as stream:
+    with open(
+        trust.opened(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | trust.PLAIN), "wb", 0
+    ) as stream:
         if os.fstat(stream.fileno()).st_size > _LARGE:
             stream.truncate(0)
         stream.write("".join(f"{' '.join(line)}\n" for line in lines).encode())
@@ -124,6 +133,9 @@ def _append(file: str, lines: list[tuple[str, ...]]) -> None:
 def _lines(file: str) -> list[list[str]]:
     """Return the words of each line of a file; none without a readable one."""
     try:
-        return [line.split(" ") for line in content(file, _LARGE)[0].decode("ascii", "replace").splitlines()]
+        return [
+            line.split(" ")
+            for line in content(file, _LARGE)[0].decode("ascii", "replace").splitlines()
+        ]
     except (OSError, CacheFault):
         return []

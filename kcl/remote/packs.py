@@ -39,14 +39,22 @@ def pull(name: str, address: str, load: bool = True) -> Outcome:
             info = bundle.load(seal.unseal(pack_name, blob, key)[1])
         except DamagedEntry as error:
             cure = "push it again, or forget that key with `kcl key forget NAME`"
-            raise DamagedEntry(f"the pack {pack_name[:12]} was not loaded: {error}; {cure}") from error
+            raise DamagedEntry(
+                f"the pack {pack_name[:12]} was not loaded: {error}; {cure}"
+            ) from error
         notes.arrived(pack_name, info.new)
-        fault = f"{len(info.refused)} entries refused, first {info.refused[0][1]}" if info.refused else ""
+        fault = (
+            f"{len(info.refused)} entries refused, first {info.refused[0][1]}"
+            if info.refused
+            else ""
+        )
         return Outcome(name, fault, sum(map(len, info.artifacts.values())), len(blob))
     return Outcome(name)
 
 
-def push(name: str, address: str, file: str = "", before_asking: Callable[[], object] = lambda: None) -> Outcome:
+def push(
+    name: str, address: str, file: str = "", before_asking: Callable[[], object] = lambda: None
+) -> Outcome:
     """Join a bundle, or what the last runs of a driver used, with the pack of the own key, and put it there.
 
     Nothing is put if the pack lacks nothing. `before_asking` is called when the entries are complete. Raises as `pull`.
@@ -62,7 +70,11 @@ def push(name: str, address: str, file: str = "", before_asking: Callable[[], ob
     before_asking()
     store = stores.store_of(address, _SECONDS)
     held, order = _old(pack_name, store.get(pack_name), key)
-    new = {place: better for place in mine if (better := contents.improved(held.get(place), mine[place]))}
+    new = {
+        place: better
+        for place in mine
+        if (better := contents.improved(held.get(place), mine[place]))
+    }
     blob = b""
     if new:
         stay = {_kernel(entry) for entry in mine.values()}
@@ -82,7 +94,9 @@ def _of_runs(digest: str) -> Contents:
     return contents.used(CacheInfo())
 
 
-def _old(pack_name: str, blob: bytes | None, key: seal.PublicKey | None) -> tuple[Contents, list[str]]:
+def _old(
+    pack_name: str, blob: bytes | None, key: seal.PublicKey | None
+) -> tuple[Contents, list[str]]:
     """Return the content of the earlier pack; a damaged one is written anew."""
     with suppress(DamagedEntry):
         if blob is not None:
@@ -91,13 +105,18 @@ def _old(pack_name: str, blob: bytes | None, key: seal.PublicKey | None) -> tupl
     return {}, []
 
 
-def _fitting(found: Contents, order: list[str], stay: set[str], sealed: Callable[[list[str], bytes], bytes]) -> bytes:
+def _fitting(
+    found: Contents, order: list[str], stay: set[str], sealed: Callable[[list[str], bytes], bytes]
+) -> bytes:
     """Return a pack within the limit: where there is more, whole kernels go, the first in `order` first.
 
     The kernels that `stay` are the last in the new order.
     """
     there = {_kernel(entry) for entry in found.values()}
-    others = [*sorted(there - {*order} - stay), *(kernel for kernel in order if kernel in there - stay)]
+    others = [
+        *sorted(there - {*order} - stay),
+        *(kernel for kernel in order if kernel in there - stay),
+    ]
     while True:
         kept = {*others, *stay}
         chosen = {place: entry for place, entry in found.items() if _kernel(entry) in kept}
@@ -105,7 +124,9 @@ def _fitting(found: Contents, order: list[str], stay: set[str], sealed: Callable
         if len(blob) <= stores.LIMIT:
             return blob
         if not others:
-            raise RemoteFault(f"the entries of this run take {len(blob)} bytes, above the limit of {stores.LIMIT}")
+            raise RemoteFault(
+                f"the entries of this run take {len(blob)} bytes, above the limit of {stores.LIMIT}"
+            )
         del others[: max(1, round(len(others) * (1 - stores.LIMIT / len(blob))))]
 
 

@@ -58,7 +58,9 @@ def key_of(line: str) -> PublicKey:
         public = base64.b64decode(text, validate=True)
         if len(public) == 32 and _NAME.fullmatch(name):
             return PublicKey(name, public)
-    raise RemoteFault(f"{line.strip()[:80]!r} is no key: write NAME:base64, as `kcl key new` prints it")
+    raise RemoteFault(
+        f"{line.strip()[:80]!r} is no key: write NAME:base64, as `kcl key new` prints it"
+    )
 
 
 def trusted() -> list[PublicKey]:
@@ -66,7 +68,9 @@ def trusted() -> list[PublicKey]:
 
     Raises OSError, and CacheFault for a line that is no key, or if others can write the keys.
     """
-    added = (content(path_of(name, TRUSTED))[0].decode("ascii", "replace") for name in _names(TRUSTED))
+    added = (
+        content(path_of(name, TRUSTED))[0].decode("ascii", "replace") for name in _names(TRUSTED)
+    )
     return [key_of(line) for line in (*settings.read().trusted_keys, *added)]
 
 
@@ -98,7 +102,9 @@ def signing() -> tuple[PublicKey, Any] | None:
     chosen = settings.read().signing_key
     names = [chosen] if chosen else _names("keys")
     if len(names) > 1:
-        raise RemoteFault(f"there are several keys, {', '.join(names)}: name one as signing_key in the settings file")
+        raise RemoteFault(
+            f"there are several keys, {', '.join(names)}: name one as signing_key in the settings file"
+        )
     return halves(names[0]) if names else None
 
 
@@ -108,9 +114,13 @@ def halves(name: str) -> tuple[PublicKey, Any]:
     try:
         if os.stat(path).st_mode & 0o077:
             raise PermissionError(f"others can read it: chmod 600 {path}")
-        private = _ed25519().Ed25519PrivateKey.from_private_bytes(base64.b64decode(content(path)[0]))
+        private = _ed25519().Ed25519PrivateKey.from_private_bytes(
+            base64.b64decode(content(path)[0])
+        )
     except (OSError, ValueError) as error:
-        raise RemoteFault(f"the key {name} cannot be read: {error}; make one with `kcl key new`") from error
+        raise RemoteFault(
+            f"the key {name} cannot be read: {error}; make one with `kcl key new`"
+        ) from error
     return PublicKey(name, private.public_key().public_bytes_raw()), private
 
 
@@ -127,13 +137,19 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[list[str], by
     With None nobody need have signed it. Raises DamagedEntry.
     """
     if blob[: len(_MAGIC)] != _MAGIC or len(blob) < _START.size:
-        raise DamagedEntry(f"it is no pack of kcl: {len(blob)} bytes that start with {blob[: len(_MAGIC)]!r}")
+        raise DamagedEntry(
+            f"it is no pack of kcl: {len(blob)} bytes that start with {blob[: len(_MAGIC)]!r}"
+        )
     signature, rest = blob[len(_MAGIC) : _START.size], blob[_START.size :]
     if key is not None:
         try:
-            _ed25519().Ed25519PublicKey.from_public_bytes(key.public).verify(signature, _signed(name, rest))
+            _ed25519().Ed25519PublicKey.from_public_bytes(key.public).verify(
+                signature, _signed(name, rest)
+            )
         except client("cryptography.exceptions").InvalidSignature:
-            raise DamagedEntry(f"it is not signed by {key.name}, or was signed for another name") from None
+            raise DamagedEntry(
+                f"it is not signed by {key.name}, or was signed for another name"
+            ) from None
     order, _, bundle = rest.partition(b"\0")
     return order.decode("utf-8", "replace").split("\n"), bundle
 

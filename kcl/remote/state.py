@@ -19,9 +19,13 @@ def facts() -> dict[str, Any]:
     noted = notes.outcomes() if chosen.remote else {}
     pulls = [one for name, one in noted.items() if "." not in name]
     packs = sum(1 for one in pulls if one.entries)
-    entries, size, seconds = (sum(getattr(one, of) for one in pulls) for of in ("entries", "bytes", "seconds"))
+    entries, size, seconds = (
+        sum(getattr(one, of) for one in pulls) for of in ("entries", "bytes", "seconds")
+    )
     refused = [f"{one.driver}: {one.fault}" for one in noted.values() if one.fault]
-    use = _unused(chosen) or ("read, and written after a run" if chosen.remote_write else "read only")
+    use = _unused(chosen) or (
+        "read, and written after a run" if chosen.remote_write else "read only"
+    )
     came = f"{counted(packs, 'pack', 'packs')} with {counted(entries, 'entry', 'entries')} came"
     words = [f"remote {shown(chosen.remote)}: {use}; {came}, {size} bytes in {seconds:.1f} s"]
     return {
@@ -49,7 +53,10 @@ def attempt() -> tuple[str, str]:
     if fault:
         return "", f"{shown(chosen.remote)}: {fault}"
     is_there = "is there" if found.bytes else "is not there"
-    return f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; the pack of {found.driver} {is_there}", ""
+    return (
+        f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; the pack of {found.driver} {is_there}",
+        "",
+    )
 
 
 def _unused(chosen: settings.Settings) -> str:
@@ -59,4 +66,8 @@ def _unused(chosen: settings.Settings) -> str:
     place = places.own()
     while not os.path.exists(place) and place != os.path.dirname(place):
         place = os.path.dirname(place)
-    return "" if os.access(place, os.W_OK) else f"not asked: the own cache cannot be written ({places.own()})"
+    return (
+        ""
+        if os.access(place, os.W_OK)
+        else f"not asked: the own cache cannot be written ({places.own()})"
+    )

@@ -23,7 +23,10 @@ _SCHEMES = ", ".join(f"{scheme}://" for scheme in ("redis", "rediss", *_OBJECTS)
 _CURES = (
     (("NoSuchBucket", "canonicalize"), "make the bucket or the directory, or correct the address"),
     (("Unable to recognise",), "write an address such as s3://bucket/prefix or file:///net/kcl"),
-    (("NOAUTH", "WRONGPASS", "NOPERM", "Authentication", "401 Un", "403 For"), "name a user who may read there"),
+    (
+        ("NOAUTH", "WRONGPASS", "NOPERM", "Authentication", "401 Un", "403 For"),
+        "name a user who may read there",
+    ),
     (("READONLY",), "name the server that takes writes"),
     (("OOM",), "the server is full: set its maxmemory-policy to allkeys-lru"),
 )
@@ -67,7 +70,9 @@ class RedisStore:
 
     def __init__(self, address: str, seconds: float) -> None:
         redis, backoff, retry = map(client, ("redis", "redis.backoff", "redis.retry"))
-        named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")  # sent on connection
+        named = (
+            ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")
+        )  # sent on connection
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
             protocol=2,  # the third one begins with a round trip of its own
@@ -96,7 +101,9 @@ class ObjectStore:
         if not address.startswith("https:"):  # the endpoint of a bucket is its user's choice
             options["allow_http"] = "true"
         self._client = client("obstore")
-        self._store = client("obstore.store").from_url(address, client_options=options, retry_config={"max_retries": 0})
+        self._store = client("obstore.store").from_url(
+            address, client_options=options, retry_config={"max_retries": 0}
+        )
 
     def get(self, name: str) -> bytes | None:
         try:

@@ -62,22 +62,36 @@ def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> S
 
     With `others` a size need not be a parameter: a space asks it.
     """
-    found = given if isinstance(given, Sizes) else Sizes(dict(given)) if isinstance(given, Mapping) else None
+    found = (
+        given
+        if isinstance(given, Sizes)
+        else Sizes(dict(given))
+        if isinstance(given, Mapping)
+        else None
+    )
     if found is None or not found.texts:
-        raise TypeError(f'@kcl.kernel(sizes=...) takes a dictionary such as {{"n": "x.shape[0]"}}, not {given!r}')
+        raise TypeError(
+            f'@kcl.kernel(sizes=...) takes a dictionary such as {{"n": "x.shape[0]"}}, not {given!r}'
+        )
     for name in found.texts:
         if name not in parameters and not others:
-            raise TypeError(f"@kcl.kernel(sizes=...) names {name!r}, which is no parameter of the recipe")
+            raise TypeError(
+                f"@kcl.kernel(sizes=...) names {name!r}, which is no parameter of the recipe"
+            )
     return _checked(found)
 
 
-def bind(function: Any, found: Sizes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def bind(
+    function: Any, found: Sizes, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     """Give every parameter but the sizes its value; raises TypeError for a size that is given by hand."""
     signature = inspect.signature(function)
     others = [one for name, one in signature.parameters.items() if name not in found.texts]
     for name in found.texts:
         if name in kwargs:
-            raise TypeError(f"recipe {function.__name__!r}: {name!r} is a size, which the arguments of a call give")
+            raise TypeError(
+                f"recipe {function.__name__!r}: {name!r} is a size, which the arguments of a call give"
+            )
     try:
         bound = signature.replace(parameters=others).bind(*args, **kwargs)
     except TypeError as error:
@@ -92,16 +106,26 @@ def bind(function: Any, found: Sizes, args: tuple[Any, ...], kwargs: dict[str, A
 def _checked(found: Sizes) -> Sizes:
     for name, text in found.texts.items():
         if not isinstance(text, str):
-            raise TypeError(f"the size {name!r} is {text!r}; write an expression such as 'x.shape[0]'")
+            raise TypeError(
+                f"the size {name!r} is {text!r}; write an expression such as 'x.shape[0]'"
+            )
         try:
             tree = expressions.parsed(name, "the size", text)
             called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
-            used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}
-            expressions.check(name, "the size", text, expressions.Names(tuple(sorted(used)), (), (), ()))
+            used = {
+                node.id
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Name) and node not in called
+            }
+            expressions.check(
+                name, "the size", text, expressions.Names(tuple(sorted(used)), (), (), ())
+            )
         except RecipeError as error:
             raise TypeError(str(error).replace("kcl.Source", "size")) from None
         if not used:
-            raise TypeError(f"the size {name!r} is {text!r}, which names no argument; write the number into the recipe")
+            raise TypeError(
+                f"the size {name!r} is {text!r}, which names no argument; write the number into the recipe"
+            )
     return found
 
 
@@ -110,7 +134,9 @@ def whole_number(kernel: str, name: str, value: Any) -> int:
     try:
         return max(0, operator.index(value))
     except TypeError:
-        raise TypeError(f"kernel {kernel!r}: the size {name} is {value!r}, which is no whole number") from None
+        raise TypeError(
+            f"kernel {kernel!r}: the size {name} is {value!r}, which is no whole number"
+        ) from None
 
 
 class _Variant(NamedTuple):
@@ -130,7 +156,9 @@ class _Variant(NamedTuple):
             return True
         if self.line.open is None:
             return False
-        return all(answers(size, value) for size, value in zip(self.asked.values(), values, strict=True))
+        return all(
+            answers(size, value) for size, value in zip(self.asked.values(), values, strict=True)
+        )
 
 
 class SizedKernel:
@@ -147,15 +175,21 @@ class SizedKernel:
         self._call = call
         self._declared = found
         self._names = tuple(found.texts)
-        self._code = compile(f"({' '.join(f'({text}),' for text in found.texts.values())})", "<sizes>", "eval")
+        self._code = compile(
+            f"({' '.join(f'({text}),' for text in found.texts.values())})", "<sizes>", "eval"
+        )
         self._lock = threading.Lock()
         self._variants: list[_Variant] = []
         self._chosen: dict[tuple[int, ...], Any] = {}
         self._last: tuple[tuple[int, ...], Any] | None = None
 
-    def __call__(self, queue: cl.CommandQueue = None, *unnamed: Any, **arguments: Any) -> tuple[Any, Any]:
+    def __call__(
+        self, queue: cl.CommandQueue = None, *unnamed: Any, **arguments: Any
+    ) -> tuple[Any, Any]:
         """Launch the variant for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
-        result: tuple[Any, Any] = self.kernel_for(self._sizes(arguments))(queue, *unnamed, **arguments)
+        result: tuple[Any, Any] = self.kernel_for(self._sizes(arguments))(
+            queue, *unnamed, **arguments
+        )
         return result
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
@@ -186,7 +220,9 @@ class SizedKernel:
         kernel, left = self.asked(context_or_queue, arguments)
         return str(kernel.source(context_or_queue, **left))
 
-    def key(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> dict[str, Key | None]:
+    def key(
+        self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any
+    ) -> dict[str, Key | None]:
         """Return the key of one variant in each layer."""
         kernel, left = self.asked(context_or_queue, arguments)
         return dict(kernel.key(context_or_queue, **left))
@@ -202,8 +238,14 @@ class SizedKernel:
         """Pickle and copy as the recipe by its name, with the parameters."""
         function = self._call.function
         if "<locals>" in function.__qualname__:
-            raise TypeError(f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module")
-        return self._handle.by_name, (function.__module__, function.__qualname__, self._call.arguments)
+            raise TypeError(
+                f"kernel {self.name!r} cannot be pickled or copied: its recipe is no function of a module"
+            )
+        return self._handle.by_name, (
+            function.__module__,
+            function.__qualname__,
+            self._call.arguments,
+        )
 
     def __repr__(self) -> str:
         return f"<kcl.SizedKernel {self.name}: {len(self._variants)} variant(s) for {', '.join(self._names)}>"
@@ -211,7 +253,9 @@ class SizedKernel:
     def _sizes(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error."""
         try:
-            found: tuple[int, ...] = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
+            found: tuple[int, ...] = eval(
+                self._code, FUNCTIONS, arguments
+            )  # checked as the recipe was decorated
         except (NameError, AttributeError, IndexError, ZeroDivisionError):
             return (0,) * len(self._names)
         return found
@@ -228,12 +272,20 @@ class SizedKernel:
         return kernel
 
     def _choose(self, values: tuple[int, ...]) -> Any:
-        whole = tuple([whole_number(self.name, name, value) for name, value in zip(self._names, values, strict=True)])
+        whole = tuple(
+            [
+                whole_number(self.name, name, value)
+                for name, value in zip(self._names, values, strict=True)
+            ]
+        )
         with self._lock:
             found = next((one for one in self._variants if one.holds(whole)), None)
             if found is None:
                 seen = values_of(self._call.function, self._names, self._declared.most)
-                asked = {name: Size(name, value, seen) for name, value in zip(self._names, whole, strict=True)}
+                asked = {
+                    name: Size(name, value, seen)
+                    for name, value in zip(self._names, whole, strict=True)
+                }
                 kernel = self._handle.of_call(self._call._replace(sizes=asked))
                 found = _Variant(kernel, self._handle.line_of(kernel), asked, whole)
                 self._variants.append(found)
@@ -246,13 +298,20 @@ class SizedKernel:
         """Return the variant for the sizes that are given by name, and the other arguments."""
         given = self._given(arguments)
         left = {
-            name: one for name, one in arguments.items() if name not in self._names or not hasattr(one, "__index__")
+            name: one
+            for name, one in arguments.items()
+            if name not in self._names or not hasattr(one, "__index__")
         }
         return self.kernel_for(given), left
 
     def _given(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
-        return tuple(arguments[name] if hasattr(arguments.get(name), "__index__") else 0 for name in self._names)
+        return tuple(
+            arguments[name] if hasattr(arguments.get(name), "__index__") else 0
+            for name in self._names
+        )
 
     def _said(self, variant: _Variant, values: tuple[int, ...]) -> str:
-        return "; ".join(said(size, value) for size, value in zip(variant.asked.values(), values, strict=True))
+        return "; ".join(
+            said(size, value) for size, value in zip(variant.asked.values(), values, strict=True)
+        )

@@ -68,12 +68,20 @@ class Size:
         return face.call("assume", (knl, f"{self._name} mod {self.multiple} = 0"), {})
 
     def _refuse(self, *_given: Any) -> Any:
-        raise TypeError(f"{_HAS}: {self._name} is not the number itself, so that one variant serves many sizes")
+        raise TypeError(
+            f"{_HAS}: {self._name} is not the number itself, so that one variant serves many sizes"
+        )
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __bool__ = __str__ = __repr__ = _refuse
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __bool__ = __str__ = (
+        __repr__
+    ) = _refuse
     __format__ = __int__ = __index__ = __float__ = __iter__ = __len__ = __reduce_ex__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __pow__ = __rpow__ = _refuse
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __call__ = _refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __pow__ = __rpow__ = (
+        _refuse
+    )
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __call__ = (
+        _refuse
+    )
 
     def __getattr__(self, _name: str) -> Any:
         return self._refuse()
@@ -98,7 +106,9 @@ def said(size: Size, value: int) -> str:
     given = size._answers
     words = [f"multiple {given['multiple']}"] if "multiple" in given else []
     if "fixed" in given:
-        words.append(f"fixed, one of at most {size._values.most}" if given["fixed"] else "not fixed")
+        words.append(
+            f"fixed, one of at most {size._values.most}" if given["fixed"] else "not fixed"
+        )
     return f"{size._name} = {value or 'any'}: {', '.join(words) or 'not asked'}"
 
 
@@ -144,7 +154,9 @@ class Values:
         if self._values is None:
             left = RunMemo(places.SHAPES, self._key).read() if _remembers() else {}
             self._values = {
-                name: [one for one in seen if type(one) is int] for name, seen in left.items() if type(seen) is list
+                name: [one for one in seen if type(one) is int]
+                for name, seen in left.items()
+                if type(seen) is list
             }
         return self._values
 
@@ -164,7 +176,13 @@ def values_of(function: Any, names: Iterable[str], most: int) -> Values:
     module = function.__module__ or ""
     if module == "__main__":
         module = os.path.basename(getattr(sys.modules.get("__main__"), "__file__", None) or "")
-    key = Key([Part("module", module), Part("recipe", function.__qualname__), *(Part("size", one) for one in names)])
+    key = Key(
+        [
+            Part("module", module),
+            Part("recipe", function.__qualname__),
+            *(Part("size", one) for one in names),
+        ]
+    )
     return _state().values.setdefault(f"{key.digest} {most}", Values(key, most))
 
 

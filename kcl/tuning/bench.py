@@ -29,15 +29,22 @@ from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, stand
 _MOST_BYTES = 4 << 30  # of arrays in all children together
 _COPIES = 4  # of each array in a child: as it begins, on the device, expected, found
 _SLOW = 10.0  # a question may take this many times what it took for the default
-_CODE = "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
-_SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = 5e-3, 20e-3  # launches are repeated in a sample: others disturb some of them
+_CODE = (
+    "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
+)
+_SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = (
+    5e-3,
+    20e-3,
+)  # launches are repeated in a sample: others disturb some of them
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
 _OF_CHILD = 5  # rounds of one child: the next one has other memory
 _BEGIN = 10.0  # times the limit: the default may be slow
 _NO_LAUNCH = "does not launch"
-_DAMAGES = frozenset({"writes past the end", _NO_LAUNCH})  # the memory of a child, or its context on a GPU
+_DAMAGES = frozenset(
+    {"writes past the end", _NO_LAUNCH}
+)  # the memory of a child, or its context on a GPU
 
 
 class ChildFault(Exception):
@@ -57,16 +64,30 @@ class Child:
         wish = shell.made([], [], folder)
         inherited = {**settings.environment_alone(), **wish.set}
         mine = {name for name in inherited if name.startswith("KCL_")}
-        environment = {name: text for name, text in inherited.items() if name not in mine.union(wish.unset)}
+        environment = {
+            name: text for name, text in inherited.items() if name not in mine.union(wish.unset)
+        }
         with end:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _CODE, str(end.fileno()), *map(os.path.abspath, sys.path)],
+                [
+                    sys.executable,
+                    "-I",
+                    "-c",
+                    _CODE,
+                    str(end.fileno()),
+                    *map(os.path.abspath, sys.path),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=[end.fileno()],
                 start_new_session=True,
-                env={**environment, "KCL_CACHE_DIR": folder, "KCL_PROMOTE": "off", "TMPDIR": folder},
+                env={
+                    **environment,
+                    "KCL_CACHE_DIR": folder,
+                    "KCL_PROMOTE": "off",
+                    "TMPDIR": folder,
+                },
             )
         self._send(question)
 
@@ -105,7 +126,9 @@ class Bench:
         self.default, self.limit = default, question.seconds
         self._question, self._folder = question, folder
         size = sum(math.prod(one.shape) * one.dtype.itemsize for one in question.arrays.values())
-        count = max(1, min(settings.processors(), _MOST_BYTES // (_COPIES * len(question.forms) * size + 1)))
+        count = max(
+            1, min(settings.processors(), _MOST_BYTES // (_COPIES * len(question.forms) * size + 1))
+        )
         self._pool = ThreadPoolExecutor(count, "kcl-tune")
         self._thread = threading.local()  # has the child of each thread of the pool
         self._children: list[Child] = []
@@ -137,7 +160,9 @@ class Bench:
         for work in [self._pool.submit(self._check, one, end) for one in trials]:
             work.result()
 
-    def race(self, trials: Iterable[Trial], most: int, end: float, is_last: bool = False) -> list[Trial]:
+    def race(
+        self, trials: Iterable[Trial], most: int, end: float, is_last: bool = False
+    ) -> list[Trial]:
         """Let trials race against the default until a moment, for some rounds; return those that ran to the end.
 
         The last race has the rounds without which nobody wins, whatever the time. Sets where each of them stands. One
@@ -148,21 +173,29 @@ class Bench:
         racers = [self.default, *trials]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
-        while not is_over(rounds, running, most) and (len(rounds) < fewest or time.monotonic() < end):
+        while not is_over(rounds, running, most) and (
+            len(rounds) < fewest or time.monotonic() < end
+        ):
             began = time.monotonic()
             if rounds and len(rounds) % _OF_CHILD == 0:
                 self._racer = self._clean(self._racer)
             for _attempt in range(_ATTEMPTS):
                 found = self._round(racers, running, sample)
                 is_long = time.monotonic() - began > _LONG
-                if is_long or not any(is_disturbed(taken, earlier[racer]) for racer, taken in found.items()):
+                if is_long or not any(
+                    is_disturbed(taken, earlier[racer]) for racer, taken in found.items()
+                ):
                     break
             for racer, taken in found.items():
                 earlier[racer].append(taken)
-            rounds.append({racer: taken.elapsed for racer, taken in found.items() if racer in running})
+            rounds.append(
+                {racer: taken.elapsed for racer, taken in found.items() if racer in running}
+            )
             for racer in running:
                 racers[racer].standing = standing(rounds, racer)
-            processor = {racer: min(taken.processor for taken in earlier[racer]) for racer in running}
+            processor = {
+                racer: min(taken.processor for taken in earlier[racer]) for racer in running
+            }
             running -= losers(rounds, running, processor)
         return [racers[racer] for racer in running if racer and len(rounds) >= FEWEST]
 
@@ -213,7 +246,10 @@ class Bench:
             if child is not None and verdict.outcome in _DAMAGES:
                 child.end()
             elif child is not None:
-                self._thread.child, child.is_clean = child, child.is_clean and verdict.outcome == "ok"
+                self._thread.child, child.is_clean = (
+                    child,
+                    child.is_clean and verdict.outcome == "ok",
+                )
 
     def _begin(self) -> None:
         """Start the first child; the forms of the call at which the default fails are left out."""
@@ -223,11 +259,15 @@ class Bench:
         except ChildFault:
             codes = {"": codes[""]}
             self._thread.child, verdicts = self._child(codes)
-        while failed := [form for form, verdict in verdicts.items() if verdict.outcome == _NO_LAUNCH]:
+        while failed := [
+            form for form, verdict in verdicts.items() if verdict.outcome == _NO_LAUNCH
+        ]:
             self._thread.child.end()
             del codes[failed[0]]  # the others may have failed for that one
             self._thread.child, verdicts = self._child(codes)
-        self.default.codes = {form: code for form, code in codes.items() if verdicts[form].outcome == "ok"}
+        self.default.codes = {
+            form: code for form, code in codes.items() if verdicts[form].outcome == "ok"
+        }
         self.default.ragged = len(self.default.codes) > 1
 
     def _child(self, codes: dict[str, Code] | None = None) -> tuple[Child, dict[str, Verdict]]:

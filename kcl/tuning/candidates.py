@@ -35,7 +35,15 @@ TunedKernel = Any  # kcl.tuning.tuned has the class, and imports the tuner
 _PREFIX = "kcl-tune-"
 _STALE_SECONDS = 86400.0
 _MOST_BYTES = 1 << 30  # of arrays in files
-_PLAIN = (int, float, complex, str, tuple, np.generic, type(None))  # values of arguments beside arrays
+_PLAIN = (
+    int,
+    float,
+    complex,
+    str,
+    tuple,
+    np.generic,
+    type(None),
+)  # values of arguments beside arrays
 
 
 class Trial:
@@ -67,7 +75,11 @@ class TuningCandidate(NamedTuple):
     @property
     def ratio(self) -> float | None:
         """Its time by that of the default, if it ran and computed the same."""
-        return self.trial.standing.ratio if self.trial.standing and self.verdict.outcome == "ok" else None
+        return (
+            self.trial.standing.ratio
+            if self.trial.standing and self.verdict.outcome == "ok"
+            else None
+        )
 
 
 @contextlib.contextmanager
@@ -79,7 +91,9 @@ def folder() -> Iterator[str]:
             status = os.lstat(found)
             if status.st_uid == os.getuid() and status.st_mtime < time.time() - _STALE_SECONDS:
                 shutil.rmtree(found, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:  # of mode 0700
+    with tempfile.TemporaryDirectory(
+        prefix=_PREFIX, dir=place, ignore_cleanup_errors=True
+    ) as made:  # of mode 0700
         yield made
 
 
@@ -97,12 +111,20 @@ class CandidateFiles:
     `default` is the candidate that runs untuned; the others get code for those forms of the call that its trial keeps.
     """
 
-    def __init__(self, kernel: TunedKernel, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str) -> None:
+    def __init__(
+        self, kernel: TunedKernel, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
+    ) -> None:
         self.kernel, self.queue, self.folder = kernel, queue, folder
         values = {name: one for name, one in arguments.items() if isinstance(one, _PLAIN)}
-        arrays = {name: _host(queue, name, one) for name, one in arguments.items() if name not in values}
+        arrays = {
+            name: _host(queue, name, one) for name, one in arguments.items() if name not in values
+        }
         whole = _Call(arrays, values, kernel.sizes_of(arguments))
-        self.sizes, self._calls, self._trials = whole.sizes, {"": whole, **dict(_cuts(kernel, whole))}, list[Trial]()
+        self.sizes, self._calls, self._trials = (
+            whole.sizes,
+            {"": whole, **dict(_cuts(kernel, whole))},
+            list[Trial](),
+        )
         self.default = self.candidate(kernel.default_at(self.sizes))
 
     def question(self, places: Any, tolerance: float | None, seconds: float) -> Question:
@@ -110,10 +132,16 @@ class CandidateFiles:
         arrays, files = self._calls[""].arrays, {}
         is_much = sum(array.nbytes for array in arrays.values()) > _MOST_BYTES
         for number, (name, array) in enumerate(arrays.items()):
-            path = "" if is_much and array.dtype.kind in "fc" else os.path.join(self.folder, f"array-{number}.npy")
+            path = (
+                ""
+                if is_much and array.dtype.kind in "fc"
+                else os.path.join(self.folder, f"array-{number}.npy")
+            )
             if path:
                 np.save(path, array, allow_pickle=False)
-            files[name] = ArrayFile(path, array.shape, array.dtype, "F" if np.isfortran(array) else "C")
+            files[name] = ArrayFile(
+                path, array.shape, array.dtype, "F" if np.isfortran(array) else "C"
+            )
         forms = {
             form: CallForm({name: array.shape for name, array in call.arrays.items()}, call.values)
             for form, call in self._calls.items()
@@ -150,9 +178,13 @@ class CandidateFiles:
         """Return the code of a choice; what loopy prints of a failure is caught."""
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            code = generated(self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays})
+            code = generated(
+                self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays}
+            )
         with contextlib.suppress(UnknownInput):
-            trial.program = trial.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest
+            trial.program = (
+                trial.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest
+            )
         return code
 
 
@@ -174,7 +206,10 @@ def _cuts(kernel: TunedKernel, whole: _Call) -> Iterator[tuple[str, _Call]]:
     """
     for name, text in kernel.size_texts.items():
         axes = re.findall(r"(\w+)\.shape\[(-?\d+)\]", text)
-        extents = {whole.sizes[name], *(whole.arrays[array].shape[int(axis)] for array, axis in axes)} - {0, 1}
+        extents = {
+            whole.sizes[name],
+            *(whole.arrays[array].shape[int(axis)] for array, axis in axes),
+        } - {0, 1}
         arrays = {
             one: array[tuple(slice(extent - (extent in extents)) for extent in array.shape)]
             for one, array in whole.arrays.items()

@@ -104,7 +104,9 @@ class GuardedCall:
     An array begins as its content if the default reads that, else as a pattern. `starts` has the bytes of each.
     """
 
-    def __init__(self, rig: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any]) -> None:
+    def __init__(
+        self, rig: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any]
+    ) -> None:
         self.rig, self.values = rig, values
         given = {name: cl_array.to_device(rig.queue, array) for name, array in arrays.items()}
         _event, outputs = default(rig.queue, None, None, False, {**values, **given})
@@ -112,10 +114,15 @@ class GuardedCall:
             new = [one for one in outputs if all(one is not array for array in given.values())]
             outputs = dict(zip([name for name in rig.names if name not in given], new, strict=True))
         self.starts, self._forms = Arrays(), dict[str, tuple[Any, ...]]()
-        likes = {**arrays, **{name: one.get() for name, one in outputs.items() if name not in arrays}}
+        likes = {
+            **arrays,
+            **{name: one.get() for name, one in outputs.items() if name not in arrays},
+        }
         for number, (name, like) in enumerate(likes.items()):
             # Guards differ, so that a copy of what lies behind an array is seen behind another one.
-            start = self.starts[name] = np.full(like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8)
+            start = self.starts[name] = np.full(
+                like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8
+            )
             is_read = name in default.required and like.size
             start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if is_read else _PATTERN
             self._forms[name] = like.shape, like.dtype, like.strides
@@ -123,7 +130,11 @@ class GuardedCall:
         self.launch(default)
         read = self.read()
         self.expected = self.results(read)
-        self.changed = [name for name in read if name in default.required and (read[name] != self.starts[name]).any()]
+        self.changed = [
+            name
+            for name in read
+            if name in default.required and (read[name] != self.starts[name]).any()
+        ]
 
     def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> Sample:
         """Launch from the same beginning, of the arrays with these names or of all; return the seconds."""
@@ -135,7 +146,11 @@ class GuardedCall:
         queue, mode = self.rig.queue, cl.mem_flags.READ_WRITE
         self.arrays = {
             name: cl_array.Array(
-                queue, shape, dtype, data=cl.Buffer(queue.context, mode, self.starts[name].nbytes), strides=strides
+                queue,
+                shape,
+                dtype,
+                data=cl.Buffer(queue.context, mode, self.starts[name].nbytes),
+                strides=strides,
             )
             for name, (shape, dtype, strides) in self._forms.items()
         }
@@ -156,11 +171,18 @@ class GuardedCall:
     def results(self, read: Arrays) -> Arrays:
         """Return bytes that were read as arrays."""
         ones = self.arrays.items()
-        return {name: np.ndarray(one.shape, one.dtype, read[name], strides=one.strides) for name, one in ones}
+        return {
+            name: np.ndarray(one.shape, one.dtype, read[name], strides=one.strides)
+            for name, one in ones
+        }
 
     def broken(self, read: Arrays) -> list[str]:
         """Return the names of the arrays behind which something was written."""
-        return [name for name, start in self.starts.items() if (read[name][-GUARD:] != start[-GUARD:]).any()]
+        return [
+            name
+            for name, start in self.starts.items()
+            if (read[name][-GUARD:] != start[-GUARD:]).any()
+        ]
 
 
 class Rig:
@@ -169,14 +191,18 @@ class Rig:
     def __init__(self, asked: Question) -> None:
         self.asked = asked
         context = devices.context_at(asked.places)
-        self.queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self.queue = cl.CommandQueue(
+            context, properties=cl.command_queue_properties.PROFILING_ENABLE
+        )
         self.build = build_of(context, drivers.of)
         self.names: list[str] = []  # of the arrays, in the order of the kernel
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
         self._enqueue = cl.enqueue_nd_range_kernel
-        cl.enqueue_nd_range_kernel = self._noted  # the invokers take it from pyopencl at each launch
+        cl.enqueue_nd_range_kernel = (
+            self._noted
+        )  # the invokers take it from pyopencl at each launch
 
     def begin(self, codes: Mapping[str, Code]) -> tuple[dict[str, Verdict], float]:
         """Launch the default on each form; return what became of it, and how long that took."""
@@ -218,8 +244,12 @@ class Rig:
         self.queue.finish()
         processor = time.process_time() - before
         profiles = [event.profile for event in self._events]
-        elapsed = float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
-        return Sample(elapsed, processor if self.queue.device.type & cl.device_type.CPU else elapsed)
+        elapsed = (
+            float(max(one.end for one in profiles) - min(one.start for one in profiles)) * 1e-9
+        )
+        return Sample(
+            elapsed, processor if self.queue.device.type & cl.device_type.CPU else elapsed
+        )
 
     def _verdict(self, code: Code, form: str, is_default: bool = False) -> Verdict:
         step = "does not build"
@@ -234,7 +264,9 @@ class Rig:
             return Verdict("needs too much local memory", str(error))
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            telling = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
+            telling = next(
+                (line for line in lines if "error" in line.lower()), lines[0] if lines else ""
+            )
             return Verdict(step, re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200])
         if broken := call.broken(read):
             return Verdict("writes past the end", f"of {', '.join(broken)}")
@@ -251,7 +283,9 @@ class Rig:
         arrays = {}
         for name, (path, shape, dtype, order) in self.asked.arrays.items():
             drawn = np.random.default_rng(len(name)).random(shape) if not path else None
-            whole = np.load(path, mmap_mode="r") if drawn is None else drawn.astype(dtype, order=order)
+            whole = (
+                np.load(path, mmap_mode="r") if drawn is None else drawn.astype(dtype, order=order)
+            )
             arrays[name] = np.array(whole[tuple(map(slice, shapes[name]))], order=order)
         return arrays, values
 
@@ -259,14 +293,20 @@ class Rig:
         """Return the launcher of a candidate; raises the errors of its build."""
         if code.digest not in self._launchers:
             self.names = [one.name for one in code.invoker.arguments if one.kind in ARRAYS]
-            self._launchers[code.digest] = self.build.from_source(code.text).launcher(made_ready(code))
+            self._launchers[code.digest] = self.build.from_source(code.text).launcher(
+                made_ready(code)
+            )
         return self._launchers[code.digest]
 
-    def _noted(self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any) -> cl.Event:
+    def _noted(
+        self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any
+    ) -> cl.Event:
         """Enqueue, and note the event; raises LocalMemoryError."""
         wanted = kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, queue.device)
         if wanted > queue.device.local_mem_size:
-            raise LocalMemoryError(f"{wanted} bytes, and the device has {queue.device.local_mem_size}")
+            raise LocalMemoryError(
+                f"{wanted} bytes, and the device has {queue.device.local_mem_size}"
+            )
         event = self._enqueue(queue, kernel, *given, **named)
         self._events.append(event)
         return event

@@ -63,7 +63,9 @@ def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float
     leader = found.get(first, Standing(1.0, 1.0, 1.0))
     behind = leader.ratio * _FAR.get(len(rounds), _BEHIND)
     beyond = leader.high if len(rounds) >= _DECIDED else float("inf")
-    slow = {racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)}
+    slow = {
+        racer for racer, one in found.items() if racer and (one.ratio > behind or one.low > beyond)
+    }
     return {racer for racer in slow if processor[racer] > processor[first]}
 
 
@@ -82,7 +84,11 @@ def winner(standings: Mapping[R, Standing], order: Sequence[R]) -> R | None:
 
     The default stays unless a choice is 3 % faster, and beyond the noise.
     """
-    fast = {racer: one.ratio for racer, one in standings.items() if one.ratio <= _FASTER and one.high < 1.0}
+    fast = {
+        racer: one.ratio
+        for racer, one in standings.items()
+        if one.ratio <= _FASTER and one.high < 1.0
+    }
     best = min(fast.values(), default=0.0)
     return next((racer for racer in order if fast.get(racer, 2.0) <= best * _LIKE), None)
 

@@ -40,7 +40,9 @@ class Space:
     `lists` has the values by the name of the parameter, in the order of the declaration.
     """
 
-    def __init__(self, lists: Mapping[str, Iterable[Any]], predicates: tuple[Callable[..., Any], ...] = ()) -> None:
+    def __init__(
+        self, lists: Mapping[str, Iterable[Any]], predicates: tuple[Callable[..., Any], ...] = ()
+    ) -> None:
         self.lists = {name: _values(name, values) for name, values in lists.items()}
         if not self.lists:
             raise TypeError("kcl.space() has no parameter: write kcl.space(block=[16, 64])")
@@ -58,13 +60,17 @@ class Space:
         """
         return Space(self.lists, (*(known for known, _names in self.predicates), predicate))
 
-    def choices(self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None) -> Iterator[Choice]:
+    def choices(
+        self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None
+    ) -> Iterator[Choice]:
         """Yield the valid choices of the parameters that are not given, for these sizes, in order of declaration.
 
         Of `most` choices, valid or not, if that is given.
         """
         free = [name for name in self.lists if name not in given]
-        for values in itertools.islice(itertools.product(*(self.lists[name] for name in free)), most):
+        for values in itertools.islice(
+            itertools.product(*(self.lists[name] for name in free)), most
+        ):
             choice = dict(zip(free, values, strict=True))
             if not self.refusal({**given, **choice}, sizes):
                 yield choice
@@ -107,7 +113,9 @@ def space(**lists: Iterable[Any]) -> Space:
 def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> Space:
     """Return the space that a decorator declares; raises TypeError where it cannot be meant."""
     if not isinstance(given, Space):
-        raise TypeError(f"@kcl.kernel(space=...) takes a space such as kcl.space(block=[16, 64]), not {given!r}")
+        raise TypeError(
+            f"@kcl.kernel(space=...) takes a space such as kcl.space(block=[16, 64]), not {given!r}"
+        )
     parameters, name, sizes = inspect.signature(function).parameters, function.__name__, list(sizes)
     for one in given.lists:
         if one not in parameters or one in sizes:
@@ -138,7 +146,11 @@ def said(values: Mapping[str, Any]) -> str:
 
 def is_scalar(value: Any) -> bool:
     """Return True if a value is a scalar of JSON: a number, a text, True, False or None."""
-    return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
+    return (
+        value is None
+        or type(value) in (bool, int, str)
+        or (type(value) is float and math.isfinite(value))
+    )
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:
@@ -148,7 +160,9 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
     found: dict[tuple[type, Any], Any] = {}
     for value in values:
         if not is_scalar(value):
-            raise TypeError(f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None")
+            raise TypeError(
+                f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None"
+            )
         found.setdefault((type(value), value), value)
     if not found:
         raise TypeError(f"kcl.space({name}=...) has no value: write a list such as [16, 64]")
@@ -164,5 +178,7 @@ def _names(predicate: Any) -> tuple[str, ...]:
         ) from None
     for one in parameters:
         if one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-            raise TypeError(f"where takes a function whose parameters have names, and {one} has none: {predicate!r}")
+            raise TypeError(
+                f"where takes a function whose parameters have names, and {one} has none: {predicate!r}"
+            )
     return tuple(one.name for one in parameters)

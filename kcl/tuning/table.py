@@ -102,19 +102,31 @@ class ChoiceTable:
 
     def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return {fact_name(one.sizes, one.choice): one for one in listed(self._memo(FACT).read(), FACT)}
+        return {
+            fact_name(one.sizes, one.choice): one for one in listed(self._memo(FACT).read(), FACT)
+        }
 
     def put_facts(self, facts: Iterable[Row]) -> None:
         """Store outcomes, each in the place of that of the same candidate at the same sizes."""
-        self._write(FACT, self.facts(), {fact_name(one.sizes, one.choice): one for one in facts}, FACTS, FACTS_BYTES)
+        self._write(
+            FACT,
+            self.facts(),
+            {fact_name(one.sizes, one.choice): one for one in facts},
+            FACTS,
+            FACTS_BYTES,
+        )
 
     def _stored(self) -> list[Row]:
         return listed(self._memo(TABLE).read(), TABLE)
 
-    def _write(self, label: str, old: dict[str, Row], new: dict[str, Row], most: int, size: int) -> list[Row]:
+    def _write(
+        self, label: str, old: dict[str, Row], new: dict[str, Row], most: int, size: int
+    ) -> list[Row]:
         """Write the newest rows, as many as may be stored, and return them."""
         kept = list[Row]()
-        for row in reversed([*(row for name, row in old.items() if name not in new), *new.values()]):
+        for row in reversed(
+            [*(row for name, row in old.items() if name not in new), *new.values()]
+        ):
             size -= len(json.dumps(_written(row))) + 2
             if size < 0 or len(kept) == most:
                 break
@@ -151,7 +163,11 @@ class Decision(NamedTuple):
         if self.table is None:
             return f"off: {off()}" if off() else "its key is unknown"
         row = self.table.nearest(tuple(self.sizes.values()))
-        nearest = f"no row is in its power of two; the nearest is {measured(row, self.sizes)}" if row else ""
+        nearest = (
+            f"no row is in its power of two; the nearest is {measured(row, self.sizes)}"
+            if row
+            else ""
+        )
         return nearest or "nothing is measured"
 
 
@@ -169,13 +185,25 @@ def off() -> str:
     return layer.off() if layers.binary().off() else ""
 
 
-def key_of(kernel: str, subject: Key, free: Iterable[Part], identity: Iterable[Part], units: int) -> Key:
+def key_of(
+    kernel: str, subject: Key, free: Iterable[Part], identity: Iterable[Part], units: int
+) -> Key:
     """Return the key of a table: `subject` is the generator key of the default choice, `free` has what is left open."""
     recipe = [
-        part for part in subject.parts if not part.name.startswith("distribution ") and part.name not in _GENERATING
+        part
+        for part in subject.parts
+        if not part.name.startswith("distribution ") and part.name not in _GENERATING
     ]
     device = [*devices.parts(identity), Part(devices.UNITS, str(units))]
-    return Key([Part("recipe", kernel), *recipe, *free, *device, Part("threads", settings.variable(_THREADS) or "")])
+    return Key(
+        [
+            Part("recipe", kernel),
+            *recipe,
+            *free,
+            *device,
+            Part("threads", settings.variable(_THREADS) or ""),
+        ]
+    )
 
 
 def fact_name(sizes: tuple[int, ...], choice: Mapping[str, Any]) -> str:
@@ -191,13 +219,18 @@ def measured(row: Row, sizes: Mapping[str, int]) -> str:
 
 def _distance(sizes: tuple[int, ...], row: Row) -> float:
     """Return how far a row lies from these sizes, by their ratios."""
-    return sum(abs(math.log(max(one, 1) / max(other, 1))) for one, other in zip(sizes, row.sizes, strict=False))
+    return sum(
+        abs(math.log(max(one, 1) / max(other, 1)))
+        for one, other in zip(sizes, row.sizes, strict=False)
+    )
 
 
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
     """Return the rows in the metadata of a table, or of facts; none where it is of another kcl."""
     try:
-        found = [Row(**{**one, "choice": dict(one["choice"])}) for one in metadata.get(_LISTS[label], ())]
+        found = [
+            Row(**{**one, "choice": dict(one["choice"])}) for one in metadata.get(_LISTS[label], ())
+        ]
         return [one._replace(sizes=tuple(one.sizes)) for one in found if _is_sound(one)]
     except (TypeError, ValueError, KeyError, AttributeError):
         return []
@@ -206,10 +239,16 @@ def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
 def _is_sound(one: Row) -> bool:
     """Return True if sizes, choice and ratio are what a decision needs; the rest is shown only."""
     sizes = all(type(size) is int and size >= 0 for size in one.sizes)
-    return sizes and isinstance(one.ratio, (float, int, type(None))) and all(map(is_scalar, one.choice.values()))
+    return (
+        sizes
+        and isinstance(one.ratio, (float, int, type(None)))
+        and all(map(is_scalar, one.choice.values()))
+    )
 
 
 def _written(row: Row) -> dict[str, Any]:
     """Return a row for JSON, without what is as usual; a choice keeps its order."""
     fields = {**row._asdict(), "choice": [*row.choice.items()]}
-    return {name: value for name, value in fields.items() if value != Row._field_defaults.get(name, ...)}
+    return {
+        name: value for name, value in fields.items() if value != Row._field_defaults.get(name, ...)
+    }

@@ -88,18 +88,26 @@ class TunedKernel(SizedKernel):
         super().__init__(call, sizes, handle)
         self.space = space
         self.defaults: Choice = {name: call.arguments[name] for name in free}
-        self.given = {name: call.arguments[name] for name in space.lists if name not in self.defaults}
+        self.given = {
+            name: call.arguments[name] for name in space.lists if name not in self.defaults
+        }
         self.size_texts = sizes.texts
         self._own = _asked_by(call, sizes)
         self.has_variants = bool(self._own.texts)
         self._arrays = sorted({name for text in sizes.texts.values() for name in _arrays_in(text)})
-        shapes, types = [f"({text})," for text in sizes.texts.values()], [f"{name}.dtype," for name in self._arrays]
+        shapes, types = (
+            [f"({text})," for text in sizes.texts.values()],
+            [f"{name}.dtype," for name in self._arrays],
+        )
         self._code = compile(f"({' '.join(shapes)}), ({' '.join(types)})", "<sizes>", "eval")
         self._made: dict[str, Any] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
         self._launches: dict[Any, tuple[Any, Any]] = {}
-        self._latest: tuple[Any, Any] = (None, None)  # sizes and dtypes of a launch, and the line of its Kernel
+        self._latest: tuple[Any, Any] = (
+            None,
+            None,
+        )  # sizes and dtypes of a launch, and the line of its Kernel
         _state().handles.add(self)
 
     def __call__(
@@ -151,9 +159,15 @@ class TunedKernel(SizedKernel):
         def launch(**given: Any) -> cl.Event:
             if (place := self._sizes(given)) not in fitting:
                 here = self._whole(place)
-                if here != sizes and 0 not in here.values() and (refusal := self.refusal(now[0].choice, here)):
+                if (
+                    here != sizes
+                    and 0 not in here.values()
+                    and (refusal := self.refusal(now[0].choice, here))
+                ):
                     bound = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
-                    raise ValueError(f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again")
+                    raise ValueError(
+                        f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again"
+                    )
                 fitting.add(place)
             return self._guarded(now[0], lambda one: launching(one, given), queue, given)
 
@@ -186,7 +200,9 @@ class TunedKernel(SizedKernel):
         from kcl.tuning import tuner
 
         try:
-            return tuner.tune(self, queue, arguments, level, seconds, search, tolerance, again, anyway)
+            return tuner.tune(
+                self, queue, arguments, level, seconds, search, tolerance, again, anyway
+            )
         finally:
             for one in [one for one in _state().handles if one.name == self.name]:
                 one.forget()
@@ -225,7 +241,9 @@ class TunedKernel(SizedKernel):
             self._made.setdefault(place, _plain(call, self._own))
         return self._made[place]
 
-    def table(self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]) -> ChoiceTable | None:
+    def table(
+        self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
+    ) -> ChoiceTable | None:
         """Return the table for a device and the dtypes of a call; None if tuning is off, or the recipe has no key.
 
         Runs the recipe with the defaults.
@@ -243,13 +261,20 @@ class TunedKernel(SizedKernel):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters that were given."""
         by_name, (*place, arguments) = super().__reduce__()
-        return by_name, (*place, {name: value for name, value in arguments.items() if name not in self.defaults})
+        return by_name, (
+            *place,
+            {name: value for name, value in arguments.items() if name not in self.defaults},
+        )
 
     def __repr__(self) -> str:
         return f"<kcl.TunedKernel {self.name}: chooses {', '.join(self.defaults)}>"
 
     def _decided(
-        self, queue: Any, unnamed: tuple[Any, ...], options: dict[str, Any], arguments: dict[str, Any]
+        self,
+        queue: Any,
+        unnamed: tuple[Any, ...],
+        options: dict[str, Any],
+        arguments: dict[str, Any],
     ) -> tuple[Any, Any]:
         """Decide, if these sizes are new, and launch."""
         try:
@@ -270,7 +295,9 @@ class TunedKernel(SizedKernel):
 
         return self._guarded(decision, launching, queue, arguments)  # type: ignore[no-any-return]
 
-    def _guarded(self, decision: Decision, use: Callable[[Decision], Any], queue: Any, arguments: Any) -> Any:
+    def _guarded(
+        self, decision: Decision, use: Callable[[Decision], Any], queue: Any, arguments: Any
+    ) -> Any:
         """Use a choice; if that fails and the use of the defaults does not, mark the row, and leave it out from now on.
 
         The error is raised if some of several kernels may have been launched already.
@@ -279,14 +306,25 @@ class TunedKernel(SizedKernel):
             return use(decision)
         except Exception as error:
             table, row = decision.table, decision.row
-            is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)  # by KCL_STRICT
-            if is_asked or table is None or row is None or said(row.choice) == said(self.default_at(decision.sizes)):
+            is_asked = isinstance(error, KclError) and not isinstance(
+                error, RecipeError
+            )  # by KCL_STRICT
+            if (
+                is_asked
+                or table is None
+                or row is None
+                or said(row.choice) == said(self.default_at(decision.sizes))
+            ):
                 raise
             began = handle.may_have_launched(decision.kernel, queue, arguments)
-            result = None if began else use(self._untuned(table, decision.sizes))  # the error of a call is raised again
+            result = (
+                None if began else use(self._untuned(table, decision.sizes))
+            )  # the error of a call is raised again
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             table.put(row._replace(outcome="no longer runs", detail=words))
-            self._decisions = {place: one for place, one in self._decisions.items() if one.row is not row}
+            self._decisions = {
+                place: one for place, one in self._decisions.items() if one.row is not row
+            }
             reason = f"the tuned choice {said(row.choice)} no longer runs, the defaults do: {words}"
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
@@ -294,7 +332,11 @@ class TunedKernel(SizedKernel):
             return result
 
     def _decision(
-        self, holder: Any, arguments: Mapping[str, Any], sizes: dict[str, int], is_launch: bool = False
+        self,
+        holder: Any,
+        arguments: Mapping[str, Any],
+        sizes: dict[str, int],
+        is_launch: bool = False,
     ) -> Decision:
         """Return what was decided for these sizes; decide it the first time."""
         place = (*self._place(holder, arguments), *sizes.values())
@@ -313,9 +355,16 @@ class TunedKernel(SizedKernel):
         return found
 
     def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        why, rows = "", table.near(tuple(sizes.values())) if table is not None and 0 not in sizes.values() else []
+        why, rows = (
+            "",
+            table.near(tuple(sizes.values()))
+            if table is not None and 0 not in sizes.values()
+            else [],
+        )
         known = table.rows if table is not None and rows else []
-        refusals = {said(one.choice): f"{one.outcome}: {one.detail}" for one in known if one.outcome != "ok"}
+        refusals = {
+            said(one.choice): f"{one.outcome}: {one.detail}" for one in known if one.outcome != "ok"
+        }
         for row in rows:
             name = said(row.choice)
             if name not in refusals:
@@ -333,9 +382,15 @@ class TunedKernel(SizedKernel):
     def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
         """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
         made = self.made(choice)
-        return made.kernel_for(tuple(sizes.get(name, 0) for name in self._own.texts)) if self._own.texts else made
+        return (
+            made.kernel_for(tuple(sizes.get(name, 0) for name in self._own.texts))
+            if self._own.texts
+            else made
+        )
 
-    def asked(self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def asked(
+        self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
         decision, left = self._asked(holder, arguments)
         return decision.kernel, left
 
@@ -357,30 +412,54 @@ class TunedKernel(SizedKernel):
             return (0,) * len(self._names)
 
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
-        return {name: whole_number(self.name, name, one) for name, one in zip(self._names, values, strict=True)}
+        return {
+            name: whole_number(self.name, name, one)
+            for name, one in zip(self._names, values, strict=True)
+        }
 
-    def _place(self, holder: Any, arguments: Mapping[str, Any]) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
+    def _place(
+        self, holder: Any, arguments: Mapping[str, Any]
+    ) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
         """Return the device, and the dtypes of the arrays that the sizes name."""
-        device = holder.device if isinstance(holder, cl.CommandQueue) else bindings_of(holder).build.devices[0][0]
+        device = (
+            holder.device
+            if isinstance(holder, cl.CommandQueue)
+            else bindings_of(holder).build.devices[0][0]
+        )
         types = dtypes_of({name: arguments[name] for name in self._arrays if name in arguments})
         return device, tuple((name, dtype_text(dtype)) for name, dtype in types.items())
 
-    def _opened(self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]) -> ChoiceTable | None:
+    def _opened(
+        self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]
+    ) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
         subject = None
         with suppress(Exception):  # the launch raises it again
-            subject = None if tables.off() else handle.line_of(self.kernel_at(self.defaults, {})).generate.key()
+            subject = (
+                None
+                if tables.off()
+                else handle.line_of(self.kernel_at(self.defaults, {})).generate.key()
+            )
         if subject is None:
             return None
         build = bindings_of(holder).build
-        identity = next(parts for (one, _), parts in zip(build.devices, build.identities, strict=True) if one == device)
+        identity = next(
+            parts
+            for (one, _), parts in zip(build.devices, build.identities, strict=True)
+            if one == device
+        )
         free = [Part("free", name) for name in sorted(self.defaults)]
         free += [Part(f"size {name}", text) for name, text in self.size_texts.items()]
         free += [Part(f"dtype {name}", text) for name, text in types]
         where = {"name": device.name, "driver": device.driver_version}
         return tables.of(
             tables.key_of(self.name, subject, free, identity, device.max_compute_units),
-            {"kernel": self.name, "names": list(self._names), "defaults": self.defaults, "device": where},
+            {
+                "kernel": self.name,
+                "names": list(self._names),
+                "defaults": self.defaults,
+                "device": where,
+            },
         )
 
 
@@ -391,7 +470,9 @@ def _plain(call: RecipeCall, sizes: Sizes) -> Any:
 def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
     """Return the sizes that are parameters of the recipe; the others serve the space only."""
     parameters = inspect.signature(call.function).parameters
-    return Sizes({name: text for name, text in sizes.texts.items() if name in parameters}, sizes.most)
+    return Sizes(
+        {name: text for name, text in sizes.texts.items() if name in parameters}, sizes.most
+    )
 
 
 def _arrays_in(text: str) -> set[str]:

@@ -60,14 +60,28 @@ class Tuning(NamedTuple):
             return f"{head}; {self.why}"
         ragged = "" if self.row.ragged else "; not tried ragged"
         head += f"; {self.row.tried} of {self.row.of} choices tried in {self.seconds:.1f} s{ragged}"
-        return "\n  ".join([head, *views.outcomes(list(self.sizes), [_fact(one, self.row) for one in self.tried])])
+        return "\n  ".join(
+            [head, *views.outcomes(list(self.sizes), [_fact(one, self.row) for one in self.tried])]
+        )
 
 
 def _fact(one: TuningCandidate, row: Row) -> Row:
     """Return what became of a candidate, as it is stored beside the row of its tuning."""
     trial, (outcome, detail) = one.trial, one.verdict
     noise = trial.standing.noise if trial.standing else 0.0
-    found = Row(row.sizes, one.choice, one.ratio, row.level, 0, 0, noise, row.day, "", trial.ragged, trial.program)
+    found = Row(
+        row.sizes,
+        one.choice,
+        one.ratio,
+        row.level,
+        0,
+        0,
+        noise,
+        row.day,
+        "",
+        trial.ragged,
+        trial.program,
+    )
     return found._replace(outcome=outcome, detail=detail)
 
 
@@ -95,12 +109,16 @@ def tune(
     sizes, table = kernel.sizes_of(arguments), kernel.table(queue, arguments)
     result, device = Tuning(kernel.name, sizes), devices.places_of(cl.Context([queue.device]))
     if table is None:
-        return result._replace(why="nothing can be stored: KCL_NO_CACHE has it off, or the recipe has no key")
+        return result._replace(
+            why="nothing can be stored: KCL_NO_CACHE has it off, or the recipe has no key"
+        )
     if level == 0:
         return result._replace(why="level 0 stands for the defaults, which nobody measures")
     row = table.row(tuple(sizes.values()))
     if row is not None and row.level >= level and row.outcome == "ok" and not again:
-        return result._replace(row=row, why="tuned before; again=True (kcl tune --again) measures again")
+        return result._replace(
+            row=row, why="tuned before; again=True (kcl tune --again) measures again"
+        )
     if not device or not settings.is_python():
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
     with _turn(queue), candidates.folder() as folder:
@@ -108,17 +126,32 @@ def tune(
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
         known = {} if again or tolerance is not None else table.facts()
-        return _Tuner(files, table, level, search, known).run(files.question(device, tolerance, limit), seconds, result)
+        return _Tuner(files, table, level, search, known).run(
+            files.question(device, tolerance, limit), seconds, result
+        )
 
 
 class _Tuner:
     """One tuning."""
 
     def __init__(
-        self, files: CandidateFiles, table: ChoiceTable, level: int, search: Any, known: dict[str, Row]
+        self,
+        files: CandidateFiles,
+        table: ChoiceTable,
+        level: int,
+        search: Any,
+        known: dict[str, Row],
     ) -> None:
-        self.files, self.table, self.level, self.kernel, self._known = files, table, level, files.kernel, known
-        of_level = searches.of_level(level, self.kernel.space, self.kernel.given, files.sizes, files.default.choice)
+        self.files, self.table, self.level, self.kernel, self._known = (
+            files,
+            table,
+            level,
+            files.kernel,
+            known,
+        )
+        of_level = searches.of_level(
+            level, self.kernel.space, self.kernel.given, files.sizes, files.default.choice
+        )
         self.search, self.count = of_level[0] if search is None else search, of_level[1]
         self.tried: list[TuningCandidate] = []
 
@@ -126,17 +159,33 @@ class _Tuner:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
         began = time.monotonic()
         try:
-            with Bench(question, self.files.default.trial, self.files.folder) as bench, ProgressLine() as line:
-                while time.monotonic() < began + _CHECKED * seconds and (choices := self.search.ask()):
-                    line.say(f"tuning {self.kernel.name}: {len(self.tried)} of {self.count} choices tried")
-                    self._measure(bench, choices, began + _CHECKED * seconds, began + _SEARCHED * seconds)
+            with (
+                Bench(question, self.files.default.trial, self.files.folder) as bench,
+                ProgressLine() as line,
+            ):
+                while time.monotonic() < began + _CHECKED * seconds and (
+                    choices := self.search.ask()
+                ):
+                    line.say(
+                        f"tuning {self.kernel.name}: {len(self.tried)} of {self.count} choices tried"
+                    )
+                    self._measure(
+                        bench, choices, began + _CHECKED * seconds, began + _SEARCHED * seconds
+                    )
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
                 racers = bench.race(self._finalists(), race.ROUNDS, end, is_last=True)
         except ChildFault as fault:
-            return result._replace(why=f"two launches of the default must run, and compute the same: {fault}")
+            return result._replace(
+                why=f"two launches of the default must run, and compute the same: {fault}"
+            )
         except BaseException:
             self._store(
-                [one.trial for one in self.tried if one.ratio and one.trial is not self.files.default.trial], level=0
+                [
+                    one.trial
+                    for one in self.tried
+                    if one.ratio and one.trial is not self.files.default.trial
+                ],
+                level=0,
             )
             raise
         row = self._store(racers, self.level)
@@ -165,7 +214,12 @@ class _Tuner:
         """Return the candidate; the failure of an earlier tuning stands if its program is the same, and it is young."""
         one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
         fact = self._known.get(fact_name(tuple(self.files.sizes.values()), choice))
-        if one.verdict.outcome or fact is None or fact.outcome == "ok" or not fact.program == one.trial.program != "":
+        if (
+            one.verdict.outcome
+            or fact is None
+            or fact.outcome == "ok"
+            or not fact.program == one.trial.program != ""
+        ):
             return one
         if fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS):
             one.trial.verdict = Verdict(fact.outcome, fact.detail)
@@ -173,20 +227,38 @@ class _Tuner:
 
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
-        found = {one.trial: one.trial.standing.low for one in self.tried if one.ratio and one.trial.standing}
+        found = {
+            one.trial: one.trial.standing.low
+            for one in self.tried
+            if one.ratio and one.trial.standing
+        }
         found.pop(self.files.default.trial, None)
         most = min(1.0, _NEAR * min(found.values(), default=1.0))
-        return sorted((one for one in found if found[one] < most), key=found.__getitem__)[:_FINALISTS]
+        return sorted((one for one in found if found[one] < most), key=found.__getitem__)[
+            :_FINALISTS
+        ]
 
     def _store(self, racers: list[Trial], level: int) -> Row:
         """Store the winner and what became of each candidate. What was interrupted replaces no finished row."""
         sizes, default = tuple(self.files.sizes.values()), self.files.default
         order = sorted((one for one in self.tried if one.trial in racers), key=self._place)
-        best = race.winner({one: one.standing for one in racers if one.standing}, [one.trial for one in order])
+        best = race.winner(
+            {one: one.standing for one in racers if one.standing}, [one.trial for one in order]
+        )
         end = best.standing if best is not None and best.standing is not None else _EVEN
         won = next((one for one in order if one.trial is best), default)
         row = Row(
-            *(sizes, won.choice, end.ratio, level, len(self.tried), self.count, end.noise, _day(), _versions()),
+            *(
+                sizes,
+                won.choice,
+                end.ratio,
+                level,
+                len(self.tried),
+                self.count,
+                end.noise,
+                _day(),
+                _versions(),
+            ),
             ragged=won is default or won.trial.ragged,
             program=won.trial.program,
         )

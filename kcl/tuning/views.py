@@ -39,18 +39,29 @@ def tables(kernel: str | None = None) -> list[TableFile]:
     for place, entry in run_memo.used(places.TUNING, every=True):
         about, device = entry.metadata, entry.metadata.get("device")
         with suppress(TypeError, ValueError, AttributeError):
-            name, names = str(about["kernel"]) if "kernel" in about else "", list(map(str, about.get("names", ())))
+            name, names = (
+                str(about["kernel"]) if "kernel" in about else "",
+                list(map(str, about.get("names", ()))),
+            )
             words = ", ".join(str(device[of]) for of in ("name", "driver")) if device else ""
-            one = found.setdefault(entry.key.digest, TableFile(name, names, words, entry.key, [], []))
+            one = found.setdefault(
+                entry.key.digest, TableFile(name, names, words, entry.key, [], [])
+            )
             kind = place.partition("-")[0]
             {TABLE: one.rows, FACT: one.facts}[kind].extend(listed(about, kind))
-    return sorted([one for one in found.values() if kernel in (None, one.kernel)], key=lambda one: (one[0], one[2]))
+    return sorted(
+        [one for one in found.values() if kernel in (None, one.kernel)],
+        key=lambda one: (one[0], one[2]),
+    )
 
 
 def facts() -> dict[str, Any]:
     """Describe the tables: how many, of which kernels, where, and whether they are in use."""
     found, reason = tables(), "KCL_NO_CACHE" if settings.TUNING in settings.read().no_cache else ""
-    kernels, sizes = sorted({one.kernel for one in found if one.rows}), sum(len(one.rows) for one in found)
+    kernels, sizes = (
+        sorted({one.kernel for one in found if one.rows}),
+        sum(len(one.rows) for one in found),
+    )
     words = f"tuned: {counted(sizes, 'size', 'sizes')} of {', '.join(kernels)}, in {places.own(places.TUNING)}"
     shown = f"tuning is off: {reason}" if reason else words if sizes else ""
     return {"sizes": sizes, "kernels": kernels, "on": not reason, "words": shown}
@@ -59,18 +70,35 @@ def facts() -> dict[str, Any]:
 def lines(table: TableFile, with_facts: bool = False) -> list[str]:
     """Write a table: a row for each decision, then the outcomes of the candidates."""
     rows = [
-        (*_start(table.names, row), _ratio(row), str(row.level), f"{row.tried} of {row.of}", row.day, _notes(row))
+        (
+            *_start(table.names, row),
+            _ratio(row),
+            str(row.level),
+            f"{row.tried} of {row.of}",
+            row.day,
+            _notes(row),
+        )
         for row in table.rows
     ]
     found = [f"{table.kernel} on {table.device}", *layout.lines(_HEAD, rows)]
-    return [*found, *(["", *outcomes(table.names, table.facts)] if with_facts and table.facts else [])]
+    return [
+        *found,
+        *(["", *outcomes(table.names, table.facts)] if with_facts and table.facts else []),
+    ]
 
 
 def outcomes(names: list[str], found: Iterable[Row]) -> list[str]:
     """Write what became of candidates, the fastest first."""
     ordered = sorted(found, key=lambda one: (one.sizes, one.ratio is None, one.ratio))
     rows = [
-        (*_start(names, one), one.outcome, _ratio(one), f"{one.noise:.0%}" if one.ratio else "", one.day, one.detail)
+        (
+            *_start(names, one),
+            one.outcome,
+            _ratio(one),
+            f"{one.noise:.0%}" if one.ratio else "",
+            one.day,
+            one.detail,
+        )
         for one in ordered
     ]
     return layout.lines(_OUTCOMES, rows)
@@ -86,7 +114,9 @@ def decisions(kernel: str | None = None) -> list[str]:
     """Return what the last run decided, in words: the row that served each size and why, or the defaults."""
     start = f"{MARK}{kernel}: " if kernel is not None else MARK
     run = events.tool("history.journal").last_run()
-    return list(dict.fromkeys(remark for one in run for remark in one.remarks if remark.startswith(start)))
+    return list(
+        dict.fromkeys(remark for one in run for remark in one.remarks if remark.startswith(start))
+    )
 
 
 def elsewhere(kernel: str, key: Key) -> str:
@@ -94,21 +124,34 @@ def elsewhere(kernel: str, key: Key) -> str:
     others = [one.key.diff(key) for one in tables(kernel) if one.rows and one.key != key]
     if not others:
         return ""
-    words = [sentence(one, About(binary=True)) or f"{one.name} differs" for one in min(others, key=len)[:3]]
+    words = [
+        sentence(one, About(binary=True)) or f"{one.name} differs"
+        for one in min(others, key=len)[:3]
+    ]
     return f"; a table was measured for another case: {'; '.join(words)}"
 
 
-def folders(directory: str, kernel: str | None = None) -> Iterator[tuple[str, dict[str, bytes], dict[int, str]]]:
+def folders(
+    directory: str, kernel: str | None = None
+) -> Iterator[tuple[str, dict[str, bytes], dict[int, str]]]:
     """Yield what `kcl unpack` writes of each table: its folder, its files, and the digest of each numbered program."""
     for table in tables(kernel):
         numbers = {said(row.choice): row.program for row in reversed(table.rows)}
         order = list(dict.fromkeys(said(row.choice) for row in table.rows))
         cells = [_start(table.names, row) for row in table.rows]
-        files = {"dispatch_table.txt": [f"{sizes or '()'} -> {order.index(one)}  {one}" for sizes, one in cells]}
+        files = {
+            "dispatch_table.txt": [
+                f"{sizes or '()'} -> {order.index(one)}  {one}" for sizes, one in cells
+            ]
+        }
         for level in {one.level for one in table.facts}:
-            files[f"summary-{level}.txt"] = outcomes(table.names, (one for one in table.facts if one.level == level))
+            files[f"summary-{level}.txt"] = outcomes(
+                table.names, (one for one in table.facts if one.level == level)
+            )
         place = os.path.join(directory, "recipes", safe(table.kernel, 80) or "_", table.key.digest)
-        texts = {name: "".join(f"{line}\n" for line in text).encode() for name, text in files.items()}
+        texts = {
+            name: "".join(f"{line}\n" for line in text).encode() for name, text in files.items()
+        }
         yield place, texts, {number: numbers[one] for number, one in enumerate(order)}
 
 

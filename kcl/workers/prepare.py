@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 _MOST_WORKERS = 8  # the default: each worker needs the memory of loopy and of an OpenCL driver
 _GUARD = 'if __name__ == "__main__":'
-_FEWEST_TASKS = 2  # of a worker: its start, with the import of loopy, costs about as much as a kernel
+_FEWEST_TASKS = (
+    2  # of a worker: its start, with the import of loopy, costs about as much as a kernel
+)
 
 
 class PreparationItem(NamedTuple):
@@ -76,12 +78,16 @@ def prepare(
     True
     """
     if not isinstance(kernels, Iterable):
-        raise TypeError(f"kcl.prepare takes a list of kernels: write kcl.prepare([...], context), not {kernels!r}")
+        raise TypeError(
+            f"kcl.prepare takes a list of kernels: write kcl.prepare([...], context), not {kernels!r}"
+        )
     if processes is not None and processes < 1:
         raise ValueError(f"kcl.prepare needs one process at least, not {processes}")
     known = sys.modules.get("multiprocessing.process")
     if known is not None and getattr(known.current_process(), "_inheriting", False):
-        raise RuntimeError(f"a worker that begins came to a call of kcl.prepare: put {_GUARD} above it")
+        raise RuntimeError(
+            f"a worker that begins came to a call of kcl.prepare: put {_GUARD} above it"
+        )
     if is_worker():
         return
     items = [_item(one, context) for one in kernels]
@@ -108,7 +114,9 @@ def _item(one: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
     if isinstance(kernel, SizedKernel) and isinstance(values, Mapping):
         return PreparationItem(*kernel.asked(context, dict(values)), is_variant=kernel.has_variants)
     cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
-    raise TypeError(f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}")
+    raise TypeError(
+        f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}"
+    )
 
 
 def _warn(faults: list[str]) -> None:
@@ -123,7 +131,10 @@ def _warn(faults: list[str]) -> None:
 
 
 def _here(
-    items: list[PreparationItem], context: cl.Context | cl.CommandQueue, done: int, said: Callable[[int, str], object]
+    items: list[PreparationItem],
+    context: cl.Context | cl.CommandQueue,
+    done: int,
+    said: Callable[[int, str], object],
 ) -> list[tuple[str, Exception]]:
     """Prepare in this process; return the faults by the description of the kernel."""
     failed = []
@@ -145,13 +156,17 @@ def _in_workers(
     """Let workers prepare the items; return the items that they leave to this process."""
     most = min(settings.processors(), _MOST_WORKERS) if processes is None else processes
     count = min(most, len(items) // _FEWEST_TASKS)
-    is_shared = all(layer.stores and not layer.off() for layer in (layers.generator(), layers.binary()))
+    is_shared = all(
+        layer.stores and not layer.off() for layer in (layers.generator(), layers.binary())
+    )
     if count < 2 or not is_shared:
         return items
     return work(items, context, count, said)
 
 
-def _missing(items: list[PreparationItem], context: cl.Context | cl.CommandQueue) -> list[PreparationItem]:
+def _missing(
+    items: list[PreparationItem], context: cl.Context | cl.CommandQueue
+) -> list[PreparationItem]:
     """Return the items from the first one on that is not stored: the look-up of an item may run a slow recipe."""
     for number, one in enumerate(items):
         with suppress(Exception):  # the preparation in this process reports it
@@ -172,14 +187,21 @@ _state = process.shared(State)
 
 
 def work(
-    items: list[PreparationItem], context: cl.Context | cl.CommandQueue, count: int, said: Callable[[int, str], object]
+    items: list[PreparationItem],
+    context: cl.Context | cl.CommandQueue,
+    count: int,
+    said: Callable[[int, str], object],
 ) -> list[PreparationItem]:
     """Let `count` workers prepare the items, and wait for them; return the items that they did not prepare.
 
     All items are returned where no worker can be started for this context. The reason is logged.
     """
     places = devices.places_of(getattr(context, "context", context))
-    tasks = [(item, blob) for item in items if (blob := _bytes(item))] if places and settings.is_python() else []
+    tasks = (
+        [(item, blob) for item in items if (blob := _bytes(item))]
+        if places and settings.is_python()
+        else []
+    )
     if not places or not tasks:
         return items
     faults: dict[int, str] = {}
@@ -195,9 +217,15 @@ def work(
                 said(len(faults), item.label)
         finally:
             crew.shutdown(cancel_futures=True)
-    except Exception as error:  # no more processes, no memory, or a daemon that may have no children
+    except (
+        Exception
+    ) as error:  # no more processes, no memory, or a daemon that may have no children
         events.logger().warning("kernels are prepared in this process: %s", error)
-    return [item._replace(fault=faults.get(id(item), "")) for item in items if faults.get(id(item), "not sent")]
+    return [
+        item._replace(fault=faults.get(id(item), ""))
+        for item in items
+        if faults.get(id(item), "not sent")
+    ]
 
 
 def _bytes(item: PreparationItem) -> bytes:

@@ -12,7 +12,9 @@ import pytest
 
 from kcl.drivers.pocl.jobs import JobQueue
 
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+MPIEXEC = shutil.which(
+    "mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+)
 RANKS = 2
 PROGRAM = """
 import numpy as np
@@ -36,7 +38,9 @@ def ranks(child, *options, **variables):
     (child.directory / "solver.py").write_text(PROGRAM)
     command = [MPIEXEC, "-n", str(RANKS), sys.executable, "-m", "kcl", "run", *options, "solver.py"]
     environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
-    return subprocess.run(command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300)
+    return subprocess.run(
+        command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300
+    )
 
 
 @pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec here")
@@ -65,7 +69,9 @@ def test_launcher_does_not_wait(child, platform_name):
         print(os.read(reading, 20).decode())
     """
     command = [MPIEXEC, "-n", "1", sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, env=child.environment(), text=True, capture_output=True, timeout=300)
+    done = subprocess.run(
+        command, env=child.environment(), text=True, capture_output=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
 
@@ -76,7 +82,9 @@ def killed(child, **variables):
     environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
     command = [sys.executable, "-m", "kcl", "run", "solver.py"]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, cwd=child.directory, start_new_session=True, **streams) as job:
+    with subprocess.Popen(
+        command, env=environment, cwd=child.directory, start_new_session=True, **streams
+    ) as job:
         said = job.stdout.readline()
         os.killpg(job.pid, signal.SIGKILL)
     assert said == "[128.0, 192.0]\n"
@@ -93,7 +101,9 @@ def solved(child, *options, **variables):
     """Run the program to its end; return what it said beside its numbers."""
     command = [sys.executable, "-m", "kcl", "run", *options, "solver.py"]
     environment = child.environment(PYOPENCL_CTX="portable", SLURM_JOB_ID="1", **variables)
-    done = subprocess.run(command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300)
+    done = subprocess.run(
+        command, env=environment, cwd=child.directory, text=True, capture_output=True, timeout=300
+    )
     assert (done.returncode, done.stdout) == (0, "[128.0, 192.0]\n"), done.stderr
     return done.stderr
 
@@ -118,7 +128,9 @@ def test_open_jobs_are_told(child, platform_name):
     def said(*words, **variables):
         environment = child.environment(PYOPENCL_CTX="portable", **variables)
         command = [sys.executable, "-m", "kcl", *words]
-        done = subprocess.run(command, env=environment, cwd=child.directory, text=True, capture_output=True)
+        done = subprocess.run(
+            command, env=environment, cwd=child.directory, text=True, capture_output=True
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
@@ -128,6 +140,8 @@ def test_open_jobs_are_told(child, platform_name):
     assert words in said("report")
     assert words in said("explain")
     said("flush")
-    assert "completed" not in said("run", "--strict", "hit", "solver.py", KCL_PROMOTE="off", KCL_REPORT="1")
+    assert "completed" not in said(
+        "run", "--strict", "hit", "solver.py", KCL_PROMOTE="off", KCL_REPORT="1"
+    )
     assert "completed" not in said("report")
     assert "completed" not in said("explain")

@@ -61,9 +61,15 @@ class TestGoals:
     def test_status(self, tmp_path, seconds, verdict):
         """A goal is compared with its figure, all others are not measured; the command says how many fall short."""
         parts = {"imports": {"seconds": {"kcl": [seconds], "pyopencl": [1.0]}}}
-        found = [(goal.title, said) for goal, _, said in benchmark("check").verdicts(parts) if said != "not measured"]
+        found = [
+            (goal.title, said)
+            for goal, _, said in benchmark("check").verdicts(parts)
+            if said != "not measured"
+        ]
         assert found == [(found[0][0], verdict)]
-        (tmp_path / "run.json").write_text(json.dumps({"time": "now", "device": "none", "parts": parts}))
+        (tmp_path / "run.json").write_text(
+            json.dumps({"time": "now", "device": "none", "parts": parts})
+        )
         command = [sys.executable, BENCHMARKS / "check.py", tmp_path / "run.json"]
         done = subprocess.run(command, text=True, capture_output=True, cwd=ROOT)
         status = int(verdict != "reached")
@@ -112,7 +118,14 @@ class TestRuns:
     @pytest.mark.parametrize("part", PARTS)
     def test_part(self, tmp_path, part):
         """A part of `make bench --quick` ends with its figures."""
-        command = [sys.executable, BENCHMARKS / "run.py", part, "--quick", "--json", tmp_path / "run.json"]
+        command = [
+            sys.executable,
+            BENCHMARKS / "run.py",
+            part,
+            "--quick",
+            "--json",
+            tmp_path / "run.json",
+        ]
         environment = {**os.environ, "PYOPENCL_CTX": "portable"}
         done = subprocess.run(command, text=True, capture_output=True, cwd=ROOT, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -48,7 +48,9 @@ class Saved:
 
     def drive(self, child, mode="hit", **keywords):
         """Run the driver."""
-        return json.loads(run(child, DRIVER, self.platform, mode, self.file, **keywords).splitlines()[-1])
+        return json.loads(
+            run(child, DRIVER, self.platform, mode, self.file, **keywords).splitlines()[-1]
+        )
 
 
 _made = {}
@@ -58,7 +60,9 @@ _made = {}
 def saved(platform_name, tmp_path_factory):
     """A bundle of the driver, made once for each platform."""
     if platform_name not in _made:
-        _made[platform_name] = Saved(platform_name, tmp_path_factory.mktemp(f"saved-{platform_name}"))
+        _made[platform_name] = Saved(
+            platform_name, tmp_path_factory.mktemp(f"saved-{platform_name}")
+        )
     return _made[platform_name]
 
 
@@ -79,7 +83,9 @@ def _python_for(user):
     name = "python{}.{}".format(*sys.version_info)
     for python in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
         with contextlib.suppress(OSError):
-            if not subprocess.run([python, "-c", "import sqlite3, lzma"], user=user, cwd="/").returncode:
+            if not subprocess.run(
+                [python, "-c", "import sqlite3, lzma"], user=user, cwd="/"
+            ).returncode:
                 return python
     return pytest.skip("another user cannot run this Python")
 
@@ -87,7 +93,11 @@ def _python_for(user):
 class TestElsewhere:
     def test_saved(self, saved):
         """The process that made everything saves every program, all of it usable here."""
-        assert (saved.said["programs"], saved.said["unusable"], saved.said["left out"]) == (3, [], [])
+        assert (saved.said["programs"], saved.said["unusable"], saved.said["left out"]) == (
+            3,
+            [],
+            [],
+        )
 
     def test_whole_project(self, filled, elsewhere):
         """Another home, project path, working directory and hash seed: all hits, no loopy, nothing from source.
@@ -117,13 +127,19 @@ class TestElsewhere:
                 os.chown(path, 65533, 65533)
             python = _python_for(65533)
             variables = child.environment(KCL_STRICT="hit")
-            variables["PYTHONPATH"] += os.pathsep + os.pathsep.join(p for p in sys.path if p.endswith("site-packages"))
+            variables["PYTHONPATH"] += os.pathsep + os.pathsep.join(
+                p for p in sys.path if p.endswith("site-packages")
+            )
             seen = "import pyopencl; print([one.name for one in pyopencl.get_platforms()])"
-            found = subprocess.run([python, "-c", seen], user=65533, cwd=folder, env=variables, stdout=subprocess.PIPE)
+            found = subprocess.run(
+                [python, "-c", seen], user=65533, cwd=folder, env=variables, stdout=subprocess.PIPE
+            )
             if PLATFORMS[platform_name].encode() not in found.stdout:
                 pytest.skip("another user cannot load this driver")
             command = [python, DRIVER, PLATFORMS[platform_name], "hit", file]
-            done = subprocess.run(command, user=65533, cwd=folder, env=variables, text=True, capture_output=True)
+            done = subprocess.run(
+                command, user=65533, cwd=folder, env=variables, text=True, capture_output=True
+            )
             assert done.returncode == 0, done.stderr
             said = json.loads(done.stdout.splitlines()[-1])
         assert looks(said) == HITS
@@ -164,7 +180,10 @@ class TestMachines:
             assert "Another(R)" in said["unusable"][0]
             return
         assert (looks(said), said["loopy"], said["unusable"]) == (HITS, False, [])
-        names = {address.partition("/")[0] for address in Directory(elsewhere.cache / "pyopencl/kcl-binary-v1").scan()}
+        names = {
+            address.partition("/")[0]
+            for address in Directory(elsewhere.cache / "pyopencl/kcl-binary-v1").scan()
+        }
         assert len(names) == 1
         assert next(iter(names)).startswith("pocl-")
 
@@ -186,7 +205,11 @@ def installed(folder):
     lines = []
     for path in sorted(site.rglob("*")):
         if path.is_file():
-            digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
+            digest = (
+                base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest())
+                .rstrip(b"=")
+                .decode()
+            )
             lines.append(f"{path.relative_to(site)},sha256={digest},{path.stat().st_size}")
     info = site / "kcl-0.1.0.dist-info"
     info.mkdir()
@@ -203,7 +226,9 @@ class TestSameKcl:
         (elsewhere.directory / "support").mkdir()
         driver = shutil.copy(DRIVER, elsewhere.directory / "support")
         command = driver, saved.platform, "hit", saved.file
-        said = json.loads(run(elsewhere, *command, PYTHONPATH=str(site), KCL_STRICT="hit").splitlines()[-1])
+        said = json.loads(
+            run(elsewhere, *command, PYTHONPATH=str(site), KCL_STRICT="hit").splitlines()[-1]
+        )
         assert said["kcl"].startswith(str(site))
         assert (looks(said), said["unusable"]) == (HITS, [])
         with (site / "kcl" / "code.py").open("a") as file:
@@ -244,4 +269,14 @@ def test_unchanged_program(tmp_path, elsewhere, platform_name):
     file = tmp_path / "raw.kclb"
     run(builder, "-m", "kcl", "save", file, "--last-run")
     run(elsewhere, "-m", "kcl", "load", "--usable", file)
-    run(elsewhere, "-m", "kcl", "run", "--strict", "hit", *command, elsewhere.directory / "include", PYTHONHASHSEED="5")
+    run(
+        elsewhere,
+        "-m",
+        "kcl",
+        "run",
+        "--strict",
+        "hit",
+        *command,
+        elsewhere.directory / "include",
+        PYTHONHASHSEED="5",
+    )

@@ -13,7 +13,10 @@ USER = 47110  # in no list of users
 pytestmark = [
     pytest.mark.one_platform,
     pytest.mark.faults,
-    pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can keep a cache for another user"),
+    pytest.mark.skipif(
+        os.name != "posix" or os.geteuid() != 0,
+        reason="only root can keep a cache for another user",
+    ),
 ]
 PROGRAM = """
 import os, subprocess, sys, warnings
@@ -65,13 +68,18 @@ class Container:
 
     def python(self, *words: object, **variables: str):
         """Run Python as root, whose kernels shall lie in the workspace."""
-        place = {"KCL_CACHE_DIR": str(self.cache), "POCL_CACHE_DIR": str(self.child.directory / "pocl")}
+        place = {
+            "KCL_CACHE_DIR": str(self.cache),
+            "POCL_CACHE_DIR": str(self.child.directory / "pocl"),
+        }
         return self.child.python(*words, **{**place, **variables})
 
     def owners(self) -> set[int]:
         """Return the owners of everything in the cache; there is something of each folder of kcl's."""
         assert {path.name for path in self.cache.iterdir()} == {"pytools", "pyopencl", "kcl"}
-        return {path.lstat().st_uid for path in (self.cache.parent, self.cache, *self.cache.rglob("*"))}
+        return {
+            path.lstat().st_uid for path in (self.cache.parent, self.cache, *self.cache.rglob("*"))
+        }
 
 
 @pytest.fixture
@@ -134,7 +142,10 @@ def test_caches_below(container):
     """What is not kcl's is not given away, so it stays refused: PoCL takes a private cache under `kcl run`."""
     os.chown(container.child.home, USER, USER)
     code = "import pyopencl as cl; print(len(cl.get_platforms()))"
-    places = {"XDG_CACHE_HOME": str(container.child.home / "cache"), "TMPDIR": str(container.child.directory)}
+    places = {
+        "XDG_CACHE_HOME": str(container.child.home / "cache"),
+        "TMPDIR": str(container.child.directory),
+    }
     variables = {**container.child.environment(**places), "KCL_CACHE_DIR": str(container.cache)}
     variables.pop("POCL_CACHE_DIR", None)
     command = [sys.executable, "-m", "kcl", "run", "-c", code]
@@ -142,7 +153,9 @@ def test_caches_below(container):
     assert done.returncode == 0
     assert "root makes no files in a home that HOME names" in done.stderr
     assert "KCL_TRUST_UID" not in done.stderr  # it does not help there
-    assert [one.name for one in container.child.home.iterdir() if one.name != ".nv"] == []  # NVIDIA's own
+    assert [
+        one.name for one in container.child.home.iterdir() if one.name != ".nv"
+    ] == []  # NVIDIA's own
 
 
 def test_nothing_is_left(container):

@@ -28,7 +28,10 @@ def runs(platform_name, tmp_path_factory):
     @functools.cache
     def run(*names):
         child = Child(tmp_path_factory.mktemp(f"converted-{platform_name}"))
-        return [_run(child, platform_name, names, **variables) for variables in ({}, {"KCL_STRICT": "hit"}, OFF)]
+        return [
+            _run(child, platform_name, names, **variables)
+            for variables in ({}, {"KCL_STRICT": "hit"}, OFF)
+        ]
 
     def seen(*names):
         done = run(*names)
@@ -41,7 +44,11 @@ def runs(platform_name, tmp_path_factory):
 
 def _run(child, platform_name, names, **variables):
     return child.python(
-        SUPPORT / "converted.py", *names, PYOPENCL_CTX=PLATFORMS[platform_name], PYTHONHASHSEED="0", **variables
+        SUPPORT / "converted.py",
+        *names,
+        PYOPENCL_CTX=PLATFORMS[platform_name],
+        PYTHONHASHSEED="0",
+        **variables,
     )
 
 
@@ -75,5 +82,9 @@ class TestPage:
         archives = sorted((ROOT / "build" / "compat").glob(f"{package}-*-source/*/examples"))
         if not archives:
             pytest.skip("no source archive: make compat fetches it")
-        files = {path.name for path in archives[-1].rglob("*") if path.suffix in (".py", ".ipynb", ".floopy", ".loopy")}
+        files = {
+            path.name
+            for path in archives[-1].rglob("*")
+            if path.suffix in (".py", ".ipynb", ".floopy", ".loopy")
+        }
         assert {name for name in files if f"`{name}`" not in PAGE} == set()

@@ -55,7 +55,9 @@ class Reader:
         self.directory = directory
         self.environment = environment
         self.shell = ""
-        self.transcripts: list[tuple[int, int, str]] = []  # where in the page a block is, and what it ought to be
+        self.transcripts: list[
+            tuple[int, int, str]
+        ] = []  # where in the page a block is, and what it ought to be
         self._shown = {
             environment["HOME"]: READER,
             environment["TMPDIR"]: "/tmp",
@@ -67,7 +69,9 @@ class Reader:
     def shown(self, printed: str) -> str:
         """Return what a command printed as a page shows it: on the machine of a reader."""
         for here, there in self._shown.items():
-            printed = re.sub(rf"{re.escape(here)}(?=  )", there.ljust(len(here)), printed)  # a column keeps its width
+            printed = re.sub(
+                rf"{re.escape(here)}(?=  )", there.ljust(len(here)), printed
+            )  # a column keeps its width
             printed = printed.replace(here, there)
         home = self.environment["HOME"]
         for length in range(1, len(home) + 1):  # a path whose middle is left out
@@ -87,7 +91,11 @@ class Reader:
             self.file(example)
             return
         module = sys.modules[MODULE]
-        code = compile("\n" * (example.line + example.parsed.line_offset) + example.parsed, example.path, "exec")
+        code = compile(
+            "\n" * (example.line + example.parsed.line_offset) + example.parsed,
+            example.path,
+            "exec",
+        )
         if word == "raises":
             with pytest.raises(Exception) as caught:
                 exec(code, module.__dict__)
@@ -115,7 +123,9 @@ class Reader:
                 self.shell += command.text + "\n"
                 continue
             terminal = {} if re.search(r"(?<!\|)\|(?!\|)", command.text) else {"COLUMNS": COLUMNS}
-            status, printed = console.run(self.shell + command.text, self.directory, self.environment | terminal)
+            status, printed = console.run(
+                self.shell + command.text, self.directory, self.environment | terminal
+            )
             demanded = int(value) if word == "exit status" and number == len(listed) - 1 else 0
             assert status == demanded, f"$ {command.text}\nended with {status}:\n{printed}"
             printed = self.shown(printed)
@@ -126,7 +136,11 @@ class Reader:
             self.rest()
         whole = example.document.text[example.region.start : example.region.end]
         self.transcripts.append(
-            (example.region.start, example.region.end, whole.replace(example.parsed, "".join(lines)))
+            (
+                example.region.start,
+                example.region.end,
+                whole.replace(example.parsed, "".join(lines)),
+            )
         )
 
     def write(self, path: pathlib.Path) -> None:
@@ -161,7 +175,9 @@ def _folder() -> str:
 
 def blocks(text: str) -> list[str]:
     """Return the languages of all fenced blocks."""
-    return re.findall(r"^[ \t]*(?:```|~~~)+[ \t]*(\S+)?.*\n(?:.*\n)*?[ \t]*(?:```|~~~)+[ \t]*$", text, re.M)
+    return re.findall(
+        r"^[ \t]*(?:```|~~~)+[ \t]*(\S+)?.*\n(?:.*\n)*?[ \t]*(?:```|~~~)+[ \t]*$", text, re.M
+    )
 
 
 @pytest.fixture
@@ -181,7 +197,9 @@ def home():
 def _page(path: pathlib.Path):
     name = path.relative_to(ROOT).as_posix()
     marks = [] if name in FIRST else [pytest.mark.slow]
-    return pytest.param(path, id=name, marks=[*marks, pytest.mark.faults] if name in DAMAGES else marks)
+    return pytest.param(
+        path, id=name, marks=[*marks, pytest.mark.faults] if name in DAMAGES else marks
+    )
 
 
 class TestBlocks:
@@ -191,17 +209,26 @@ class TestBlocks:
     def test_execute(self, path, child, home, monkeypatch):
         """Every block of the document runs and prints what it says, on PoCL."""
         project = home / "project"
-        temporary = child.directory / "tmp"  # what others keep among temporary files is not on the pages
+        temporary = (
+            child.directory / "tmp"
+        )  # what others keep among temporary files is not on the pages
         for folder in (project, temporary):
             folder.mkdir(mode=0o700)
         monkeypatch.chdir(project)
         monkeypatch.setenv("HOME", str(home))
         monkeypatch.setenv("PYOPENCL_CTX", "portable")
         monkeypatch.setitem(sys.modules, MODULE, types.ModuleType(MODULE))
-        variables = {"PYOPENCL_CTX": "portable", "KCL_REPORT": "", "HOME": str(home), "TMPDIR": str(temporary)}
+        variables = {
+            "PYOPENCL_CTX": "portable",
+            "KCL_REPORT": "",
+            "HOME": str(home),
+            "TMPDIR": str(temporary),
+        }
         monkeypatch.delenv("KCL_WRITE_TRANSCRIPTS", raising=False)
         environment = child.environment(**variables)
-        environment["PYTHONUNBUFFERED"] = "1"  # in a terminal, too, prints come before what is reported at exit
+        environment["PYTHONUNBUFFERED"] = (
+            "1"  # in a terminal, too, prints come before what is reported at exit
+        )
         for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME"):  # a reader has the default places
             monkeypatch.delenv(name)
             del environment[name]
@@ -216,18 +243,24 @@ class TestBlocks:
         if WRITES:
             reader.write(path)
 
-    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    @pytest.mark.parametrize(
+        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
+    )
     def test_languages(self, path):
         """No block has a language that nobody executes."""
         assert set(blocks(path.read_text(encoding="utf-8"))) <= LANGUAGES
 
-    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    @pytest.mark.parametrize(
+        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
+    )
     def test_code_fits(self, path):
         """No line of Python or C is wider than the page, and none of a transcript wider than a terminal."""
         text = path.read_text(encoding="utf-8")
         for languages, width in (("python|c", WIDTH), ("console", TRANSCRIPT)):
             found = re.findall(rf"^[ \t]*```(?:{languages})\n(.*?)^[ \t]*```", text, re.M | re.S)
-            assert [line for block in found for line in block.splitlines() if len(line) > width] == []
+            assert [
+                line for block in found for line in block.splitlines() if len(line) > width
+            ] == []
 
 
 class TestForms:
@@ -235,7 +268,12 @@ class TestForms:
 
     @pytest.mark.parametrize(
         ("shown", "printed"),
-        [("1.0", "2.0"), ("hits 1", "hits 2"), ("~/.cache/pytools", "~/.cache/pyopencl"), ("took 3 s", "took -")],
+        [
+            ("1.0", "2.0"),
+            ("hits 1", "hits 2"),
+            ("~/.cache/pytools", "~/.cache/pyopencl"),
+            ("took 3 s", "took -"),
+        ],
     )
     def test_different(self, shown, printed):
         """Numbers, counts and places count as they are."""
@@ -260,18 +298,23 @@ class TestReference:
     def test_generated_pages_are_up_to_date(self):
         """The pages made from settings, adapters and commands are what tools/write_reference.py would write."""
         for path, text in _writer().pages().items():
-            assert path.read_text(encoding="utf-8") == text, f"{path} is old: run python tools/write_reference.py"
+            assert path.read_text(encoding="utf-8") == text, (
+                f"{path} is old: run python tools/write_reference.py"
+            )
 
     def test_variables_are_documented(self):
         """Every variable that kcl or a cache below it reads is in a table."""
         documented = "".join(
-            (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "doc/reference/environment.md")
+            (ROOT / name).read_text(encoding="utf-8")
+            for name in ("README.md", "doc/reference/environment.md")
         )
         rows = ROWS.values()
         variables = {setting.variable for setting in settings.SETTINGS}
         variables |= {name for row in rows for name in row.variables} - {"HOME"}
         variables |= {name for row in rows for name in row.code_variables}
-        assert {name for name in variables if not re.search(rf"`\$?{name}[`/?]", documented)} == set()
+        assert {
+            name for name in variables if not re.search(rf"`\$?{name}[`/?]", documented)
+        } == set()
 
     def test_no_variable_is_made_up(self):
         """Every KCL_ variable that a page names is a setting, or a definition that a page explains."""
@@ -288,13 +331,17 @@ class TestReference:
 class TestWords:
     """Promises about what the documentation says."""
 
-    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    @pytest.mark.parametrize(
+        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
+    )
     def test_never_installs_a_bare_name(self, path):
         """No page installs kcl by its bare name, which belongs to others on the package index."""
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"pip3? install (?:-\S+ )*[\"']?kcl\b", text)
 
-    @pytest.mark.parametrize("path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
+    @pytest.mark.parametrize(
+        "path", DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS]
+    )
     def test_switched_off_or_not_run(self, path):
         """No page runs a program behind `eval "$(...)"; `: where kcl is not found it would run with its caches on."""
         assert not re.search(r'eval "\$\([^)]*kcl env[^)]*\)";', path.read_text(encoding="utf-8"))
@@ -302,7 +349,9 @@ class TestWords:
     def test_pages_are_in_the_index(self):
         """Every page is reached from the table of contents."""
         index = (ROOT / "doc" / "index.md").read_text(encoding="utf-8")
-        pages = {str(path.relative_to(ROOT / "doc").with_suffix("")) for path in DOCUMENTS[1:]} - {"index"}
+        pages = {str(path.relative_to(ROOT / "doc").with_suffix("")) for path in DOCUMENTS[1:]} - {
+            "index"
+        }
         assert pages <= set(index.split())
 
 
@@ -322,7 +371,9 @@ def _resolve(entry: str):
 
 
 def _writer():
-    spec = importlib.util.spec_from_file_location("write_reference", ROOT / "tools" / "write_reference.py")
+    spec = importlib.util.spec_from_file_location(
+        "write_reference", ROOT / "tools" / "write_reference.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

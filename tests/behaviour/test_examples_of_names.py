@@ -19,11 +19,20 @@ def public():
     found = {name: getattr(kcl, name) for name in kcl.__all__}
     for name, value in list(found.items()):
         if inspect.isclass(value):
-            members = {each: member for each, member in vars(value).items() if not each.startswith("_")}
+            members = {
+                each: member for each, member in vars(value).items() if not each.startswith("_")
+            }
             kinds = (classmethod, staticmethod)
-            calls = [each for each, one in members.items() if inspect.isfunction(one) or isinstance(one, kinds)]
+            calls = [
+                each
+                for each, one in members.items()
+                if inspect.isfunction(one) or isinstance(one, kinds)
+            ]
             found |= {f"{name}.{each}": getattr(value, each) for each in calls}
-    return found | {"option.cache_dir": kcl.option.cache_dir, "option.get_cache_dir": kcl.option.get_cache_dir}
+    return found | {
+        "option.cache_dir": kcl.option.cache_dir,
+        "option.get_cache_dir": kcl.option.get_cache_dir,
+    }
 
 
 PUBLIC = public()
@@ -56,9 +65,19 @@ def test_example(name, pocl, tmp_path, monkeypatch):
     assert examples(name), f"the docstring of kcl.{name} has no example"
     monkeypatch.setenv("KCL_PROMOTE", "off")
     monkeypatch.chdir(tmp_path)
-    given = {"kcl": kcl, "np": np, "cl": cl, "os": os, "queue": pocl, "context": pocl.context, "doubled": doubled}
+    given = {
+        "kcl": kcl,
+        "np": np,
+        "cl": cl,
+        "os": os,
+        "queue": pocl,
+        "context": pocl.context,
+        "doubled": doubled,
+    }
     given["x"] = np.ones(4, np.float32)
-    test = doctest.DocTestParser().get_doctest(inspect.getdoc(PUBLIC[name]), given, name, None, None)
+    test = doctest.DocTestParser().get_doctest(
+        inspect.getdoc(PUBLIC[name]), given, name, None, None
+    )
     said = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     runner.run(test, out=said.append)

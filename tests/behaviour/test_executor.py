@@ -24,7 +24,12 @@ NEVER_PLAYED = {
     *("numpy_in_and_out", "scalars_of_every_type"),
     *("booleans", "open_dtypes", "open_scalars_without_dtype", "open_sizes_given_or_not"),
     *("open_output_of_another_dtype", "partly_open_dtypes"),
-    *("shapes_that_are_not_known", "functions_and_preambles", "callee_kernels", "errors_of_a_first_open_call"),
+    *(
+        "shapes_that_are_not_known",
+        "functions_and_preambles",
+        "callee_kernels",
+        "errors_of_a_first_open_call",
+    ),
     *("events_to_wait_for", "several_device_kernels"),
 }
 
@@ -40,7 +45,11 @@ def differences(expected, found, place=""):
     """List where two JSON values differ, with the place in words; of errors the classes count: kcl words them."""
     if isinstance(expected, dict) and isinstance(found, dict):
         names = sorted({*expected, *found} - {"message"})
-        return [one for name in names for one in differences(expected.get(name), found.get(name), f"{place}/{name}")]
+        return [
+            one
+            for name in names
+            for one in differences(expected.get(name), found.get(name), f"{place}/{name}")
+        ]
     if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         pairs = enumerate(zip(expected, found, strict=True))
         return [one for index, (a, b) in pairs for one in differences(a, b, f"{place}/{index}")]
@@ -50,7 +59,10 @@ def differences(expected, found, place=""):
 def one_event(outcome):
     """Take the number of events on an array as none or some, wherever an outcome tells it."""
     if isinstance(outcome, dict):
-        return {name: _some(value) if name == "events" else one_event(value) for name, value in outcome.items()}
+        return {
+            name: _some(value) if name == "events" else one_event(value)
+            for name, value in outcome.items()
+        }
     return [one_event(value) for value in outcome] if isinstance(outcome, list) else outcome
 
 
@@ -84,7 +96,10 @@ class TestEveryCase:
     def test_hot(self, runs, name):
         """Called again and again the same comes back; of several events of one queue in order the last one is left."""
         cold, warm = runs
-        assert differences(one_event(seen(cold[name]["loopy"])), one_event(seen(warm[name]["hot"]))) == []
+        assert (
+            differences(one_event(seen(cold[name]["loopy"])), one_event(seen(warm[name]["hot"])))
+            == []
+        )
         assert (warm[name]["played"] > 0) == (name not in NEVER_PLAYED), warm[name]["played"]
 
 
@@ -92,7 +107,9 @@ class TestEveryCase:
 def test_entries_of_open_dtypes(runs, name):
     """Each choice of open dtypes is its own entry; what follows from the others makes none."""
     cold, _warm = runs
-    looks = [outcome for layer, _kernel, outcome, _reason in cold[name]["looks"] if layer == "generator"]
+    looks = [
+        outcome for layer, _kernel, outcome, _reason in cold[name]["looks"] if layer == "generator"
+    ]
     assert looks.count("miss") == ENTRIES[name], looks
 
 

@@ -159,7 +159,12 @@ class TestNames:
 
     def test_questions_about_classes(self, program):
         """A hash of a class, `issubclass`, an assignment and its documentation import loopy; `isinstance` does not."""
-        assert program("found = isinstance(arg, lp.ValueArg), isinstance(3, lp.ArrayArg | lp.ValueArg)")[1] is False
+        assert (
+            program(
+                "found = isinstance(arg, lp.ValueArg), isinstance(3, lp.ArrayArg | lp.ValueArg)"
+            )[1]
+            is False
+        )
         for question in (
             "found = len({lp.ArrayArg})",
             "found = issubclass(lp.PyOpenCLTarget, lp.TargetBase)",

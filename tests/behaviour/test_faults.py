@@ -15,7 +15,16 @@ from project import NUMBERS, X
 pytestmark = pytest.mark.slow_platforms
 
 PAIR = {name: NUMBERS[name] for name in ("typed", "control")}
-SINGLE = ["control", "body", "helped", "elsewhere", "closed", "defaulted", "from_global", "from_class"]
+SINGLE = [
+    "control",
+    "body",
+    "helped",
+    "elsewhere",
+    "closed",
+    "defaulted",
+    "from_global",
+    "from_class",
+]
 
 
 RAISING = {
@@ -67,7 +76,9 @@ class TestDamagedEntries:
         run = warm.run("inputs")
         assert run.numbers.items() <= NUMBERS.items()
         outcomes = run.outcomes(layer)
-        assert {kernel: outcomes[kernel] for kernel in SINGLE} == {kernel: ["error"] for kernel in SINGLE}
+        assert {kernel: outcomes[kernel] for kernel in SINGLE} == {
+            kernel: ["error"] for kernel in SINGLE
+        }
         assert {kernel for kernel in outcomes if outcomes[kernel] != ["hit"]} == set(SINGLE)
         assert run.said["stats"][layer]["errors"] == len(SINGLE)
         assert len(warm.quarantined) == len(SINGLE)
@@ -86,7 +97,9 @@ class TestDamagedEntries:
         run = warm.run("inputs")
         assert run.numbers.items() <= NUMBERS.items()
         outcomes = run.outcomes("generator")
-        assert {kernel: outcomes[kernel] for kernel in RAISING} == {kernel: ["error"] for kernel in RAISING}
+        assert {kernel: outcomes[kernel] for kernel in RAISING} == {
+            kernel: ["error"] for kernel in RAISING
+        }
         assert {kernel for kernel in outcomes if outcomes[kernel] != ["hit"]} == set(RAISING)
         assert len(warm.quarantined) == len(RAISING)
         warm.finish()
@@ -150,7 +163,9 @@ class TestDirectories:
             _as_root(lambda: os.chown(path, -1, 12345))
         run = warm.run("inputs")
         assert run.numbers.items() <= NUMBERS.items()
-        layer, other = ("binary", "generator") if folder.startswith("pyopencl") else ("generator", "binary")
+        layer, other = (
+            ("binary", "generator") if folder.startswith("pyopencl") else ("generator", "binary")
+        )
         assert run.set(layer) <= {"error", "miss"}
         assert run.set(other) == {"hit"}
         assert len(warnings_in(run)) == 1
@@ -163,7 +178,9 @@ class TestDirectories:
         """On a read-only cache what is there hits, and what is not is computed with one warning a layer."""
         warm.edit("driver.py", 'scaled("body", 2)', 'scaled("body", 20)')
         with _read_only(warm.child.cache):
-            run = warm.run("inputs", POCL_CACHE_DIR=str(tmp_path / "pocl"))  # which cannot compile without one
+            run = warm.run(
+                "inputs", POCL_CACHE_DIR=str(tmp_path / "pocl")
+            )  # which cannot compile without one
         assert run.numbers == {**_inputs(), "body": 20 * X}
         assert run.outcomes("generator")["control"] == run.outcomes("binary")["control"] == ["hit"]
         assert run.outcomes("generator")["body"] == run.outcomes("binary")["body"] == ["miss"]
@@ -183,17 +200,26 @@ class TestDirectories:
     def test_no_home_and_no_user(self, child, platform_name):
         """Without HOME and without an entry in the list of users nothing is written into the working directory."""
         command = ["unshare", "--user", "--map-user=54321", "--map-group=54321"]
-        if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True).returncode:
+        if (
+            shutil.which("unshare") is None
+            or subprocess.run([*command, "true"], capture_output=True).returncode
+        ):
             pytest.skip("needs user namespaces")
         work, temporary = child.directory / "work", child.directory / "temporary"
         for folder in (work, temporary):
             folder.mkdir(mode=0o700)
-        environment = child.environment(TMPDIR=str(temporary), TESTS=str(SUPPORT), PLATFORM=PLATFORMS[platform_name])
+        environment = child.environment(
+            TMPDIR=str(temporary), TESTS=str(SUPPORT), PLATFORM=PLATFORMS[platform_name]
+        )
         del environment["HOME"], environment["XDG_CACHE_HOME"]
         environment.pop("XDG_CONFIG_HOME", None)
         for _ in range(2):
             done = subprocess.run(
-                [*command, sys.executable, "-c", HOMELESS], env=environment, cwd=work, capture_output=True, text=True
+                [*command, sys.executable, "-c", HOMELESS],
+                env=environment,
+                cwd=work,
+                capture_output=True,
+                text=True,
             )
             assert done.returncode == 0, done.stderr
             assert os.listdir(work) == []
@@ -265,7 +291,10 @@ def _read_only(folder):
             for path in folders:
                 path.chmod(0o700)
         return
-    if shutil.which("chattr") is None or subprocess.run(["chattr", "-R", "+i", folder], capture_output=True).returncode:
+    if (
+        shutil.which("chattr") is None
+        or subprocess.run(["chattr", "-R", "+i", folder], capture_output=True).returncode
+    ):
         subprocess.run(["chattr", "-R", "-i", folder], capture_output=True)
         pytest.skip("this file system cannot bind root")
     try:

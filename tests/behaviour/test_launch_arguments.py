@@ -34,9 +34,15 @@ kernel void sampled(read_only image2d_t picture, sampler_t how, write_only image
 @kcl.kernel
 def numbered(global_size="n", local_size=None):
     """Write the sizes of the launch into each element."""
-    arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("value", np.int32), kcl.Scalar("n", np.int32)]
+    arguments = [
+        kcl.Array("x", np.int32, "n", "inout"),
+        kcl.Scalar("value", np.int32),
+        kcl.Scalar("n", np.int32),
+    ]
     code = NUMBERED.replace("int value", "int value, int n")
-    return kcl.Source(code, entry="numbered", arguments=arguments, global_size=global_size, local_size=local_size)
+    return kcl.Source(
+        code, entry="numbered", arguments=arguments, global_size=global_size, local_size=local_size
+    )
 
 
 @kcl.kernel
@@ -205,16 +211,36 @@ class TestImages:
         ("name", "wrong", "words"),
         [
             ("picture", lambda _: np.zeros((2, 3), np.float32), "image2d_t, not of class ndarray"),
-            ("picture", lambda queue: cl.Buffer(queue.context, 1, 24), "image2d_t, not of class Buffer"),
-            ("picture", lambda queue: picture(queue, 0, shape=(2, 3, 2)), "image2d_t, not of IMAGE3D"),
+            (
+                "picture",
+                lambda queue: cl.Buffer(queue.context, 1, 24),
+                "image2d_t, not of class Buffer",
+            ),
+            (
+                "picture",
+                lambda queue: picture(queue, 0, shape=(2, 3, 2)),
+                "image2d_t, not of IMAGE3D",
+            ),
             ("how", lambda _: 3, "'how' is a pyopencl.Sampler, not of class int"),
-            ("how", lambda queue: picture(queue, [[1]]), "'how' is a pyopencl.Sampler, not of class Image"),
-            ("other", lambda _: None, "'other' is a pyopencl.Image of type image2d_t, not of class NoneType"),
+            (
+                "how",
+                lambda queue: picture(queue, [[1]]),
+                "'how' is a pyopencl.Sampler, not of class Image",
+            ),
+            (
+                "other",
+                lambda _: None,
+                "'other' is a pyopencl.Image of type image2d_t, not of class NoneType",
+            ),
         ],
     )
     def test_refused(self, queue, name, wrong, words):
         """What is no image of the type, or no sampler, is named with what is accepted; a right call goes on."""
-        good = {"picture": picture(queue, self.VALUES), "how": sampler(queue), "other": picture(queue, self.VALUES)}
+        good = {
+            "picture": picture(queue, self.VALUES),
+            "how": sampler(queue),
+            "other": picture(queue, self.VALUES),
+        }
         kernel = sampled()
         for _ in range(2):
             with pytest.raises(TypeError, match=f"kernel 'sampled': .*{words}"):
@@ -225,10 +251,22 @@ class TestImages:
         """An image of another context, and one that no kernel may write, are refused before the launch."""
         context = cl.Context(queue.context.devices)
         elsewhere = cl.CommandQueue(context)
-        good = {"picture": picture(queue, self.VALUES), "how": sampler(queue), "other": picture(queue, self.VALUES)}
+        good = {
+            "picture": picture(queue, self.VALUES),
+            "how": sampler(queue),
+            "other": picture(queue, self.VALUES),
+        }
         for name, wrong, words in (
-            ("picture", picture(elsewhere, self.VALUES), "'picture' is an image of another context"),
-            ("other", picture(queue, 0, cl.mem_flags.READ_ONLY, (3, 2)), "'other' is written, .* READ_ONLY"),
+            (
+                "picture",
+                picture(elsewhere, self.VALUES),
+                "'picture' is an image of another context",
+            ),
+            (
+                "other",
+                picture(queue, 0, cl.mem_flags.READ_ONLY, (3, 2)),
+                "'other' is written, .* READ_ONLY",
+            ),
         ):
             with pytest.raises(ValueError, match=f"kernel 'sampled': argument {words}"):
                 sampled()(queue, **good | {name: wrong})
@@ -255,7 +293,12 @@ class TestLaunchSizes:
             ({"local_size": 1}, 1, 4, 0),
             ({"local_size": (2,)}, 2, 4, 0),
             ({"global_size": 2, "local_size": 1}, 1, 2, 0),
-            ({"global_size": [np.int64(2)], "local_size": np.int8(2), "global_offset": (1,)}, 2, 2, 1),
+            (
+                {"global_size": [np.int64(2)], "local_size": np.int8(2), "global_offset": (1,)},
+                2,
+                2,
+                1,
+            ),
             ({"global_size": np.uint16(1), "local_size": 1, "global_offset": 3}, 1, 1, 3),
         ],
     )
@@ -273,7 +316,9 @@ class TestLaunchSizes:
     def test_none(self, queue):
         """None stands for what is declared; an empty global size launches nothing."""
         x = zeros(queue)
-        numbered(local_size=2)(queue, x=x, value=1, global_size=None, local_size=None, global_offset=None)
+        numbered(local_size=2)(
+            queue, x=x, value=1, global_size=None, local_size=None, global_offset=None
+        )
         assert x.get(queue).tolist() == expected(4, 1, 2, 4, 0)
         x = zeros(queue)
         numbered(local_size=2)(queue, x=x, value=1, global_size=0)
@@ -282,7 +327,9 @@ class TestLaunchSizes:
     def test_not_declared(self, queue):
         """Without a declared global size each call gives one, and the error says so."""
         kernel = numbered(global_size=None)
-        with pytest.raises(TypeError, match="kernel 'numbered': global_size is not declared: give it in the call"):
+        with pytest.raises(
+            TypeError, match="kernel 'numbered': global_size is not declared: give it in the call"
+        ):
             kernel(queue, x=zeros(queue), value=1)
         x = zeros(queue)
         kernel(queue, x=x, value=1, global_size=4, local_size=2)
@@ -302,11 +349,16 @@ class TestLaunchSizes:
                 x[i] = part[size - 1 - j];
             }
             """
-            arguments = [kcl.Array("x", np.int32, 8, "inout"), kcl.Local("part", np.int32, "local_size[0]")]
+            arguments = [
+                kcl.Array("x", np.int32, 8, "inout"),
+                kcl.Local("part", np.int32, "local_size[0]"),
+            ]
             return kcl.Source(code, entry="turned", arguments=arguments, global_size=8)
 
         kernel, x = turned(), np.arange(8, dtype=np.int32)
-        with pytest.raises(TypeError, match=r"'part' follows from local_size: give it, local_size=\(...\)"):
+        with pytest.raises(
+            TypeError, match=r"'part' follows from local_size: give it, local_size=\(...\)"
+        ):
             kernel(queue, x=x)
         for size in (2, 4, 8):
             _event, (found,) = kernel(queue, x=x.copy(), local_size=size)
@@ -322,15 +374,27 @@ class TestLaunchSizes:
             ({"global_size": (4.0,)}, "global_size is a number of .* not the tuple"),
             ({"global_size": "n"}, "global_size is a number of .* not the str 'n'"),
             ({"local_size": (1, 1, 1, 1)}, "local_size is a number of .* not the tuple"),
-            ({"local_size": 0}, "local_size is a number of work-items, 1 or more, .* not the int 0"),
-            ({"local_size": (2, 0)}, "local_size is a number of work-items, 1 or more, .* not the tuple"),
+            (
+                {"local_size": 0},
+                "local_size is a number of work-items, 1 or more, .* not the int 0",
+            ),
+            (
+                {"local_size": (2, 0)},
+                "local_size is a number of work-items, 1 or more, .* not the tuple",
+            ),
             ({"global_offset": -1}, "global_offset is a number of .* not the int -1"),
             (
                 {"globl_size": 4},
                 r"takes no argument 'globl_size' \(did you mean 'global_size' or 'local_size'\?\); .*global_offset",
             ),
-            ({"local_size": (1, 1)}, r"kernel 'numbered' with local_size=\(1, 1\): .*differing dimensions"),
-            ({"local_size": 3}, r"kernel 'numbered' with global_size=\(4,\), local_size=\(3,\): 4 is no multiple"),
+            (
+                {"local_size": (1, 1)},
+                r"kernel 'numbered' with local_size=\(1, 1\): .*differing dimensions",
+            ),
+            (
+                {"local_size": 3},
+                r"kernel 'numbered' with global_size=\(4,\), local_size=\(3,\): 4 is no multiple",
+            ),
             ({"global_offset": (1, 1)}, r"kernel 'numbered' with global_offset=\(1, 1\)"),
         ],
     )
@@ -348,7 +412,10 @@ class TestLaunchSizes:
     @pytest.mark.one_platform
     def test_no_group(self, queue):
         """A local size that is declared and comes out as zero is refused: PoCL would launch nothing."""
-        with pytest.raises(ValueError, match=r"local_size is \(0,\), and each axis of a group has 1 work-item or more"):
+        with pytest.raises(
+            ValueError,
+            match=r"local_size is \(0,\), and each axis of a group has 1 work-item or more",
+        ):
             numbered(local_size="n//8")(queue, x=zeros(queue), value=1)
 
     @pytest.mark.one_platform
@@ -359,10 +426,13 @@ class TestLaunchSizes:
         def scaled(name):
             import loopy as lp
 
-            return lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {name}*i", [lp.ValueArg(name, np.float32), ...])
+            return lp.make_kernel(
+                "{[i]: 0<=i<4}", f"y[i] = {name}*i", [lp.ValueArg(name, np.float32), ...]
+            )
 
         with pytest.raises(
-            TypeError, match="kernel 'scaled': loopy finds the sizes of its kernels; leave local_size out"
+            TypeError,
+            match="kernel 'scaled': loopy finds the sizes of its kernels; leave local_size out",
         ):
             scaled("a")(queue, a=2, local_size=4)
         _event, (y,) = scaled("local_size")(queue, local_size=2, out_host=True)
@@ -397,7 +467,9 @@ class TestPlayed:
             )
             assert x.get(queue).tolist() == expected(4, value, local, size, offset), given
         launcher = launcher_on(queue)
-        assert sum(play is not None for play in launcher.variants.values()) == 4  # by the names that are given
+        assert (
+            sum(play is not None for play in launcher.variants.values()) == 4
+        )  # by the names that are given
 
     def test_equal_is_not_the_same(self, queue):
         """A float that equals a size that was played is refused as it is at first."""
@@ -423,10 +495,14 @@ class TestPlayed:
     def test_bound(self, queue):
         """A bound kernel takes the sizes of each of its launches."""
         kernel, x = numbered(local_size=4), zeros(queue)
-        bound = kernel.bind(queue, x=x, value=1, global_size=(4,), global_offset=(0,), local_size=(1,))
+        bound = kernel.bind(
+            queue, x=x, value=1, global_size=(4,), global_offset=(0,), local_size=(1,)
+        )
         for value, size, offset in ((1, 4, 0), (2, 2, 1), (3, 1, 3), (4, 4, 0)):
             x.fill(0)
-            bound(x=x, value=value, global_size=(size,), global_offset=(offset,), local_size=(1,)).wait()
+            bound(
+                x=x, value=value, global_size=(size,), global_offset=(offset,), local_size=(1,)
+            ).wait()
             assert x.get(queue).tolist() == expected(4, value, 1, size, offset)
         with pytest.raises(TypeError, match="global_size is a number of work-items"):
             bound(x=x, value=1, global_size=(2.0,), global_offset=(0,), local_size=(1,))
@@ -481,7 +557,14 @@ def test_verified(queue, monkeypatch):
     layers.reset()
     for _ in range(2):
         x = zeros(queue)
-        numbered()(cl.CommandQueue(queue.context), x=x, value=1, global_size=2, local_size=(1,), global_offset=(1,))
+        numbered()(
+            cl.CommandQueue(queue.context),
+            x=x,
+            value=1,
+            global_size=2,
+            local_size=(1,),
+            global_offset=(1,),
+        )
         assert x.get(queue).tolist() == expected(4, 1, 1, 2, 1)
         assert client.idle(option.folder("kcl"), 60)
         layers.reset()

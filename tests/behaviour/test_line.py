@@ -94,7 +94,11 @@ class TestImports:
         assert {name.partition(".")[0] for name in modules} - sys.stdlib_module_names == {"kcl"}
         assert [name for name in modules if name.startswith("kcl")] == ["kcl"]
         assert all(path.endswith((".py", ".pyc")) for event, path in opened if event == "open")
-        assert not [path for event, path in opened if event != "open" and str(child.directory / "cache") in path]
+        assert not [
+            path
+            for event, path in opened
+            if event != "open" and str(child.directory / "cache") in path
+        ]
         assert not os.listdir(child.home)
         assert not child.cache.exists()
 
@@ -119,7 +123,9 @@ class TestChanges:
         warm.finish()
         run = warm.run("loopy")
         assert run.numbers["included"] == 15 * X + 200
-        assert run.outcomes("generator")["included"] == run.outcomes("binary")["included"] == ["miss"]
+        assert (
+            run.outcomes("generator")["included"] == run.outcomes("binary")["included"] == ["miss"]
+        )
         warm.edit("kernels/included.cl", "FACTOR + 2", "FACTOR + 1")
         for file, before, after, _number in CHANGES.values():
             warm.edit(file, after, before)
@@ -141,9 +147,12 @@ class TestNoise:
         """Comments, docstrings, broken lines, the folder, working directory and hash seed change no key."""
         text = (warm.folder / "driver.py").read_text()
         text = text.replace(
-            "    import loopy as lp\n", '    """Say something new."""\n\n    # why\n    import loopy as lp\n'
+            "    import loopy as lp\n",
+            '    """Say something new."""\n\n    # why\n    import loopy as lp\n',
         )
-        text = text.replace('scaled("body", 2)', 'scaled(\n        "body",  # a comment\n        2,\n    )')
+        text = text.replace(
+            'scaled("body", 2)', 'scaled(\n        "body",  # a comment\n        2,\n    )'
+        )
         text = text.replace("def helper():\n", "def helper():\n    # the helper\n")
         text = text.replace("    with open(", "    # reads\n\n    with open(")
         (warm.folder / "driver.py").write_text("# first\n\n\n" + text)
@@ -157,7 +166,9 @@ class TestNoise:
     def test_imported(self, warm):
         """A driver that is imported, with other modules imported before it, hits what it stored as `__main__`."""
         code = "import kcl, forbid, decimal, sys, factors, driver; driver.main(*sys.argv[1:])"
-        run = warm.run(warm=True, command=("-c", code), cwd="/", PYTHONHASHSEED="1", PYTHONPATH=warm.path)
+        run = warm.run(
+            warm=True, command=("-c", code), cwd="/", PYTHONHASHSEED="1", PYTHONPATH=warm.path
+        )
         assert run.numbers == NUMBERS
 
     def test_keys_hold_no_path(self, filled):
@@ -176,7 +187,11 @@ class TestBuildLog:
         """A build log that is not empty warns on a warm start as pyopencl warned on the cold one."""
         said = [project.start("warned", options=("-W", "always"), PYOPENCL_COMPILER_OUTPUT="1")]
         project.finish()
-        said.append(project.start("warned", options=("-W", "always"), PYOPENCL_COMPILER_OUTPUT="1", warm=True))
+        said.append(
+            project.start(
+                "warned", options=("-W", "always"), PYOPENCL_COMPILER_OUTPUT="1", warm=True
+            )
+        )
         said.append(project.start("warned", options=("-W", "always"), warm=True))
         assert [run.code for run in said] == [0, 0, 0], said
         assert [run.stderr.count("look here") > 0 for run in said] == [True, True, False]

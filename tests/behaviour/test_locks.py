@@ -24,12 +24,22 @@ def cycle(order):
 
 @pytest.mark.one_platform
 @pytest.mark.parametrize(
-    ("threads", "kernels"), [(4, 9), pytest.param(16, 40, marks=pytest.mark.slow)], ids=["sample", "16 x 40"]
+    ("threads", "kernels"),
+    [(4, 9), pytest.param(16, 40, marks=pytest.mark.slow)],
+    ids=["sample", "16 x 40"],
 )
 def test_order(child, platform_name, threads, kernels):
     """Threads with shared and with own Kernels find every lock in one order, and hold none while they wait."""
-    command = [sys.executable, lock_order.__file__, PLATFORMS[platform_name], str(threads), str(kernels)]
-    done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, timeout=600)
+    command = [
+        sys.executable,
+        lock_order.__file__,
+        PLATFORMS[platform_name],
+        str(threads),
+        str(kernels),
+    ]
+    done = subprocess.run(
+        command, env=child.environment(), capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["wrong"] == []

@@ -15,8 +15,17 @@ def test_ten_thousand(child, platform_name):
     """10,000 kernels of 200 stored programs leave less than 40 MiB more than pyopencl by hand leaves."""
 
     def grown(launches, way):
-        command = [sys.executable, many_kernels.__file__, PLATFORMS[platform_name], "200", str(launches), way]
-        done = subprocess.run(command, env=child.environment(), capture_output=True, text=True, timeout=1200)
+        command = [
+            sys.executable,
+            many_kernels.__file__,
+            PLATFORMS[platform_name],
+            "200",
+            str(launches),
+            way,
+        ]
+        done = subprocess.run(
+            command, env=child.environment(), capture_output=True, text=True, timeout=1200
+        )
         assert done.returncode == 0, done.stderr
         return int(done.stdout)
 

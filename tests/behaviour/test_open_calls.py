@@ -89,7 +89,13 @@ class TestScalars:
     def test_other_types(self, queue):
         """A factor of another type has the code of that type, whatever was played before."""
         kernel, x = scaled(), array(queue)
-        factors = [np.float32(0.1), np.float64(0.1), np.int64(2**40), np.float32(0.1), np.float64(0.1)]
+        factors = [
+            np.float32(0.1),
+            np.float64(0.1),
+            np.int64(2**40),
+            np.float32(0.1),
+            np.float64(0.1),
+        ]
         for _ in range(4):
             for factor in factors:
                 _event, (z,) = kernel(queue, x=x, a=factor)

@@ -102,7 +102,11 @@ def test_script_without_a_guard(child, platform_name):
 def run(child, path):
     """Run a script of the user."""
     return subprocess.run(
-        [sys.executable, path], cwd=child.directory, env=child.environment(), capture_output=True, text=True
+        [sys.executable, path],
+        cwd=child.directory,
+        env=child.environment(),
+        capture_output=True,
+        text=True,
     )
 
 
@@ -116,7 +120,9 @@ def test_terminal(child, platform_name, variables, is_shown):
     ours, theirs = pty.openpty()
     environment = child.environment(PYTHONWARNINGS="ignore", **variables)
     path = driver(child, TERMINAL, platform_name)
-    process = subprocess.Popen([sys.executable, path], env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(
+        [sys.executable, path], env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     written = b""
     try:
@@ -128,4 +134,10 @@ def test_terminal(child, platform_name, variables, is_shown):
     assert process.wait() == 0, written
     assert (b"kcl: 2 kernels, " in written) == is_shown
     lines = written.decode().replace("\r\n", "\n").split("\n")
-    assert [line.rpartition("\r")[2] for line in lines] == ["before 1", "after 1", "before 2", "after 2", ""]
+    assert [line.rpartition("\r")[2] for line in lines] == [
+        "before 1",
+        "after 1",
+        "before 2",
+        "after 2",
+        "",
+    ]

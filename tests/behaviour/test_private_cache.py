@@ -72,7 +72,9 @@ class TestBlock:
             assert {one.kernel for one in journal.last_misses()} == {"add"}
         assert {one.kernel for one in journal.last_misses()} == {"scaled"}
         with kcl.option.cache_dir(tmp_path / "private"):
-            misses = {layer: row["misses"] for (_day, layer, _kernel), row in journal.rows().items()}
+            misses = {
+                layer: row["misses"] for (_day, layer, _kernel), row in journal.rows().items()
+            }
             assert misses["binary"] == 1
 
     def test_proofs(self, child, tmp_path):

@@ -75,7 +75,9 @@ def install(packages, name, text):
     digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
     (packages / f"{name}.py").write_text(text)
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (about / "RECORD").write_text(f"{name}.py,sha256={digest},{len(text)}\n{about.name}/METADATA,,\n")
+    (about / "RECORD").write_text(
+        f"{name}.py,sha256={digest},{len(text)}\n{about.name}/METADATA,,\n"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,10 @@ def told(tmp_path_factory):
             (project / f"{name}.py").write_text(text.replace("THIS", this))
         install(packages, "tuner", f"def number():\n    return {this}\n")
         (child.directory / "number").write_text(this)
-        options = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)])}
+        options = {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]),
+        }
         found.append(child.script(project / "driver.py", *names, NUMBER=this, **options))
     return {name.removesuffix(".recipe"): [run[name] for run in found] for name in names}
 
@@ -150,5 +155,10 @@ class TestPage:
     def test_names(self):
         """The page names every test of this file that shows an outcome."""
         page = (ROOT / "doc" / "explanation" / "pure-recipes.md").read_text()
-        tests = {name for kind in (TestCounted, TestPromised) for name in vars(kind) if name.startswith("test_")}
+        tests = {
+            name
+            for kind in (TestCounted, TestPromised)
+            for name in vars(kind)
+            if name.startswith("test_")
+        }
         assert tests == set(re.findall(r"`(test_\w+)`", page))

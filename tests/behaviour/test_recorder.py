@@ -32,7 +32,9 @@ def real():
 def unit(text="y[i] = 2*x[i]", extra=(), name="recorded", loopy=lp, **keywords):
     """Return a unit with an array in and an array out."""
     arguments = [loopy.GlobalArg("x,y", np.float32, shape=(16,)), *extra]
-    return loopy.make_kernel("{[i]: 0<=i<16}", text, arguments, name=name, lang_version=(2018, 2), **keywords)
+    return loopy.make_kernel(
+        "{[i]: 0<=i<16}", text, arguments, name=name, lang_version=(2018, 2), **keywords
+    )
 
 
 def again():
@@ -68,7 +70,9 @@ class Launch:
         """Launch a unit, executor or Kernel, and return the sum of what comes back."""
         launcher = kernel.executor(self.queue.context) if hasattr(kernel, "executor") else kernel
         _event, outputs = launcher(self.queue, x=X)
-        return float(sum(one.sum() for one in (outputs.values() if isinstance(outputs, dict) else outputs)))
+        return float(
+            sum(one.sum() for one in (outputs.values() if isinstance(outputs, dict) else outputs))
+        )
 
     def gives_names(self, kernel):
         """Tell whether a launch returns a dictionary, which an option decides."""
@@ -104,7 +108,9 @@ class TestByReference:
 
         def text():
             (found,) = [
-                line for line in recipe().source(launch.queue.context).splitlines() if line.startswith("#define G")
+                line
+                for line in recipe().source(launch.queue.context).splitlines()
+                if line.startswith("#define G")
             ]
             return found
 
@@ -120,7 +126,9 @@ class TestByReference:
 
         @kcl.kernel
         def recipe():
-            made = lp.make_kernel("{[i]: 0<=i<16}", "y[i] = 2*x[i]", name="later", lang_version=(2018, 2))
+            made = lp.make_kernel(
+                "{[i]: 0<=i<16}", "y[i] = 2*x[i]", name="later", lang_version=(2018, 2)
+            )
             return lp.register_preamble_generators(made, [generated])
 
         looks = []
@@ -198,7 +206,9 @@ class TestErrors:
         else:
             parsers = importlib.import_module("loopy.library.reduction")._REDUCTION_OP_PARSERS
             monkeypatch.setattr(
-                importlib.import_module("loopy.library.reduction"), "_REDUCTION_OP_PARSERS", [*parsers, generated]
+                importlib.import_module("loopy.library.reduction"),
+                "_REDUCTION_OP_PARSERS",
+                [*parsers, generated],
             )
         assert type(unit()) is real.TranslationUnit
 
@@ -265,12 +275,17 @@ class TestThreads:
             number = 0
             while not over.is_set():
                 number += 1
-                assert lp.make_kernel("{[i]: 0<=i<4}", f"y[i] = {number}", lang_version=(2018, 2)).entrypoints
+                assert lp.make_kernel(
+                    "{[i]: 0<=i<4}", f"y[i] = {number}", lang_version=(2018, 2)
+                ).entrypoints
 
         thread = threading.Thread(target=make)
         thread.start()
         try:
-            ends = [_forked(lambda: lp.split_iname(split, "i_inner", 2).default_entrypoint) for _ in range(4)]
+            ends = [
+                _forked(lambda: lp.split_iname(split, "i_inner", 2).default_entrypoint)
+                for _ in range(4)
+            ]
         finally:
             over.set()
             thread.join()
@@ -327,7 +342,9 @@ class TestFaults:
     """An exception inside the recorder never reaches the user."""
 
     @pytest.mark.filterwarnings("ignore::kcl.cache.layer.CacheWarning")
-    @pytest.mark.parametrize("make", [Raises, Lies, lambda: Items(a=1), _in_itself, threading.Lock, sys._getframe])
+    @pytest.mark.parametrize(
+        "make", [Raises, Lies, lambda: Items(a=1), _in_itself, threading.Lock, sys._getframe]
+    )
     def test_arguments(self, real, make):
         """loopy says what it thinks of an argument, as without kcl."""
 
@@ -349,11 +366,17 @@ class TestFaults:
         unit()
         proofs.write()
         layer = layers.generator()
-        (key,) = [found.key for place in layer.stores[0].scan() if "proven" in (found := layer.read(place)).metadata]
+        (key,) = [
+            found.key
+            for place in layer.stores[0].scan()
+            if "proven" in (found := layer.read(place)).metadata
+        ]
         for strange in ({"proven": []}, {"proven": {"a": 1}}, {"proven": {"a": [["short"]]}}, {}):
             from kcl.cache.entry import Entry
 
-            layer.publish(key.digest, Entry(key, {"kernel": "damaged", "created": 1, **strange}, {}))
+            layer.publish(
+                key.digest, Entry(key, {"kernel": "damaged", "created": 1, **strange}, {})
+            )
             layers.reset()
             before = recorder.thread.carried
             unit()

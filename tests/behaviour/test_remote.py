@@ -28,7 +28,11 @@ class Machine:
 
     def __init__(self, folder, platform_name, **variables) -> None:
         folder.mkdir(mode=0o700)
-        self.child, self.platform, self.variables = Child(folder), PLATFORMS[platform_name], variables
+        self.child, self.platform, self.variables = (
+            Child(folder),
+            PLATFORMS[platform_name],
+            variables,
+        )
         self.settings: dict[str, object] = {}
 
     def sets(self, **settings):
@@ -43,9 +47,13 @@ class Machine:
 
     def start(self, *command, **variables):
         """Start a Python command here."""
-        env = self.child.environment(XDG_CONFIG_HOME=str(self.child.home / ".config"), **self.variables, **variables)
+        env = self.child.environment(
+            XDG_CONFIG_HOME=str(self.child.home / ".config"), **self.variables, **variables
+        )
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen([sys.executable, *map(str, command)], env=env, cwd=self.child.directory, **pipes)
+        return subprocess.Popen(
+            [sys.executable, *map(str, command)], env=env, cwd=self.child.directory, **pipes
+        )
 
     def run(self, *command, code=0, **variables):
         """Run a Python command, which must end as told; return both its outputs."""
@@ -84,7 +92,9 @@ def pack(machine, tmp_path, platform_name):
     name = driver.pack_name(f"{DRIVER.parent.name}/{DRIVER.name}", None)
     if platform_name not in _packs:
         address = remotes.directory(tmp_path / "first")
-        machine("maker", KCL_REMOTE=address).sets(remote_unsigned=[address], remote_write="exit").drive()
+        machine("maker", KCL_REMOTE=address).sets(
+            remote_unsigned=[address], remote_write="exit"
+        ).drive()
         _packs[platform_name] = (tmp_path / "first" / name).read_bytes()
     return name, _packs[platform_name]
 
@@ -150,7 +160,9 @@ class TestOff:
 
     def test_layers_off(self, machine):
         """Without kcl's layers nobody is asked."""
-        one = machine("one", KCL_REMOTE=f"redis://127.0.0.1:{remotes.free_port()}/0", KCL_NO_CACHE="1")
+        one = machine(
+            "one", KCL_REMOTE=f"redis://127.0.0.1:{remotes.free_port()}/0", KCL_NO_CACHE="1"
+        )
         assert among(one.drive(), QUIET) == QUIET
 
 
@@ -160,7 +172,9 @@ class TestFaults:
         with Proxy(remotes.server("redis", None).port, "garbage") as bad:
             _server, reader = full("redis", bad)
             seen = reader.drive()
-            assert (seen["outcomes"], seen["children"]) == (["hit", "miss"], 1) or seen["outcomes"] == ["miss"]
+            assert (seen["outcomes"], seen["children"]) == (["hit", "miss"], 1) or seen[
+                "outcomes"
+            ] == ["miss"]
             assert seen["stderr"].count("is left out") == 1
             asked = bad.connections
             seen = reader.drive(factor=2)
@@ -209,6 +223,10 @@ class TestPush:
     def test_no_variable(self, machine, tmp_path):
         """No variable makes a process push, or believe a pack."""
         address = remotes.directory(tmp_path / "remote")
-        variables = {"KCL_REMOTE_WRITE": "exit", "KCL_REMOTE_UNSIGNED": address, "KCL_REMOTE": address}
+        variables = {
+            "KCL_REMOTE_WRITE": "exit",
+            "KCL_REMOTE_UNSIGNED": address,
+            "KCL_REMOTE": address,
+        }
         machine("writer", **variables).drive()
         assert not any((tmp_path / "remote").iterdir())

@@ -88,7 +88,9 @@ def runner(child, platform_name):
     def run(*command, **variables):
         env = child.environment(PYOPENCL_CTX=platform, **variables)
         command = (sys.executable, *command)
-        return subprocess.run(command, env=env, cwd=child.directory, text=True, capture_output=True, check=True)
+        return subprocess.run(
+            command, env=env, cwd=child.directory, text=True, capture_output=True, check=True
+        )
 
     return run
 
@@ -130,7 +132,10 @@ def test_bypassed(child, platform_name):
     said = " ".join(run("driver.py", KCL_REPORT="1", **SILENT).stderr.split())
     assert "binary 0 0 2 0 " in said
     assert said.count("binary: bypassed: ") == 1
-    assert "the working directory holds too: drivers differ in which they take; rename one of the two" in said
+    assert (
+        "the working directory holds too: drivers differ in which they take; rename one of the two"
+        in said
+    )
 
 
 class TestRows:
@@ -146,7 +151,10 @@ class TestRows:
         run("driver.py")
         name, _, value = off.partition("=")
         expected = [("scaled(block=32)", *outcomes), ("scaled(block=64)", *outcomes)]
-        assert told(run("driver.py", KCL_REPORT="kernels", **{name: value}, **SILENT).stderr) == expected
+        assert (
+            told(run("driver.py", KCL_REPORT="kernels", **{name: value}, **SILENT).stderr)
+            == expected
+        )
         assert told(run("-m", "kcl", "report").stdout) == expected
 
     def test_entries_of_another_program(self, child, platform_name):
@@ -159,14 +167,22 @@ class TestRows:
         assert told(run("units.py", KCL_REPORT="kernels", **SILENT).stderr) == expected
         assert told(run("-m", "kcl", "report").stdout) == expected
         run("recipe.py")
-        assert [row[0] for row in told(run("-m", "kcl", "report").stdout)] == ["scaled(block=32)", "scaled(block=64)"]
+        assert [row[0] for row in told(run("-m", "kcl", "report").stdout)] == [
+            "scaled(block=32)",
+            "scaled(block=64)",
+        ]
 
     def test_one_name(self, child, platform_name):
         """Units of one name are told apart by their dtypes, at exit and in `kcl report`."""
         run = runner(child, platform_name)
         (child.directory / "units.py").write_text(TYPED_UNITS, encoding="utf-8")
-        for found in (run("units.py", KCL_REPORT="kernels", **SILENT).stderr, run("-m", "kcl", "report").stdout):
-            lines = [line.split("  ")[0] for line in found.splitlines() if line.startswith("tripled ")]
+        for found in (
+            run("units.py", KCL_REPORT="kernels", **SILENT).stderr,
+            run("-m", "kcl", "report").stdout,
+        ):
+            lines = [
+                line.split("  ")[0] for line in found.splitlines() if line.startswith("tripled ")
+            ]
             assert lines == ["tripled a, x, y: float32", "tripled a, x, y: float64"]
 
 
@@ -224,8 +240,13 @@ class TestAtExit:
 
     def test_unwritable(self, warm, tmp_path):
         """A file that cannot be written costs a line."""
-        said = warm.run("inputs", KCL_REPORT=f"json:{tmp_path / 'none' / 'report'}", **SILENT).stderr
-        assert said == f"kcl: no report is written to {tmp_path / 'none' / 'report'}: No such file or directory\n"
+        said = warm.run(
+            "inputs", KCL_REPORT=f"json:{tmp_path / 'none' / 'report'}", **SILENT
+        ).stderr
+        assert (
+            said
+            == f"kcl: no report is written to {tmp_path / 'none' / 'report'}: No such file or directory\n"
+        )
 
     def test_workers(self, child, tmp_path):
         """Forked and spawned workers of multiprocessing add their lines."""
@@ -243,14 +264,18 @@ class TestAtExit:
             "        worker.join()\n",
             encoding="utf-8",
         )
-        done = child.run("import runpy; runpy.run_path('workers.py', run_name='__main__')", KCL_REPORT=f"json:{path}")
+        done = child.run(
+            "import runpy; runpy.run_path('workers.py', run_name='__main__')",
+            KCL_REPORT=f"json:{path}",
+        )
         assert done.returncode == 0, done.stderr
         told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         assert {"fork", "spawn"} <= {row["kernel"] for one in told for row in one["kernels"]}
         assert all(len(one["kernels"]) <= 1 for one in told)
 
     @pytest.mark.parametrize(
-        "command", [("-m", "kcl", "run", "-c", "print(1)"), ("-c", "import kcl; kcl.kernel(lambda: None)")]
+        "command",
+        [("-m", "kcl", "run", "-c", "print(1)"), ("-c", "import kcl; kcl.kernel(lambda: None)")],
     )
     def test_nothing(self, child, command):
         """A program that asks for no kernel is told so in one line; its children say nothing."""

@@ -26,7 +26,9 @@ pytestmark = pytest.mark.one_platform
 def doubled(factor=2):
     """Return OpenCL C that scales."""
     code = f"kernel void f(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
-    return kcl.Source(code, entry="f", arguments=[kcl.Array("x", "float32", "(8,)", "inout")], global_size="(8,)")
+    return kcl.Source(
+        code, entry="f", arguments=[kcl.Array("x", "float32", "(8,)", "inout")], global_size="(8,)"
+    )
 
 
 @kcl.kernel
@@ -108,7 +110,9 @@ def squared(block):
     """Return OpenCL C that squares in work-groups of `block`."""
     code = "kernel void f(global float *x) { x[get_global_id(0)] *= x[get_global_id(0)] * get_local_size(0); }"
     arguments = [kcl.Array("x", "float32", "(8,)", "inout")]
-    return kcl.Source(code, entry="f", arguments=arguments, global_size="(8,)", local_size=f"({block},)")
+    return kcl.Source(
+        code, entry="f", arguments=arguments, global_size="(8,)", local_size=f"({block},)"
+    )
 
 
 @pytest.fixture
@@ -141,12 +145,18 @@ class TestLayer:
 
     def test_a_row_and_a_stage(self, queue):
         """The layer decides once; from then on a kernel is launched with the decision that it finds."""
-        assert self.tuned(queue) == (18.0, dict.fromkeys(("tuning", "generator", "binary"), "miss"), [1, 2, 8])
+        assert self.tuned(queue) == (
+            18.0,
+            dict.fromkeys(("tuning", "generator", "binary"), "miss"),
+            [1, 2, 8],
+        )
         layers.reset()
         number, outcomes, asked = self.tuned(queue)
         assert (number, outcomes["tuning"], asked) == (18.0, "hit", [])
         assert {"hits": 1, "misses": 1}.items() <= kcl.stats()["tuning"].items()
-        assert len((ROOT / "tests" / "support" / "rooms" / "tuning.py").read_text().splitlines()) <= 60
+        assert (
+            len((ROOT / "tests" / "support" / "rooms" / "tuning.py").read_text().splitlines()) <= 60
+        )
 
     def test_is_listed_and_removed(self, queue):
         """`kcl.entries` and `kcl.purge` know the layer by its row."""
@@ -173,7 +183,9 @@ class TestLayer:
     def test_an_entry_that_cannot_be_used(self, queue):
         """An entry that the stage cannot load is set aside with a warning, and the decision is made again."""
         place = tuning.Place("squared on this device")
-        layers.layer("tuning").publish(place.address, Entry(place.key, {"kernel": "squared", "worst": 1}, {}))
+        layers.layer("tuning").publish(
+            place.address, Entry(place.key, {"kernel": "squared", "worst": 1}, {})
+        )
         with pytest.warns(layer.CacheWarning, match="'best'"):
             number, outcomes, asked = self.tuned(queue)
         assert (number, outcomes["tuning"], asked) == (18.0, "error", [1, 2, 8])

@@ -27,14 +27,21 @@ class TestSchema:
         """Every command that takes --json has its place in the table, and no other."""
         context = click.Context(cli.main)
         commands = {name: cli.main.get_command(context, name) for name in cli.COMMANDS}
-        takes = {name for name, command in commands.items() if any(one.name == "as_json" for one in command.params)}
+        takes = {
+            name
+            for name, command in commands.items()
+            if any(one.name == "as_json" for one in command.params)
+        }
         assert takes == SCHEMA.keys()
 
     def test_types(self):
         """Every type is one that is explained, or a table of the same command; every table is used."""
         for name, forms in SCHEMA.items():
             for form in forms:
-                types = [form.type, *(field.type for fields in form.tables.values() for field in fields)]
+                types = [
+                    form.type,
+                    *(field.type for fields in form.tables.values() for field in fields),
+                ]
                 used = {table for text in types for table in re.findall(r"<(\w*)>", text)}
                 assert used == form.tables.keys(), name
                 plain = {re.sub(r"list of | or null|<\w*>", "", text) for text in types}

@@ -16,7 +16,9 @@ DRIVER = pathlib.Path(bundled.__file__)
 OTHER = 65533
 pytestmark = [
     pytest.mark.one_platform,
-    pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can make a site directory"),
+    pytest.mark.skipif(
+        os.name != "posix" or os.geteuid() != 0, reason="only root can make a site directory"
+    ),
 ]
 
 
@@ -63,7 +65,9 @@ def site(loaded):
 def state_of(folder):
     """Return what tells a write below a folder: names, modes, sizes and times."""
     stats = {str(path.relative_to(folder)): path.lstat() for path in sorted(folder.rglob("*"))}
-    return {name: (one.st_mode, one.st_uid, one.st_size, one.st_mtime_ns) for name, one in stats.items()}
+    return {
+        name: (one.st_mode, one.st_uid, one.st_size, one.st_mtime_ns) for name, one in stats.items()
+    }
 
 
 def entries(site):
@@ -80,12 +84,18 @@ class TestReading:
     def test_hits(self, site, child, platform_name):
         """An empty own cache: every look-up hits, loopy is not imported, and nothing is written or copied."""
         before = state_of(site)
-        status, said, words = drive(child, platform_name, "run", "", KCL_SITE=str(site), KCL_STRICT="hit")
+        status, said, words = drive(
+            child, platform_name, "run", "", KCL_SITE=str(site), KCL_STRICT="hit"
+        )
         assert status == 0, words
         assert {tuple(look) for look in said["looks"]} == {("generator", "hit"), ("binary", "hit")}
         assert not said["loopy"]
         assert state_of(site) == before
-        written = [path for folder in ("pytools", "pyopencl") for path in (child.cache / folder).rglob("*kcl*")]
+        written = [
+            path
+            for folder in ("pytools", "pyopencl")
+            for path in (child.cache / folder).rglob("*kcl*")
+        ]
         assert not [path for path in written if path.is_file()]
 
     def test_settings_file(self, site, child, platform_name):
@@ -95,7 +105,10 @@ class TestReading:
         file.write_text(f"site = [{str(site)!r}]\n")
         given = {"XDG_CONFIG_HOME": str(child.directory / "config")}
         assert drive(child, platform_name, "run", "", KCL_STRICT="hit", **given)[0] == 0
-        assert drive(child, platform_name, "run", "", KCL_STRICT="hit", KCL_SITE="off", **given)[0] == 1
+        assert (
+            drive(child, platform_name, "run", "", KCL_STRICT="hit", KCL_SITE="off", **given)[0]
+            == 1
+        )
 
     def test_own_cache_comes_first(self, site, child, platform_name):
         """What is missing is made, and stored in the own cache only."""
@@ -105,7 +118,9 @@ class TestReading:
             status, said, words = drive(child, platform_name, "run", "", KCL_SITE=str(site))
             assert status == 0, words
             assert said["looks"].count(["binary", outcome]) == (1 if outcome == "miss" else 3)
-            subprocess.run([sys.executable, "-m", "kcl", "flush"], env=child.environment(), check=True)
+            subprocess.run(
+                [sys.executable, "-m", "kcl", "flush"], env=child.environment(), check=True
+            )
         assert state_of(site) == before
 
     def test_mended(self, site, bundle, child):
@@ -173,7 +188,17 @@ class TestRefused:
         file.parent.mkdir(parents=True)
         file.write_text(f"site = [{str(site)!r}]\nsite_owners = [{OTHER}]\n")
         strict = {"KCL_STRICT": "hit"}
-        assert drive(child, platform_name, "run", "", XDG_CONFIG_HOME=str(child.directory / "config"), **strict)[0] == 0
+        assert (
+            drive(
+                child,
+                platform_name,
+                "run",
+                "",
+                XDG_CONFIG_HOME=str(child.directory / "config"),
+                **strict,
+            )[0]
+            == 0
+        )
         given = {"KCL_SITE": str(site), "KCL_SITE_OWNERS": str(OTHER)}
         assert drive(child, platform_name, "run", "", **given, **strict)[0] == 1
 
@@ -192,7 +217,9 @@ class TestRefused:
 
     def test_missing(self, child, platform_name, tmp_path):
         """A directory that is not there is a miss."""
-        status, said, words = drive(child, platform_name, "run", "", KCL_SITE=str(tmp_path / "gone"))
+        status, said, words = drive(
+            child, platform_name, "run", "", KCL_SITE=str(tmp_path / "gone")
+        )
         assert status == 0, words
         assert {outcome for _layer, outcome in said["looks"]} == {"miss"}
 
@@ -206,5 +233,7 @@ def test_another_user(site):
     code += "print(all(site.get(address) for address in site.scan()), site.writable)"
     place = next(path for path in site.rglob("kcl-binary-v1"))
     done = subprocess.run([sys.executable, "-c", code, str(place)], text=True, capture_output=True)
-    assert f"belongs to root and is no cache of yours: read it by KCL_SITE={site}" in done.stdout, done.stderr
+    assert f"belongs to root and is no cache of yours: read it by KCL_SITE={site}" in done.stdout, (
+        done.stderr
+    )
     assert done.stdout.splitlines()[-1] == "True False"

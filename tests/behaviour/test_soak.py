@@ -13,12 +13,26 @@ from harness import ROOT
 def test_sample(tmp_path):
     """Twenty seconds: no wrong number, no exception, no process left, and hits afterwards."""
     out = tmp_path / "soak.json"
-    command = [sys.executable, str(ROOT / "tools" / "soak.py"), "--minutes", "0.34", "--out", str(out)]
+    command = [
+        sys.executable,
+        str(ROOT / "tools" / "soak.py"),
+        "--minutes",
+        "0.34",
+        "--out",
+        str(out),
+    ]
     done = subprocess.run(command, env=os.environ, capture_output=True, text=True, timeout=600)
     assert out.exists(), done.stderr
     found = json.loads(out.read_text())
     assert found["format"] == "kcl soak 1"
-    assert (found["wrong"], found["exceptions"], found["left"], found["hits"]) == ([], [], 0, True), done.stdout
+    assert (found["wrong"], found["exceptions"], found["left"], found["hits"]) == (
+        [],
+        [],
+        0,
+        True,
+    ), done.stdout
     assert all((found["launches"], found["processes"], found["faults"]))
     assert set(found["series"]) == {"descriptors", "memory", "disk", "processes"}
-    assert found["series"]["descriptors"]["flat"]  # the others are not, as long as everything is new
+    assert found["series"]["descriptors"][
+        "flat"
+    ]  # the others are not, as long as everything is new

@@ -25,4 +25,6 @@ def test_sample():
         text=True,
         timeout=1500,
     )
-    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout[-20_000:]
+    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout[
+        -20_000:
+    ]

@@ -67,18 +67,29 @@ class TestTable:
         combinations = []
         for kcl, loopy, pyopencl in itertools.product(KCL, LOOPY, ("", "PYOPENCL_NO_CACHE")):
             variables = {"KCL_NO_CACHE": kcl} | dict.fromkeys((loopy, pyopencl), "1")
-            combinations.append({name: value for name, value in variables.items() if name and value})
+            combinations.append(
+                {name: value for name, value in variables.items() if name and value}
+            )
         before = self.files(warm)
-        run = warm.start(command=("-c", TABLE), COMBINATIONS=json.dumps(combinations), PYTHONPATH=warm.path)
+        run = warm.start(
+            command=("-c", TABLE), COMBINATIONS=json.dumps(combinations), PYTHONPATH=warm.path
+        )
         assert run.code == 0, run.stderr
         for variables, (numbers, events, touched) in zip(combinations, run.said, strict=True):
             outcomes = {(layer, kernel): outcome for layer, kernel, outcome, _reason in events}
             assert outcomes == expected(variables), variables
-            assert all(reason.startswith("off: ") for _l, _k, outcome, reason in events if outcome == "bypass")
+            assert all(
+                reason.startswith("off: ")
+                for _l, _k, outcome, reason in events
+                if outcome == "bypass"
+            )
             assert numbers == {name: NUMBERS[name] for name in ("typed", "control")}, variables
             hits = {layer for (layer, _kernel), outcome in outcomes.items() if outcome == "hit"}
             for layer, mark in (("generator", "pdict-v5-kcl"), ("binary", "/kcl-binary")):
-                assert any(mark in path for path in touched) == (layer in hits), (variables, touched)
+                assert any(mark in path for path in touched) == (layer in hits), (
+                    variables,
+                    touched,
+                )
             assert hits or not touched, variables
         assert self.files(warm) == before
 
@@ -128,7 +139,9 @@ queue = cl.CommandQueue(context)
 """
 UNIT = "def doubled():" + MADE + "doubled().executor(context)(queue, x=np.ones(100))\n"
 RECIPE = (
-    "import kcl\n\n@kcl.kernel\ndef doubled():\n    import loopy as lp\n" + MADE + "doubled()(queue, x=np.ones(100))\n"
+    "import kcl\n\n@kcl.kernel\ndef doubled():\n    import loopy as lp\n"
+    + MADE
+    + "doubled()(queue, x=np.ones(100))\n"
 )
 FORMS = {
     "one import": ((), "import kcl.loopy as lp\n" + UNIT),
@@ -158,7 +171,11 @@ class TestForms:
         assert run().returncode == 0
         hit = run(KCL_STRICT="hit", POCL_KERNEL_CACHE="0", KCL_REPORT="1", **off)
         assert hit.returncode == 0, hit.stderr
-        rows = {words[0]: words[1:4] for words in map(str.split, hit.stderr.splitlines()) if words[0] in LAYERS}
+        rows = {
+            words[0]: words[1:4]
+            for words in map(str.split, hit.stderr.splitlines())
+            if words[0] in LAYERS
+        }
         assert rows == {"generator": ["0", "0", "0" if by else "1"], "binary": ["1", "0", "0"]}
 
     @pytest.mark.parametrize("form", FORMS)
@@ -170,7 +187,9 @@ class TestForms:
         platform = PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]
 
         def run(**variables):
-            done = child.python("-X", "importtime", *by, "program.py", PYOPENCL_CTX=platform, **variables)
+            done = child.python(
+                "-X", "importtime", *by, "program.py", PYOPENCL_CTX=platform, **variables
+            )
             assert done.returncode == 0, done.stderr
             return done.stderr
 
@@ -188,9 +207,13 @@ class TestForms:
         assert done.returncode == 0, done.stderr
         assert f"generator: off: KCL_NO_CACHE={value}" in done.stderr
         assert (f"binary: off: KCL_NO_CACHE={value}" in done.stderr) is (value == "1")
-        rows = [line.split()[:4] for line in done.stderr.splitlines()]  # beside what a driver says as it builds
+        rows = [
+            line.split()[:4] for line in done.stderr.splitlines()
+        ]  # beside what a driver says as it builds
         assert ["generator", "0", "0", "1"] in rows
-        assert bool([path for path in child.cache.rglob("*") if "kcl" in path.name]) is (value != "1")
+        assert bool([path for path in child.cache.rglob("*") if "kcl" in path.name]) is (
+            value != "1"
+        )
 
 
 @pytest.mark.one_platform
@@ -208,12 +231,17 @@ class TestStrict:
     def test_error(self, warm, layer):
         """A damaged entry raises: an error is no hit."""
         store, (address, entry) = (
-            (warm.rows, warm.row_of("control")) if layer == "generator" else (warm.binaries, warm.binary_of("control"))
+            (warm.rows, warm.row_of("control"))
+            if layer == "generator"
+            else (warm.binaries, warm.binary_of("control"))
         )
         store.put(address, entry.pack()[:-1])
         run = warm.start("pair", KCL_STRICT="hit")
         assert run.code == 1
-        assert f"CacheMiss: {layer} layer, kernel 'control': error: damaged entry set aside" in run.stderr
+        assert (
+            f"CacheMiss: {layer} layer, kernel 'control': error: damaged entry set aside"
+            in run.stderr
+        )
 
     def test_fault(self, warm):
         """KCL_STRICT=fault raises the fault itself; a plain miss is none."""

@@ -34,29 +34,62 @@ from kcl.inspect.history import records
 pytestmark = pytest.mark.one_platform
 
 COUNT, PROGRAMS = 10_000, 60
-POCL = {"name": "Portable Computing Language", "version": "OpenCL 3.0 PoCL 5.0  Linux, Release, RELOC, LLVM 16, SLEEF"}
+POCL = {
+    "name": "Portable Computing Language",
+    "version": "OpenCL 3.0 PoCL 5.0  Linux, Release, RELOC, LLVM 16, SLEEF",
+}
 CPU = {"name": "cpu-haswell-AMD Ryzen Threadripper PRO 7995WX 96-Cores", "driver": "5.0"}
 
 
 def about(number: int) -> dict:
     """Return what code and program have in common: names of all lengths, some beyond any column."""
-    name = ("mm", "solve_poisson_3d", "a_kernel_whose_author_likes_" + "long_" * 8 + "names")[number % 3]
+    name = ("mm", "solve_poisson_3d", "a_kernel_whose_author_likes_" + "long_" * 8 + "names")[
+        number % 3
+    ]
     program = Key([Part("n", str(number))]).digest
-    return {"kernel": f"{name}_{number % 700}", "created": 1.7e9 + number, "seconds": 0.3, "program": program}
+    return {
+        "kernel": f"{name}_{number % 700}",
+        "created": 1.7e9 + number,
+        "seconds": 0.3,
+        "program": program,
+    }
 
 
 def code(number: int) -> Entry:
     """Return a row of generated code."""
-    recipe = {"site": f"drivers/{number}.py:{number}", "parameters": [["block", str(number)], ["text", repr("x" * 60)]]}
+    recipe = {
+        "site": f"drivers/{number}.py:{number}",
+        "parameters": [["block", str(number)], ["text", repr("x" * 60)]],
+    }
     arguments = [[name, "ArrayArg", "<f8", True] for name in ("x", "y", "residual", "coefficients")]
-    metadata = {**about(number), "function": "invoke", "recipe": recipe, "arguments": arguments, "kernels": ["k"]}
-    return Entry(Key([Part("record", str(number)), Part("argument x", "<f8")]), metadata, {"source.cl": b"kernel"})
+    metadata = {
+        **about(number),
+        "function": "invoke",
+        "recipe": recipe,
+        "arguments": arguments,
+        "kernels": ["k"],
+    }
+    return Entry(
+        Key([Part("record", str(number)), Part("argument x", "<f8")]),
+        metadata,
+        {"source.cl": b"kernel"},
+    )
 
 
 def program(number: int) -> Entry:
     """Return a program of that code."""
-    metadata = {**about(number), "platform": POCL, "device": CPU, "options": ["-cl-std=CL1.2"] * 9, "kernels": ["k"]}
-    return Entry(Key([Part("format", "1"), Part("source", str(number))]), metadata, {"source.cl": b"k", "binary": b"b"})
+    metadata = {
+        **about(number),
+        "platform": POCL,
+        "device": CPU,
+        "options": ["-cl-std=CL1.2"] * 9,
+        "kernels": ["k"],
+    }
+    return Entry(
+        Key([Part("format", "1"), Part("source", str(number))]),
+        metadata,
+        {"source.cl": b"k", "binary": b"b"},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +102,21 @@ def root():
     for made in map(program, range(PROGRAMS)):
         with open(os.path.join(folder, address(made.key.digest, "", "k")), "xb") as stream:
             stream.write(made.pack())
-    connection = sqlite3.connect(os.path.join(root, "pytools", "pdict-v5-kcl-generated-v1-3.99.sqlite"))
-    connection.execute("CREATE TABLE dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)")
+    connection = sqlite3.connect(
+        os.path.join(root, "pytools", "pdict-v5-kcl-generated-v1-3.99.sqlite")
+    )
+    connection.execute(
+        "CREATE TABLE dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
+    )
     rows = map(code, range(COUNT - PROGRAMS))
-    connection.executemany("INSERT INTO dict VALUES (?, ?)", ((made.key.digest, made.pack()) for made in rows))
-    base = Entry(Key([Part("record", "0")]), {"kernel": "mm_0", "base": {}}, {"record.json": b'{"parts":[["source.c'})
+    connection.executemany(
+        "INSERT INTO dict VALUES (?, ?)", ((made.key.digest, made.pack()) for made in rows)
+    )
+    base = Entry(
+        Key([Part("record", "0")]),
+        {"kernel": "mm_0", "base": {}},
+        {"record.json": b'{"parts":[["source.c'},
+    )
     connection.execute("INSERT INTO dict VALUES (?, ?)", (base.key.digest, base.pack()))
     connection.commit()
     connection.close()
@@ -97,7 +140,10 @@ def recorded():
     entry = code(1)
     for _ in range(2):
         events.emit(
-            Event("generator", entry.metadata["kernel"], entry.key.digest, "miss", "not there", 0.1, 9), entry.key
+            Event(
+                "generator", entry.metadata["kernel"], entry.key.digest, "miss", "not there", 0.1, 9
+            ),
+            entry.key,
         )
     records.write()
 
@@ -155,7 +201,11 @@ class TestNarrow:
     def test_fits(self, words):
         """No line is longer than 80 characters, but for one word, which is not broken: a path."""
         recorded()
-        keys = {"key": code(7).key.digest[:12], "program": program(7).key.digest[:12], "bundle": "empty.kclb"}
+        keys = {
+            "key": code(7).key.digest[:12],
+            "program": program(7).key.digest[:12],
+            "bundle": "empty.kclb",
+        }
         pathlib.Path("empty.kclb").write_bytes(write([]))
         printed = lines(*words.format(**keys).split(), codes=(0, 1, 2))
         assert printed
@@ -163,7 +213,9 @@ class TestNarrow:
 
     def test_keys(self):
         """`ls` has the key of each entry at the end of its first line, and `kcl show` takes it."""
-        keys = re.findall(r" ([0-9a-f]{12})$", "\n".join(lines("ls", "--limit", "0", codes=(0,))), re.MULTILINE)
+        keys = re.findall(
+            r" ([0-9a-f]{12})$", "\n".join(lines("ls", "--limit", "0", codes=(0,))), re.MULTILINE
+        )
         assert set(keys) == {one.digest[:12] for one in inventory.entries()}
         assert len(keys) == COUNT
         shown = "\n".join(lines("show", keys[0], codes=(0,)))
@@ -178,7 +230,10 @@ class TestNarrow:
 
     def test_counts(self):
         """`status` counts what `ls` lists, and reads no header for it."""
-        said = {row["layer"]: row["entries"] for row in json.loads(run("status", "--json").output)["layers"]}
+        said = {
+            row["layer"]: row["entries"]
+            for row in json.loads(run("status", "--json").output)["layers"]
+        }
         listed = [one["layer"] for one in json.loads(run("ls", "--json").output)]
         assert {layer: listed.count(layer) for layer in settings.LAYERS} == {
             layer: said[layer] for layer in settings.LAYERS
@@ -199,7 +254,9 @@ class TestNarrow:
         for words in ([], *([name] for name in cli.COMMANDS)):
             printed = lines(*words, "--help", codes=(0,))
             assert [line for line in printed if len(line) > 80] == []
-            assert [line for line in printed if "..." in line and not line.startswith("Usage:")] == []
+            assert [
+                line for line in printed if "..." in line and not line.startswith("Usage:")
+            ] == []
 
     @pytest.mark.parametrize(
         ("words", "meant"),
@@ -222,15 +279,27 @@ class TestOff:
     def test_all(self, child):
         """After `eval "$(kcl env --off all)"` every cache that `kcl status` shows is off, and `--on all` undoes it."""
         kcl = f'"{sys.executable}" -m kcl'
-        script = (
-            f'eval "$({kcl} env --off all)"; {kcl} status --json; eval "$({kcl} env --on all)"; {kcl} status --json'
+        script = f'eval "$({kcl} env --off all)"; {kcl} status --json; eval "$({kcl} env --on all)"; {kcl} status --json'
+        done = subprocess.run(
+            ["sh", "-c", script],
+            env=child.environment(),
+            text=True,
+            capture_output=True,
+            check=True,
         )
-        done = subprocess.run(["sh", "-c", script], env=child.environment(), text=True, capture_output=True, check=True)
         assert done.stderr == ""
-        off, on = [json.loads(part) for part in re.split(r"(?<=^})\n", done.stdout, flags=re.MULTILINE) if part]
+        off, on = [
+            json.loads(part)
+            for part in re.split(r"(?<=^})\n", done.stdout, flags=re.MULTILINE)
+            if part
+        ]
         shown = [row for row in off["layers"] if row["kind"] != "neighbour" and row["directory"]]
         assert [row["layer"] for row in shown if row["on"]] == []
-        assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < {row["layer"] for row in shown}
+        assert {"generator", "binary", "loopy", "pocl", "pyopencl", "pyopencl-binary"} < {
+            row["layer"] for row in shown
+        }
         assert all(row["on"] for row in on["layers"] if row["kind"] != "neighbour")
         neighbours = {name for name, row in ROWS.items() if row.neighbour}
-        assert {row["layer"] for row in off["layers"] if not row["on"]} - neighbours == {row["layer"] for row in shown}
+        assert {row["layer"] for row in off["layers"] if not row["on"]} - neighbours == {
+            row["layer"] for row in shown
+        }

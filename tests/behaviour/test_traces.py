@@ -26,7 +26,9 @@ def entries(cache):
 def stored(entry):
     """Return all that an entry holds, decompressed."""
     key = "\n".join(f"{part.name}\0{part.value}" for part in entry.key.parts)
-    return b"\0".join([key.encode("utf-8", "surrogatepass"), repr(entry.metadata).encode(), *entry.parts.values()])
+    return b"\0".join(
+        [key.encode("utf-8", "surrogatepass"), repr(entry.metadata).encode(), *entry.parts.values()]
+    )
 
 
 @pytest.mark.parametrize("count", [5, pytest.param(42, marks=pytest.mark.slow)])
@@ -39,10 +41,18 @@ def test_no_trace(tmp_path, platform_name, count):
         shutil.copy(file, directory)
     child = Child(directory)
     variables = {"USER": USER, "LOGNAME": USER, "XDG_CACHE_HOME": str(directory / CACHE)}
-    done = child.python("traces.py", PLATFORMS[platform_name], str(count), cwd=directory, **variables)
+    done = child.python(
+        "traces.py", PLATFORMS[platform_name], str(count), cwd=directory, **variables
+    )
     assert done.returncode == 0, done.stderr
     host = done.stdout.splitlines()[-1]
-    marks = [USER, HOME, PROJECT, CACHE, *([host] if len(host) > 5 else [])]  # a short name is found anywhere
+    marks = [
+        USER,
+        HOME,
+        PROJECT,
+        CACHE,
+        *([host] if len(host) > 5 else []),
+    ]  # a short name is found anywhere
     kinds = set()
     for entry in entries(directory / CACHE):
         assert list(traces.found(stored(entry), marks)) == [], entry.metadata
@@ -50,7 +60,9 @@ def test_no_trace(tmp_path, platform_name, count):
         if entry.metadata.get("kernel") == "loud" and "binary" in entry.parts:
             assert b"said" in entry.parts["build.log"]
     travelling = dict.fromkeys(kinds, 0)
-    for (_kind, address), entry in contents.unpack((directory / "saved.kclb").read_bytes(), CacheInfo()):
+    for (_kind, address), entry in contents.unpack(
+        (directory / "saved.kclb").read_bytes(), CacheInfo()
+    ):
         assert list(traces.found(address.encode() + stored(entry), marks)) == [], entry.metadata
         for kind in entry.parts:
             travelling[kind] += 1

@@ -25,15 +25,23 @@ def test_rows():
     assert len(rows) - len(named) == 1  # root can do everything
     for path, name in named:
         assert f"def {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), (path, name)
-    mine = set(re.findall(r"^def (test_\w+)", (ROOT / "tests/behaviour/test_trust.py").read_text("utf-8"), re.M))
-    assert mine - {"test_rows"} == {name for path, name in named if path == "behaviour/test_trust.py"}
+    mine = set(
+        re.findall(
+            r"^def (test_\w+)", (ROOT / "tests/behaviour/test_trust.py").read_text("utf-8"), re.M
+        )
+    )
+    assert mine - {"test_rows"} == {
+        name for path, name in named if path == "behaviour/test_trust.py"
+    }
 
 
 def _poison(warm):
     """Do what a program with your rights can do: put an entry whose digests are right and whose code is another."""
     address, entry = warm.row_of("control")
     parts = {**entry.parts, "invoker.py": MINE, "invoker.code": b""}
-    warm.rows.put(address, Entry(entry.key, {**entry.metadata, "code": "another Python"}, parts).pack())
+    warm.rows.put(
+        address, Entry(entry.key, {**entry.metadata, "code": "another Python"}, parts).pack()
+    )
 
 
 def test_own_rights(warm):
@@ -63,6 +71,10 @@ def test_copied(warm, tmp_path):
 
 def test_readable(warm):
     """Entries hold the OpenCL C and the record of the recipe as plain text."""
-    parts = [part for address in warm.rows.scan() for part in Entry.unpack(warm.rows.get(address)).parts.items()]
+    parts = [
+        part
+        for address in warm.rows.scan()
+        for part in Entry.unpack(warm.rows.get(address)).parts.items()
+    ]
     assert any(name == "source.cl" and b"__kernel" in text for name, text in parts)
     assert any(name == "record.json" and b"make_kernel" in text for name, text in parts)

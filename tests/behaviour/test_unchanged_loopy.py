@@ -51,7 +51,9 @@ FORBID = "import forbid; forbid.compilation(); forbid.{}()\n"
 def run(child, platform_name, code, *arguments, by=("-m", "kcl", "run"), **variables):
     """Run a driver by kcl; returns what it printed in its last line."""
     (child.directory / "driver.py").write_text(textwrap.dedent(code))
-    done = child.python("-W", "ignore", *by, "driver.py", PLATFORMS[platform_name], *arguments, **variables)
+    done = child.python(
+        "-W", "ignore", *by, "driver.py", PLATFORMS[platform_name], *arguments, **variables
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -75,7 +77,11 @@ class TestRun:
         """One that asks its units has them made, and generates and compiles nothing."""
         expected = [SUMS[0], ["scale_2", True], SUMS[1], ["scale_3", True]]
         assert run(child, platform_name, DRIVER + END, "look")[0] == expected
-        code = 'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n' + DRIVER + END
+        code = (
+            'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n'
+            + DRIVER
+            + END
+        )
         found, has_loopy, looks = run(child, platform_name, code, "look")
         assert found == expected
         assert has_loopy
@@ -105,7 +111,9 @@ class TestInstall:
     @pytest.mark.slow
     def test_names_that_were_imported(self, child, platform_name):
         """Functions that a program has by name are loopy's: units are made, and looked up by their content."""
-        code = DRIVER.replace("lp.make_kernel(", "make_kernel(").replace("lp.split_iname(", "split_iname(")
+        code = DRIVER.replace("lp.make_kernel(", "make_kernel(").replace(
+            "lp.split_iname(", "split_iname("
+        )
         code = "from loopy import make_kernel, split_iname\nimport kcl; kcl.install()\n" + code
         run(child, platform_name, code + END, by=())
         warm = 'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n' + code
@@ -184,7 +192,9 @@ def library(child):
     about.mkdir(parents=True)
     (site / "alib.py").write_text(LIBRARY)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: alib\nVersion: 1.0\n")
-    (about / "RECORD").write_text("alib.py,sha256=x,1\nalib-1.0.dist-info/METADATA,,\nalib-1.0.dist-info/RECORD,,\n")
+    (about / "RECORD").write_text(
+        "alib.py,sha256=x,1\nalib-1.0.dist-info/METADATA,,\nalib-1.0.dist-info/RECORD,,\n"
+    )
     usual = child.environment
 
     def environment(**variables):
@@ -203,7 +213,11 @@ class TestLibrary:
     def test_library(self, child, platform_name):
         """Units of a library are made; the second run generates and compiles nothing."""
         assert run(child, platform_name, USER + END)[0] == [*self.SUMS]
-        warm = 'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n' + USER + END
+        warm = (
+            'import forbid; forbid.compilation(); forbid.generation(("loopy.codegen",))\n'
+            + USER
+            + END
+        )
         found, has_loopy, looks = run(child, platform_name, warm)
         assert found == [*self.SUMS]
         assert has_loopy

@@ -44,7 +44,9 @@ class TestSwitches:
         assert missed.returncode == 1
         assert "CacheMiss" in missed.stderr.splitlines()[-1]
         child.json(ADDED, PLATFORMS[platform_name])
-        assert child.json(ADDED, PLATFORMS[platform_name], KCL_STRICT="hit")[1] == [["binary", "hit"]]
+        assert child.json(ADDED, PLATFORMS[platform_name], KCL_STRICT="hit")[1] == [
+            ["binary", "hit"]
+        ]
 
     @pytest.mark.one_platform
     def test_uninstalled(self, child, platform_name):
@@ -72,7 +74,8 @@ class TestInputs:
         """`PYOPENCL_BUILD_OPTIONS` is part of what a program is made of."""
         code = ADDED.replace('"-DN=3"', "")
         first, other, again = (
-            child.json(code, PLATFORMS[platform_name], PYOPENCL_BUILD_OPTIONS=f"-DN={n}") for n in (1, 2, 1)
+            child.json(code, PLATFORMS[platform_name], PYOPENCL_BUILD_OPTIONS=f"-DN={n}")
+            for n in (1, 2, 1)
         )
         assert [first, other, again] == [
             [1, [["binary", "miss"]]],

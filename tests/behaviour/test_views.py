@@ -73,9 +73,13 @@ def test_one_build_and_one_entry(child, platform_name):
     assert found == [1, 2, 3] * 2
     assert counted["misses"] == 1
     assert counted["hits"] == 0
-    listed = child.run("from kcl.cli import main; main(['ls', '--layer', 'binary', '--json'])").stdout
+    listed = child.run(
+        "from kcl.cli import main; main(['ls', '--layer', 'binary', '--json'])"
+    ).stdout
     assert listed.count('"layer": "binary"') == 1
-    found, counted = driver(child, platform_name, "three", "one", "two", forbidden=True, KCL_STRICT="hit")
+    found, counted = driver(
+        child, platform_name, "three", "one", "two", forbidden=True, KCL_STRICT="hit"
+    )
     assert found == [3, 1, 2] * 2
     assert (counted["misses"], counted["hits"]) == (0, 1)
 
@@ -96,7 +100,9 @@ def test_each_kernel_is_verified(child, platform_name):
     driver(child, platform_name, "one", "two", "three")
     code = DRIVER.replace("FORBIDDEN", "False").replace("NAMES =", f"{WATCH}NAMES =", 1)
     code = code.replace("json.dumps([found,", "json.dumps([sorted(set(compared)),")
-    compared, _counted = child.json(code, PLATFORMS[platform_name], "one", "two", "three", KCL_VERIFY="results")
+    compared, _counted = child.json(
+        code, PLATFORMS[platform_name], "one", "two", "three", KCL_VERIFY="results"
+    )
     assert compared == ["one", "three", "two"]
 
 

@@ -50,7 +50,9 @@ def library():
     if platform.machine() != "x86_64" or shutil.which("cc") is None:
         pytest.skip("needs a C compiler on x86-64")
     code = f"import sys; sys.path.insert(0, {str(TOOL.parent)!r}); import with_pocl; print(with_pocl.compiled())"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
     return done.stdout.strip()
 
 
@@ -70,14 +72,19 @@ def test_a_program_builds():
         "cl.Program(context, 'kernel void f(global int *a) { a[0] = 1; }').build()\n"
         "print('built')"
     )
-    assert with_pocl(sys.executable, "-c", code, LD_PRELOAD="", PYOPENCL_NO_CACHE="1") == (0, "built\n")
+    assert with_pocl(sys.executable, "-c", code, LD_PRELOAD="", PYOPENCL_NO_CACHE="1") == (
+        0,
+        "built\n",
+    )
 
 
 def test_only_pocl_gets_another_name(library, tmp_path):
     """Everybody else gets a plain strncpy, and PoCL too for any other text."""
     source, pocl = tmp_path / "pocl.c", tmp_path / "libpocl-1.so"
     source.write_text(POCL)
-    subprocess.run(["cc", "-shared", "-fPIC", "-fno-builtin", "-o", pocl, source], check=True, timeout=120)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-fno-builtin", "-o", pocl, source], check=True, timeout=120
+    )
     done = subprocess.run(
         [sys.executable, "-c", CALLS, pocl],
         env=os.environ | {"LD_PRELOAD": library},
@@ -87,7 +94,14 @@ def test_only_pocl_gets_another_name(library, tmp_path):
         timeout=120,
     )
     plain, named = json.loads(done.stdout)
-    expected = ["generic#####", "generic\0####", "generi\0#####", "znver3\0#####", "\0" * 7 + "#####", "a na########"]
+    expected = [
+        "generic#####",
+        "generic\0####",
+        "generi\0#####",
+        "znver3\0#####",
+        "\0" * 7 + "#####",
+        "a na########",
+    ]
     assert plain == expected
     assert named[1:] == expected[1:]
     assert named[0].rstrip("#").rstrip("\0") in NAMED

@@ -112,7 +112,9 @@ if __name__ == "__main__":
 @pytest.mark.slow_cases(2)
 def test_beside_the_parent(child, platform_name, how):
     """Workers that start before, during and after the first use of their parent are right, and hit in the next run."""
-    (child.directory / "driver.py").write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + BESIDE)
+    (child.directory / "driver.py").write_text(
+        WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + BESIDE
+    )
     for strict in ("fault", "hit,fault"):
         done = child.python("driver.py", how, KCL_STRICT=strict)
         assert done.returncode == 0, done.stderr

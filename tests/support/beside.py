@@ -89,7 +89,10 @@ class Program(NamedTuple):
     def texts(self, edited: bool, importing: str) -> dict[str, str]:
         """Return the texts of all files."""
         call = "\nmain(queue)\n" if re.search(r"def main\(|import main\b", self.text) else ""
-        found = {f"{self.name}.py": textwrap.dedent(self.text) + call, f"site/{self.name}_lib.py": self.library}
+        found = {
+            f"{self.name}.py": textwrap.dedent(self.text) + call,
+            f"site/{self.name}_lib.py": self.library,
+        }
         words = {"NAME": self.name, "THIS": self.this[edited], "IMPORT": importing}
         files = {**found, **self.files}.items()
         return {self._filled(name, words): self._filled(text, words) for name, text in files}
@@ -132,7 +135,9 @@ class Said(NamedTuple):
 class Group:
     """Programs that share their processes."""
 
-    def __init__(self, programs: Sequence[Program], child: Child, platform: str, ways: Sequence[str]) -> None:
+    def __init__(
+        self, programs: Sequence[Program], child: Child, platform: str, ways: Sequence[str]
+    ) -> None:
         self.programs, self.child, self.platform, self.ways = programs, child, platform, ways
         self.folder = child.directory / "project"
         self.site = child.directory / "site-packages"
@@ -147,26 +152,49 @@ class Group:
             stages |= {f"{way} {word}": self._said(way) for word in ("first", "second")}
             if is_changed:
                 stages[f"{way} changed"] = self._said(way, True)
-        return {one.title: {stage: said[one.name] for stage, said in stages.items()} for one in self.programs}
+        return {
+            one.title: {stage: said[one.name] for stage, said in stages.items()}
+            for one in self.programs
+        }
 
     def _said(self, way: str, edited: bool = False) -> dict[str, Said]:
         by, importing = WAYS.get(way, WAYS["plain"])
         self._write(edited, importing)
         early = [name.replace("NAME", one.name) for one in self.programs for name in one.early]
-        job = {"platform": PLATFORMS[self.platform], "site": str(self.site), "installed": way == "install"}
+        job = {
+            "platform": PLATFORMS[self.platform],
+            "site": str(self.site),
+            "installed": way == "install",
+        }
         job |= {"programs": [program.name for program in self.programs], "early": early}
         cache = self.child.directory / f"cache-{way or ('alone changed' if edited else 'alone')}"
-        variables = {"XDG_CACHE_HOME": str(cache), "PYTHONDONTWRITEBYTECODE": "1", **({} if way else OFF)}
-        variables["CUDA_CACHE_DISABLE"] = "1"  # with code from its cache NVIDIA's driver has no messages
-        finished = self.child.python(*by, "driver.py", json.dumps(job), cwd=self.folder, **variables)
-        assert finished.returncode == 0, f"{way}: {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
+        variables = {
+            "XDG_CACHE_HOME": str(cache),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **({} if way else OFF),
+        }
+        variables["CUDA_CACHE_DISABLE"] = (
+            "1"  # with code from its cache NVIDIA's driver has no messages
+        )
+        finished = self.child.python(
+            *by, "driver.py", json.dumps(job), cwd=self.folder, **variables
+        )
+        assert finished.returncode == 0, (
+            f"{way}: {finished.returncode}:\n{finished.stdout}\n{finished.stderr}"
+        )
         if os.environ.get("KCL_TEST_SHOW"):
             print(way, finished.stderr)
         assert client.idle(str(cache / "kcl"), 120)
-        return {name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()}
+        return {
+            name: Said(*said) for name, said in json.loads(finished.stdout.splitlines()[-1]).items()
+        }
 
     def _write(self, edited: bool, importing: str) -> None:
-        texts = {name: text for one in self.programs for name, text in one.texts(edited, importing).items()}
+        texts = {
+            name: text
+            for one in self.programs
+            for name, text in one.texts(edited, importing).items()
+        }
         packages = {name.split("/")[1] for name in texts if name.count("/") > 1}
         for package in packages:
             about = f"site/{package}-1.0.dist-info"
@@ -185,18 +213,34 @@ def differences(program: Program, told: Mapping[str, Said]) -> list[str]:
     """List where a run differs from Python alone, or from what the program says of it."""
     found = []
     for stage, said in told.items():
-        right = told.get("alone changed", told["alone first"]) if stage.endswith("changed") else told["alone first"]
+        right = (
+            told.get("alone changed", told["alone first"])
+            if stage.endswith("changed")
+            else told["alone first"]
+        )
         if said.answer() != right.answer():
             found.append(f"{stage}: {said.answer()}, Python alone {right.answer()}")
         bypass = program.bypass.replace("NAME", program.name)
-        reasons = [reason for layer, outcome, reason in said.looks if (layer, outcome) == ("generator", "bypass")]
+        reasons = [
+            reason
+            for layer, outcome, reason in said.looks
+            if (layer, outcome) == ("generator", "bypass")
+        ]
         if bypass and not stage.startswith("alone") and not any(bypass in one for one in reasons):
             found.append(f"{stage}: no bypass for {bypass!r}: {said.looks}")
-        if bypass and stage.endswith("second") and any(layer == "binary" for layer, *_more in said.missed()):
+        if (
+            bypass
+            and stage.endswith("second")
+            and any(layer == "binary" for layer, *_more in said.missed())
+        ):
             found.append(f"{stage}: the program is not found: {said.looks}")
         if program.warm and stage.endswith("second") and (said.missed() or not said.looks):
             found.append(f"{stage}: not warm: {said.looks}")
-        if program.asks_nothing and stage.split()[0] in ("run", "install", "face") and not stage.endswith("first"):
+        if (
+            program.asks_nothing
+            and stage.split()[0] in ("run", "install", "face")
+            and not stage.endswith("first")
+        ):
             found += [f"{stage}: loopy was imported"] if said.loaded else []
     return found
 
@@ -225,11 +269,23 @@ def ran(every: Sequence[Program], *ways: str) -> Any:
             pytest.skip(f"for {wanted.platform} alone")
         if (platform_name, wanted.title) not in known:
             here = [item for item in slow.together(request.node) if hasattr(item, "callspec")]
-            selected = {item.callspec.params["program"].title for item in here if "program" in item.callspec.params}
-            shared = [one for one in every if one.title in selected and one.platform in ("", platform_name)]
+            selected = {
+                item.callspec.params["program"].title
+                for item in here
+                if "program" in item.callspec.params
+            }
+            shared = [
+                one
+                for one in every
+                if one.title in selected and one.platform in ("", platform_name)
+            ]
             programs = [wanted] if wanted.alone else [one for one in shared if not one.alone]
-            found = Group(programs, Child(tmp_path_factory.mktemp("beside")), platform_name, ways).run()
+            found = Group(
+                programs, Child(tmp_path_factory.mktemp("beside")), platform_name, ways
+            ).run()
             known.update({(platform_name, title): said for title, said in found.items()})
-        return {title: said for (platform, title), said in known.items() if platform == platform_name}
+        return {
+            title: said for (platform, title), said in known.items() if platform == platform_name
+        }
 
     return told

@@ -79,7 +79,13 @@ def main(job):
 
     (platform,) = [one for one in cl.get_platforms() if one.name == job["platform"]]
     context = cl.Context(platform.get_devices()[:1])  # Intel's queue does not keep it
-    names = {"context": context, "queue": cl.CommandQueue(context), "cl": cl, "np": np, "warnings": warnings}
+    names = {
+        "context": context,
+        "queue": cl.CommandQueue(context),
+        "cl": cl,
+        "np": np,
+        "warnings": warnings,
+    }
     names |= {"launched": launched, "plain": plain, "COUNT": COUNT, "LOUD": LOUD}
     looks = []
     if "kcl" in sys.modules:

@@ -12,9 +12,22 @@ import re
 import shutil
 import subprocess
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+)
 # Without a sandbox, since a container often allows none: the pages are our own.
-OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--disable-dev-shm-usage",
+)
 
 
 def command() -> str | None:
@@ -34,7 +47,13 @@ def measured(page: str, script: str, folder: pathlib.Path, width: int, dark: boo
     printed = dom(allowed.replace("</body>", ending), folder, width, dark)
     found = re.search(r'data-measured="([^"]*)"', printed)
     assert found, printed[-2000:]
-    return json.loads(found[1].replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    return json.loads(
+        found[1]
+        .replace("&quot;", '"')
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+    )
 
 
 def dom(page: str, folder: pathlib.Path, width: int = 1200, dark: bool = False) -> str:
@@ -57,6 +76,8 @@ def _run(*words: str, folder: pathlib.Path) -> str:
     browser = command()
     assert browser is not None
     profile = f"--user-data-dir={folder / 'profile'}"
-    done = subprocess.run([browser, *OPTIONS, profile, *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [browser, *OPTIONS, profile, *words], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -38,7 +38,9 @@ def main(platform: str, mode: str, file: str) -> None:
     def added(by=1):
         import loopy as lp
 
-        knl = lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = x[i] + {by}", name="added", lang_version=(2018, 2))
+        knl = lp.make_kernel(
+            "{[i]: 0<=i<n}", f"y[i] = x[i] + {by}", name="added", lang_version=(2018, 2)
+        )
         return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
     @kcl.kernel

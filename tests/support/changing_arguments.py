@@ -50,7 +50,9 @@ def data(dtype=np.float64):
 
 def times(texts="z[i] = 2*x[i]", arguments=None, domain=DOMAIN, **keywords):
     """Return a unit."""
-    return lp.make_kernel(domain, texts, data() if arguments is None else arguments, **{**VERSION, **keywords})
+    return lp.make_kernel(
+        domain, texts, data() if arguments is None else arguments, **{**VERSION, **keywords}
+    )
 
 
 def sized(**keywords):
@@ -147,7 +149,10 @@ TEXTS = {
     "a_list": (lambda: [TWICE], second),
     "a_list_of_a_class": (lambda: Listed([TWICE]), second),
     "an_array_of_objects": (lambda: np.array([TWICE], dtype=object), second),
-    "a_view_of_an_array_of_objects": (lambda: WHOLE[1:], lambda _part: WHOLE.__setitem__(1, THRICE)),
+    "a_view_of_an_array_of_objects": (
+        lambda: WHOLE[1:],
+        lambda _part: WHOLE.__setitem__(1, THRICE),
+    ),
     "a_sequence_of_the_user": (lambda: Texts(TWICE), lambda texts: second(texts.texts)),
     "the_values_of_a_dictionary": (HELD.values, lambda _values: HELD.update(value=THRICE)),
     "a_slot_of_an_object": (Slotted, lambda text: setattr(text, "text", THRICE)),
@@ -173,7 +178,10 @@ SIZES = {"n": 6}
 PARAMETERS = {
     "a_dictionary_of_a_class": (lambda: Named(n=6), smaller),
     "a_mapping_of_the_user": (lambda: Pairs(n=6), lambda pairs: smaller(pairs.pairs)),
-    "a_proxy_of_a_dictionary": (lambda: types.MappingProxyType(SIZES), lambda _proxy: smaller(SIZES)),
+    "a_proxy_of_a_dictionary": (
+        lambda: types.MappingProxyType(SIZES),
+        lambda _proxy: smaller(SIZES),
+    ),
 }
 
 
@@ -187,7 +195,9 @@ def parameters_that_change(run):
 
 def an_array_computed_from_another(run):
     sizes = np.array([2.0])
-    table = lp.TemporaryVariable("t", initializer=sizes * 3, read_only=True, address_space=lp.AddressSpace.GLOBAL)
+    table = lp.TemporaryVariable(
+        "t", initializer=sizes * 3, read_only=True, address_space=lp.AddressSpace.GLOBAL
+    )
     sizes[0] = 4
     return run(lp.make_kernel(DOMAIN, "z[i] = t[0]*x[i]", [*data(), table], **VERSION))
 
@@ -241,7 +251,9 @@ def a_symbol_that_a_function_gives(run):
     def mangler(_kernel, name):
         return (lp.to_loopy_type(number[0]), "7") if name == "SEVEN" else None
 
-    unit = lp.make_kernel(DOMAIN, "<> t = SEVEN/2\nz[i] = t*x[i]", data(), symbol_manglers=[mangler], **VERSION)
+    unit = lp.make_kernel(
+        DOMAIN, "<> t = SEVEN/2\nz[i] = t*x[i]", data(), symbol_manglers=[mangler], **VERSION
+    )
     typed = lp.infer_unknown_types(unit, expect_completion=False)
     number[0] = np.float32
     return run(typed), typed.default_entrypoint.temporary_variables["t"].dtype.numpy_dtype.name
@@ -324,7 +336,9 @@ def an_instruction_of_loopy(run):
 
 def defined(**keywords):
     """Return a unit whose code has a name that build options define."""
-    multiply = lp.CInstruction("i", "z[i] = F*x[i];", read_variables=frozenset({"x", "i"}), assignees="z[i]")
+    multiply = lp.CInstruction(
+        "i", "z[i] = F*x[i];", read_variables=frozenset({"x", "i"}), assignees="z[i]"
+    )
     return lp.make_kernel(DOMAIN, [multiply], data(), **{**VERSION, **keywords})
 
 
@@ -369,7 +383,9 @@ def a_rule_whose_names_change(run):
 def variables_that_a_transformation_reads(run):  # noqa: ARG001
     names = ["x", "i"]
     one = lp.CInstruction("i", "z[i] = 2*x[i];", read_variables=names, assignees="z[i]", id="a")
-    unit = lp.make_kernel(DOMAIN, [one], [*data(), lp.GlobalArg("y", np.float64, shape=(8,))], **VERSION)
+    unit = lp.make_kernel(
+        DOMAIN, [one], [*data(), lp.GlobalArg("y", np.float64, shape=(8,))], **VERSION
+    )
     names.append("y")
     fewer = lp.remove_unused_arguments(unit)
     names.pop()
@@ -397,9 +413,15 @@ def unwritten():
 
 # The tables of a program, and how each changes once the unit is made.
 TABLES = {
-    "a_table_that_is_a_view": (lambda: np.full((2, 8), 2.0)[1], lambda values: values.base[1].fill(3)),
+    "a_table_that_is_a_view": (
+        lambda: np.full((2, 8), 2.0)[1],
+        lambda values: values.base[1].fill(3),
+    ),
     "a_table_that_nobody_may_write": (unwritten, lambda values: values.base.fill(3)),
-    "a_table_that_is_no_array_of_numpy": (lambda: np.full(8, 2.0).view(Table), lambda values: values.fill(3)),
+    "a_table_that_is_no_array_of_numpy": (
+        lambda: np.full(8, 2.0).view(Table),
+        lambda values: values.fill(3),
+    ),
 }
 
 

@@ -48,7 +48,9 @@ def check_promise(command: str) -> bool:
         return True
     installs = re.fullmatch(r'(?:python -m )?pip install "\.\[([a-z,]+)\]"', command)
     if installs:
-        extras = re.findall(r'^        "([a-z]+)": ', (ROOT / "setup.py").read_text(encoding="utf-8"), re.M)
+        extras = re.findall(
+            r'^        "([a-z]+)": ', (ROOT / "setup.py").read_text(encoding="utf-8"), re.M
+        )
         assert set(installs[1].split(",")) <= set(extras), f"setup.py has no extra for {command!r}"
         return True
     return False
@@ -59,7 +61,10 @@ def python_in(directory: pathlib.Path) -> pathlib.Path:
     binaries = directory / ".bin"
     if not binaries.exists():
         binaries.mkdir()
-        for name, command in (("python", f'"{sys.executable}"'), ("kcl", f'"{sys.executable}" -m kcl')):
+        for name, command in (
+            ("python", f'"{sys.executable}"'),
+            ("kcl", f'"{sys.executable}" -m kcl'),
+        ):
             script = binaries / name
             script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
             script.chmod(0o700)
@@ -87,7 +92,10 @@ def run(script: str, directory: pathlib.Path, environment: dict[str, str]) -> tu
 _UNSTEADY = (
     (r'(?m)\bpthread-[^/\n]*?(?= {2}|, | in |"|$)', "<device>"),
     (r"\b3\.\d+\.\d+\.(alpha|beta|candidate|final)\.\d+\b", "<python>"),
-    (r"[~/]\S*?\.\.\.\S*", "<path>"),  # without its middle, which is as long as the other columns leave room
+    (
+        r"[~/]\S*?\.\.\.\S*",
+        "<path>",
+    ),  # without its middle, which is as long as the other columns leave room
     (r"\b\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "<date>"),
     (r"(just now|<?\b\d+(\.\d+)? (us|ms|s|min|h|d) ago)", "<ago>"),
     (r"-?\b\d+(\.\d+)? (us|ms|s|min|h)\b|\b\d+\.\d\ds( \(\d+:\d\d:\d\d\))?", "<time>"),
@@ -95,7 +103,10 @@ _UNSTEADY = (
     (r"\b\d+ %", "<share>"),
     (r"\bprocess \d+|\b\d+ processes", "<processes>"),
     # one form for digests and numbers: some digests have decimal digits only
-    (r"\b\d+\.\d{2,}(e[-+]?\d+)?\b|\b\d{9,}(\.\d+)?\b|\b[0-9a-f]{8,64}\b|\b\d{4,}\b(?!\.)", "<number>"),
+    (
+        r"\b\d+\.\d{2,}(e[-+]?\d+)?\b|\b\d{9,}(\.\d+)?\b|\b[0-9a-f]{8,64}\b|\b\d{4,}\b(?!\.)",
+        "<number>",
+    ),
 )
 
 

@@ -31,7 +31,9 @@ class Twice(ScalarCallable):
         if 0 not in arg_id_to_dtype:
             return self.copy(arg_id_to_dtype=arg_id_to_dtype), callables_table
         dtype = arg_id_to_dtype[0]
-        return self.copy(name_in_target="twice", arg_id_to_dtype={0: dtype, -1: dtype}), callables_table
+        return self.copy(
+            name_in_target="twice", arg_id_to_dtype={0: dtype, -1: dtype}
+        ), callables_table
 
     def generate_preambles(self, target):
         del target
@@ -70,12 +72,21 @@ class Preamble:
 
 
 def plain():
-    return make("{[i]: 0<=i<n}", "y[i] = 2*x[i] + 1.5f*z {id=first}\nw[i] = y[i]**2 {dep=first}", name="plain")
+    return make(
+        "{[i]: 0<=i<n}",
+        "y[i] = 2*x[i] + 1.5f*z {id=first}\nw[i] = y[i]**2 {dep=first}",
+        name="plain",
+    )
 
 
 def prefetch():
-    unit = make("{[i,j,k]: 0<=i<n and 0<=j<m and 0<=k<m}", "c[i,j] = sum(k, a[i,k]*b[k,j])", name="product")
-    unit = lp.assume(lp.add_dtypes(unit, {"a": np.float32, "b": np.float32}), "n mod 16 = 0 and n >= 16 and m >= n")
+    unit = make(
+        "{[i,j,k]: 0<=i<n and 0<=j<m and 0<=k<m}", "c[i,j] = sum(k, a[i,k]*b[k,j])", name="product"
+    )
+    unit = lp.assume(
+        lp.add_dtypes(unit, {"a": np.float32, "b": np.float32}),
+        "n mod 16 = 0 and n >= 16 and m >= n",
+    )
     unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.1")
     unit = lp.split_iname(unit, "j", 16, outer_tag="g.1", inner_tag="l.0")
     unit = lp.split_iname(unit, "k", 16)
@@ -96,27 +107,51 @@ def callables():
 
 
 def structures():
-    pair = np.dtype({"names": ["re", "im"], "formats": [np.float32, np.int32], "offsets": [0, 4], "itemsize": 12})
+    pair = np.dtype(
+        {
+            "names": ["re", "im"],
+            "formats": [np.float32, np.int32],
+            "offsets": [0, 4],
+            "itemsize": 12,
+        }
+    )
     arguments = [lp.GlobalArg("x", pair, shape="n"), lp.GlobalArg("y", np.float32, shape="n"), ...]
     return make("{[i]: 0<=i<n}", "y[i] = x[i].re + x[i].im", arguments, name="structures")
 
 
 def initializers():
     large = lp.TemporaryVariable(
-        "large", initializer=np.arange(400.0).reshape(20, 20), read_only=True, address_space=lp.AddressSpace.GLOBAL
+        "large",
+        initializer=np.arange(400.0).reshape(20, 20),
+        read_only=True,
+        address_space=lp.AddressSpace.GLOBAL,
     )
     small = lp.TemporaryVariable(
-        "small", initializer=np.array([1, 2], np.int8), read_only=True, address_space=lp.AddressSpace.GLOBAL
+        "small",
+        initializer=np.array([1, 2], np.int8),
+        read_only=True,
+        address_space=lp.AddressSpace.GLOBAL,
     )
-    return make("{[i]: 0<=i<2}", "y[i] = large[i,i] + small[i]", [small, large, ...], name="initializers")
+    return make(
+        "{[i]: 0<=i<2}", "y[i] = large[i,i] + small[i]", [small, large, ...], name="initializers"
+    )
 
 
 def instructions_in_c():
     instruction = lp.CInstruction(
         "i", "y[i] = AMOUNT*x[i];", read_variables=frozenset({"x"}), assignees="y[i]", id="fill"
     )
-    arguments = [lp.GlobalArg("y", np.float32, shape=(4,), is_input=False), lp.GlobalArg("x", np.float32, shape=(4,))]
-    unit = make("{[i]: 0<=i<4}", [instruction], arguments, name="in_c", preambles=[("1", "#define AMOUNT 3")])
+    arguments = [
+        lp.GlobalArg("y", np.float32, shape=(4,), is_input=False),
+        lp.GlobalArg("x", np.float32, shape=(4,)),
+    ]
+    unit = make(
+        "{[i]: 0<=i<4}",
+        [instruction],
+        arguments,
+        name="in_c",
+        preambles=[("1", "#define AMOUNT 3")],
+    )
     return lp.set_options(unit, build_options=["-DA", "-DB"])
 
 
@@ -135,8 +170,14 @@ def predicates():
 
 
 def atomics():
-    update = lp.Assignment("out[i%4]", "out[i%4] + 2*x[i]", atomicity=(AtomicUpdate("out"),), id="update")
-    arguments = [lp.GlobalArg("out", np.float32, shape=(4,), for_atomic=True), lp.GlobalArg("x", np.float32), ...]
+    update = lp.Assignment(
+        "out[i%4]", "out[i%4] + 2*x[i]", atomicity=(AtomicUpdate("out"),), id="update"
+    )
+    arguments = [
+        lp.GlobalArg("out", np.float32, shape=(4,), for_atomic=True),
+        lp.GlobalArg("x", np.float32),
+        ...,
+    ]
     return lp.tag_inames(make("{[i]: 0<=i<16}", [update], arguments, name="atomics"), "i:l.0")
 
 
@@ -151,7 +192,13 @@ def barriers():
 
 
 def options():
-    unit = make("{[i,j]: 0<=i,j<n}", "y[i,j] = x[j,i]", name="options", assumptions="n >= 4", silenced_warnings="a*")
+    unit = make(
+        "{[i,j]: 0<=i,j<n}",
+        "y[i,j] = x[j,i]",
+        name="options",
+        assumptions="n >= 4",
+        silenced_warnings="a*",
+    )
     unit = lp.prioritize_loops(lp.set_options(unit, return_dict=True, no_numpy=True), "i,j")
     return lp.split_iname(unit, "i", 4, slabs=(0, 1))
 
@@ -163,16 +210,23 @@ def users_callable():
 
 def generators():
     unit = make(
-        "{[i]: 0<=i<4}", "y[i] = amount*x[i] {id=only}", [..., lp.GlobalArg("y", np.float32)], name="generators"
+        "{[i]: 0<=i<4}",
+        "y[i] = amount*x[i] {id=only}",
+        [..., lp.GlobalArg("y", np.float32)],
+        name="generators",
     )
     kernel = unit["generators"]
     shared = Preamble(3)
-    kernel = kernel.copy(symbol_manglers=[mangler], preamble_generators=[shared, Preamble(4), shared])
+    kernel = kernel.copy(
+        symbol_manglers=[mangler], preamble_generators=[shared, Preamble(4), shared]
+    )
     return unit.with_kernel(kernel)
 
 
 def users_nodes():
-    unit = make("{[i,j]: 0<=i,j<n}", "y[i] = sum(j, x[i,j]) {id=s}\nz[i] = x[i,i] {id=t}", name="nodes")
+    unit = make(
+        "{[i,j]: 0<=i,j<n}", "y[i] = sum(j, x[i,j]) {id=s}\nz[i] = x[i,i] {id=t}", name="nodes"
+    )
     kernel = unit["nodes"]
     first, second = kernel.instructions
     first = first.copy(expression=p.Sum((Reduction(Largest(), ("j",), first.expression.expr), 1)))
@@ -193,14 +247,18 @@ def random_numbers():
 def tagged():
     rules = "square(a) := a*a\n"
     unit = make(
-        "{[i,j]: 0<=i<n and 0<=j<8}", rules + "<float32> t = square(x[i,j]) {tags=mine}\ny[i,j] = t", name="tagged"
+        "{[i,j]: 0<=i<n and 0<=j<8}",
+        rules + "<float32> t = square(x[i,j]) {tags=mine}\ny[i,j] = t",
+        name="tagged",
     )
     unit = lp.tag_inames(unit, {"i": [Note("outer"), Note("slow")], "j": "unr"})
     return lp.tag_instructions(unit, "other")
 
 
 def linearized():
-    unit = lp.split_iname(lp.add_dtypes(plain(), {"x": np.float32, "z": np.float32}), "i", 16, inner_tag="l.0")
+    unit = lp.split_iname(
+        lp.add_dtypes(plain(), {"x": np.float32, "z": np.float32}), "i", 16, inner_tag="l.0"
+    )
     return lp.linearize(lp.preprocess_program(lp.infer_unknown_types(unit, expect_completion=True)))
 
 
@@ -211,8 +269,28 @@ def complex_numbers():
 
 
 UNITS = [
-    *(plain, prefetch, reductions, callables, structures, initializers, instructions_in_c, predicates, atomics),
-    *(barriers, options, users_callable, users_nodes, generators, random_numbers, tagged, linearized, complex_numbers),
+    *(
+        plain,
+        prefetch,
+        reductions,
+        callables,
+        structures,
+        initializers,
+        instructions_in_c,
+        predicates,
+        atomics,
+    ),
+    *(
+        barriers,
+        options,
+        users_callable,
+        users_nodes,
+        generators,
+        random_numbers,
+        tagged,
+        linearized,
+        complex_numbers,
+    ),
 ]
 
 

@@ -73,7 +73,11 @@ def context_of(platform):
 def launches(platform, threads, wanted, beside=lambda: None):
     """Launch in threads that begin each kernel together; return the numbers by thread, and the longest time."""
     context = context_of(platform)
-    together, numbers, longest = threading.Barrier(threads), [[] for _ in range(threads)], [0.0] * threads
+    together, numbers, longest = (
+        threading.Barrier(threads),
+        [[] for _ in range(threads)],
+        [0.0] * threads,
+    )
 
     def work(thread):
         queue = cl.CommandQueue(context)
@@ -128,7 +132,9 @@ def interrupted(platform, threads, wanted):
     context, seen = context_of(platform), []
 
     def handler(_number, _frame):
-        seen.append((number := wanted[len(seen) % len(wanted)], launched(cl.CommandQueue(context), number)))
+        seen.append(
+            (number := wanted[len(seen) % len(wanted)], launched(cl.CommandQueue(context), number))
+        )
         signal.setitimer(signal.ITIMER_REAL, 0.1)  # not before this launch has ended
 
     for number in (

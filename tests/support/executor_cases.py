@@ -43,7 +43,11 @@ def seen(queue, result, **given):
         "event": type(event).__name__,
         "container": type(outputs).__name__,
         "outputs": {str(name): _array(queue, value, event, given) for name, value in items},
-        "events": {name: _events(value, event) for name, value in given.items() if isinstance(value, cl_array.Array)},
+        "events": {
+            name: _events(value, event)
+            for name, value in given.items()
+            if isinstance(value, cl_array.Array)
+        },
     }
 
 
@@ -136,7 +140,10 @@ def events_to_wait_for(launch, queue):
 @case(scale, options=("skip_arg_checks",))
 def skip_arg_checks(launch, queue):
     x = dev(queue, 5)
-    return [seen(queue, launch(queue, x=x, a=2), x=x), seen(queue, launch(queue, x=x, a=2, n=3), x=x)]
+    return [
+        seen(queue, launch(queue, x=x, a=2), x=x),
+        seen(queue, launch(queue, x=x, a=2, n=3), x=x),
+    ]
 
 
 # }}}
@@ -148,9 +155,19 @@ def skip_arg_checks(launch, queue):
 def scalars_of_every_type(launch, queue):
     found = [
         seen(queue, launch(queue, x=host(5), a=a))
-        for a in (2, 2.5, True, np.float32(2.5), np.float64(2.5), np.int64(2), np.array(2.5, np.float32))
+        for a in (
+            2,
+            2.5,
+            True,
+            np.float32(2.5),
+            np.float64(2.5),
+            np.int64(2),
+            np.array(2.5, np.float32),
+        )
     ]
-    return found + [seen(queue, launch(queue, x=host(5), a=2, n=n)) for n in (5, np.int32(5), np.int64(5))]
+    return found + [
+        seen(queue, launch(queue, x=host(5), a=2, n=n)) for n in (5, np.int32(5), np.int64(5))
+    ]
 
 
 @kcl.kernel(pure=True, version="1")
@@ -178,7 +195,11 @@ TYPED = {
     np.uint16: [2, np.uint16(60000)],
 }
 for one, scalars in TYPED.items():
-    CASES[one.__name__] = (typed, {"dtype": one}, functools.partial(_typed, dtype=one, scalars=scalars))
+    CASES[one.__name__] = (
+        typed,
+        {"dtype": one},
+        functools.partial(_typed, dtype=one, scalars=scalars),
+    )
 
 
 @kcl.kernel(pure=True, version="1")
@@ -254,7 +275,10 @@ def half_open():
 @case(half_open)
 def partly_open_dtypes(launch, queue):
     x = host(3, np.float64)
-    return [seen(queue, launch(queue, x=x, c=host(3, dtype))) for dtype in (np.float32, np.int32, np.complex64)]
+    return [
+        seen(queue, launch(queue, x=x, c=host(3, dtype)))
+        for dtype in (np.float32, np.int32, np.complex64)
+    ]
 
 
 # }}}
@@ -269,7 +293,9 @@ def strided():
         "{[i,j]: 0<=i<n and 0<=j<m}",
         "y[i,j] = 2*x[i,j]",
         [
-            lp.GlobalArg("x", np.float32, shape="n,m", dim_tags="stride:auto,stride:auto", offset=lp.auto),
+            lp.GlobalArg(
+                "x", np.float32, shape="n,m", dim_tags="stride:auto,stride:auto", offset=lp.auto
+            ),
             lp.GlobalArg("y", np.float32, shape="n,m", dim_tags="stride:auto,stride:auto"),
             lp.ValueArg("n,m", np.int32),
         ],
@@ -429,7 +455,10 @@ def structures(launch, queue):
     dtype = np.dtype([("mass", np.float64), ("count", np.int32)], align=True)
     p = np.zeros(3, dtype)
     p["mass"], p["count"] = [1, 2, 3], [3, 2, 1]
-    return [seen(queue, launch(queue, p=p)), seen(queue, launch(queue, p=cl_array.to_device(queue, p)))]
+    return [
+        seen(queue, launch(queue, p=p)),
+        seen(queue, launch(queue, p=cl_array.to_device(queue, p))),
+    ]
 
 
 @kcl.kernel(pure=True, version="1")
@@ -446,7 +475,10 @@ def vector_types(launch, queue):
 
     x = np.zeros(3, cltypes.float4)
     x["x"], x["w"] = [1, 2, 3], [4, 5, 6]
-    return [seen(queue, launch(queue, x=x)), seen(queue, launch(queue, x=cl_array.to_device(queue, x)))]
+    return [
+        seen(queue, launch(queue, x=x)),
+        seen(queue, launch(queue, x=cl_array.to_device(queue, x))),
+    ]
 
 
 @kcl.kernel(pure=True, version="1")
@@ -541,7 +573,11 @@ def errors(launch, queue, *calls):
 @case(opened, name="first")
 def errors_of_a_first_open_call(launch, queue):
     x, a = host(3), np.float32(2)
-    bad = [{"x": x, "a": a, "n": 4}, {"x": x.reshape(1, 3), "a": a}, {"x": x, "a": a, "y": np.zeros(4, np.float32)}]
+    bad = [
+        {"x": x, "a": a, "n": 4},
+        {"x": x.reshape(1, 3), "a": a},
+        {"x": x, "a": a, "y": np.zeros(4, np.float32)},
+    ]
     found = [error_of(lambda call=call: launch(queue, **call)) for call in bad]
     return [*found, seen(queue, launch(queue, x=x, a=a))]
 
@@ -550,7 +586,15 @@ def errors_of_a_first_open_call(launch, queue):
 def errors_of_object_arrays(launch, queue):
     x = _planes([dev(queue, 3), dev(queue, 3)])
     short = _planes([dev(queue, 2), dev(queue, 3)])
-    return errors(launch, queue, {"x": x, "n": 3}, {"x": short, "n": 3}, {"x": _planes([x[0]]), "n": 3}, {"n": 3}, {})
+    return errors(
+        launch,
+        queue,
+        {"x": x, "n": 3},
+        {"x": short, "n": 3},
+        {"x": _planes([x[0]]), "n": 3},
+        {"n": 3},
+        {},
+    )
 
 
 # }}}
@@ -568,7 +612,9 @@ def main(arguments) -> None:
     (platform,) = [one for one in cl.get_platforms() if one.name == platform_name]
     context = cl.Context(platform.get_devices()[:1])
     looks, found = [], {}
-    kcl.add_hook(lambda event: looks.append([event.layer, event.kernel, event.outcome, event.reason]))
+    kcl.add_hook(
+        lambda event: looks.append([event.layer, event.kernel, event.outcome, event.reason])
+    )
     # Cases whose errors are loopy's own come last: to raise them kcl may import loopy.
     for name in sorted(CASES, key=lambda name: name in LOOPYS_OWN):
         if mode == "warm" and name in LOOPYS_OWN:
@@ -621,7 +667,9 @@ def _hot(one, context):
     finally:
         launch.HOT = usual
     launchers = bindings_of(queue).launchers.values()
-    return outcome, sum(play is not None for launcher in launchers for play in launcher.variants.values())
+    return outcome, sum(
+        play is not None for launcher in launchers for play in launcher.variants.values()
+    )
 
 
 if __name__ == "__main__":

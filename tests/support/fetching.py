@@ -15,7 +15,9 @@ watched: dict[str, list[str]] = {"subprocess.Popen": [], "socket.connect": [], "
 def watch(event, arguments):
     """Note the processes that are started, and the connections that are made."""
     if event in watched:
-        watched[event].append(" ".join(map(str, arguments[1])) if event == "subprocess.Popen" else "")
+        watched[event].append(
+            " ".join(map(str, arguments[1])) if event == "subprocess.Popen" else ""
+        )
 
 
 def main(platform: str, factor: str) -> None:
@@ -29,7 +31,9 @@ def main(platform: str, factor: str) -> None:
     def scaled(by=1):
         import loopy as lp
 
-        return lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = x[i] * {by}", name="scaled", lang_version=(2018, 2))
+        return lp.make_kernel(
+            "{[i]: 0<=i<n}", f"y[i] = x[i] * {by}", name="scaled", lang_version=(2018, 2)
+        )
 
     @kcl.kernel
     def shifted(by=1):
@@ -53,7 +57,8 @@ def main(platform: str, factor: str) -> None:
         "remote": sorted(name for name in sys.modules if name.startswith("kcl.remote")),
         "clients": sorted(CLIENTS & sys.modules.keys()),
         "children": sum(
-            "kcl.remote" in text or "spec_from_file_location" in text for text in watched["subprocess.Popen"]
+            "kcl.remote" in text or "spec_from_file_location" in text
+            for text in watched["subprocess.Popen"]
         ),
         "connections": len(watched["socket.connect"]),
     }

@@ -117,4 +117,6 @@ def _raising(what):
 def like_kcls(function):
     """Return a function that counts as one of kcl's own: keys hold what a program changes inside of the generators."""
     scope = {**function.__globals__, "__name__": "kcl.forbid"}
-    return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+    return FunctionType(
+        function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
+    )

@@ -40,7 +40,13 @@ SCRUBBED = (
     *("COLUMNS", "LINES"),  # pytest-xdist sets them in its workers
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
     *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),
-    *("PYOPENCL_BUILD_OPTIONS", "PYOPENCL_CTX", "PYOPENCL_TEST", "PYOPENCL_COMPILER_OUTPUT", "_LOOPY_SKIP_ARG_CHECKS"),
+    *(
+        "PYOPENCL_BUILD_OPTIONS",
+        "PYOPENCL_CTX",
+        "PYOPENCL_TEST",
+        "PYOPENCL_COMPILER_OUTPUT",
+        "_LOOPY_SKIP_ARG_CHECKS",
+    ),
     *(
         "POCL_EXTRA_BUILD_FLAGS",
         "POCL_WORK_GROUP_METHOD",
@@ -48,7 +54,11 @@ SCRUBBED = (
         "CL_CONFIG_CPU_TARGET_ARCH",
     ),
 )
-PLATFORMS = {"pocl": "Portable Computing Language", "intel": "Intel(R) OpenCL", "nvidia": "NVIDIA CUDA"}
+PLATFORMS = {
+    "pocl": "Portable Computing Language",
+    "intel": "Intel(R) OpenCL",
+    "nvidia": "NVIDIA CUDA",
+}
 
 # `fault`: every test sees KCL_STRICT=fault, unless it has the mark `faults` or sets the variable itself.
 STRICT = os.environ.get("KCL_TEST_STRICT", "")
@@ -70,11 +80,15 @@ def platforms() -> list[str]:
     demanded = [name for name in os.environ.get("KCL_TEST_PLATFORMS", "pocl").split(",") if name]
     missing = [name for name in demanded if PLATFORMS[name] not in present]
     if missing:
-        raise pytest.UsageError(f"OpenCL platforms are missing: {', '.join(missing)}; found: {sorted(present)}")
+        raise pytest.UsageError(
+            f"OpenCL platforms are missing: {', '.join(missing)}; found: {sorted(present)}"
+        )
     return [name for name in PLATFORMS if PLATFORMS[name] in present]
 
 
-def once(factory: pytest.TempPathFactory, name: str, make: Callable[..., Any], *arguments: Any) -> Any:
+def once(
+    factory: pytest.TempPathFactory, name: str, make: Callable[..., Any], *arguments: Any
+) -> Any:
     """Return what `make(folder, ...)` returns; one of the workers of a session makes it for all, who only read it."""
     place = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -91,10 +105,14 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[..., Any], *
 
 def python(code: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a process that runs some code in this environment, with kcl on its path and pipes at both ends."""
-    path = os.pathsep.join(filter(None, [str(ROOT), str(SUPPORT), os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(
+        filter(None, [str(ROOT), str(SUPPORT), os.environ.get("PYTHONPATH", "")])
+    )
     environment = {**os.environ, "PYTHONPATH": path}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", code, *arguments], env=environment, text=True, **pipes)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], env=environment, text=True, **pipes
+    )
 
 
 @contextlib.contextmanager
@@ -121,9 +139,22 @@ class Child:
     def environment(self, **variables: str) -> dict[str, str]:
         """Return the environment of a child: scrubbed, with a home of its own, and `variables`."""
         kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
-        paths = [str(self.directory), str(ROOT), str(SUPPORT), *filter(None, [kept.get("PYTHONPATH")])]
-        kept |= {"KCL_STRICT": os.environ["KCL_STRICT"]} if STRICT and "KCL_STRICT" in os.environ else {}
-        kept |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.cache), "PYTHONPATH": os.pathsep.join(paths)}
+        paths = [
+            str(self.directory),
+            str(ROOT),
+            str(SUPPORT),
+            *filter(None, [kept.get("PYTHONPATH")]),
+        ]
+        kept |= (
+            {"KCL_STRICT": os.environ["KCL_STRICT"]}
+            if STRICT and "KCL_STRICT" in os.environ
+            else {}
+        )
+        kept |= {
+            "HOME": str(self.home),
+            "XDG_CACHE_HOME": str(self.cache),
+            "PYTHONPATH": os.pathsep.join(paths),
+        }
         return kept | variables
 
     def run(self, code: str, *arguments: str, options: tuple[str, ...] = (), **variables: str):
@@ -138,12 +169,22 @@ class Child:
         """Run a file and return the JSON that it prints in its last line; the child must end well."""
         return self._said(self.python(path, *arguments, **variables))
 
-    def python(self, *words: object, cwd: pathlib.Path | str | None = None, stdin: str | None = None, **variables: str):
+    def python(
+        self,
+        *words: object,
+        cwd: pathlib.Path | str | None = None,
+        stdin: str | None = None,
+        **variables: str,
+    ):
         """Run Python with these words on its command line and return the finished process, whatever its end."""
         command, environment = [sys.executable, *map(str, words)], self.environment(**variables)
         streams = {"text": True, "capture_output": True, "input": stdin}
-        return subprocess.run(command, env=environment, cwd=cwd or self.directory, timeout=300, **streams)
+        return subprocess.run(
+            command, env=environment, cwd=cwd or self.directory, timeout=300, **streams
+        )
 
     def _said(self, done: subprocess.CompletedProcess[str]):
-        assert done.returncode == 0, f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, (
+            f"the child ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        )
         return json.loads(done.stdout.splitlines()[-1])

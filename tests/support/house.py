@@ -68,7 +68,9 @@ def places(pattern):
 
 @functools.cache
 def _code(path):
-    return ast.unparse(_without_texts(ast.parse(path.read_text())))  # changes the tree, so `parsed` has another one
+    return ast.unparse(
+        _without_texts(ast.parse(path.read_text()))
+    )  # changes the tree, so `parsed` has another one
 
 
 def _without_texts(tree):
@@ -100,9 +102,13 @@ def used(path):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                names[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else None
+                names[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else None
+                )
         elif isinstance(node, ast.ImportFrom):
-            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {
+                alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names
+            }
     found = set(filter(None, names.values()))
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -118,7 +124,9 @@ def calling(*methods):
         name
         for path, name in modules()
         for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in methods
     }
 
 

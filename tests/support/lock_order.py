@@ -37,7 +37,11 @@ class Watched:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if blocking and self not in held():
-            ORDER.update((one.place, self.place) for one in held() if one.place != self.place or one.age < self.age)
+            ORDER.update(
+                (one.place, self.place)
+                for one in held()
+                if one.place != self.place or one.age < self.age
+            )
         got: bool = self._lock.acquire(blocking, timeout)
         if got:
             held().append(self)
@@ -86,7 +90,10 @@ def main(platform: str, threads: int, kernels: int) -> None:
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
     context = cl.Context(found.get_devices()[:1])
     together, wrong = threading.Barrier(threads), []
-    shared = [crowd.shifted(number) if number % 3 == 2 else crowd.added(number) for number in range(kernels)]
+    shared = [
+        crowd.shifted(number) if number % 3 == 2 else crowd.added(number)
+        for number in range(kernels)
+    ]
 
     def work(thread: int) -> None:
         queue = cl.CommandQueue(context)

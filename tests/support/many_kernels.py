@@ -34,7 +34,11 @@ def added(number: int) -> kcl.Source:
     """x += number."""
     arguments = [kcl.Array("x", np.float32, "(n,)", "inout"), kcl.Scalar("n", np.int32)]
     return kcl.Source(
-        TEXT.format(number), entry="added", arguments=arguments, global_size="(n,)", local_size=f"({SIZE},)"
+        TEXT.format(number),
+        entry="added",
+        arguments=arguments,
+        global_size="(n,)",
+        local_size=f"({SIZE},)",
     )
 
 
@@ -58,7 +62,9 @@ def by_hand(queue: cl.CommandQueue, programs: int) -> Callable[[int], object]:
     assert len(stored) == programs
 
     def launch(number: int) -> None:
-        program = cl.Program(queue.context, queue.context.devices, [stored[number % programs]]).build()
+        program = cl.Program(
+            queue.context, queue.context.devices, [stored[number % programs]]
+        ).build()
         kernel = cl.Kernel(program, "added")
         kernel.set_args(x.data, np.int32(SIZE))
         cl.enqueue_nd_range_kernel(queue, kernel, (SIZE,), (SIZE,))

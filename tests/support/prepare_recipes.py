@@ -13,7 +13,12 @@ IN_WORKER = any("multiprocessing.spawn" in word for word in sys.orig_argv)
 
 
 def source(text: str) -> kcl.Source:
-    return kcl.Source(text, entry="filled", arguments=[kcl.Array("x", np.float32, "(4,)", "out")], global_size="(4,)")
+    return kcl.Source(
+        text,
+        entry="filled",
+        arguments=[kcl.Array("x", np.float32, "(4,)", "out")],
+        global_size="(4,)",
+    )
 
 
 def body(value: object) -> str:

@@ -71,7 +71,11 @@ class Run:
 
     def reasons(self, layer: str) -> dict[str, str]:
         """Return the last reason of a layer by kernel."""
-        return {kernel: reason for name, kernel, _outcome, reason in self.said["events"] if name == layer}
+        return {
+            kernel: reason
+            for name, kernel, _outcome, reason in self.said["events"]
+            if name == layer
+        }
 
 
 class Project:
@@ -82,14 +86,18 @@ class Project:
         self.variables = {"DRIVER_PURE": "1"} if pure else {}
         self.platform = platform
         self.folder = child.directory / "project"
-        shutil.copytree(SUPPORT / "projects" / "line", self.folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            SUPPORT / "projects" / "line", self.folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
 
     @property
     def path(self) -> str:
         """The PYTHONPATH with which the driver can be imported."""
         return os.pathsep.join([str(self.folder), str(ROOT), str(SUPPORT)])
 
-    def start(self, group="all", *, command=("driver.py",), cwd=None, options=(), warm=False, **variables):
+    def start(
+        self, group="all", *, command=("driver.py",), cwd=None, options=(), warm=False, **variables
+    ):
         """Run the driver, whatever its end; `warm` forbids compilation and loopy and demands hits."""
         if warm:
             variables = {"DRIVER_FORBIDS": "1", "KCL_STRICT": "hit", **variables}
@@ -120,7 +128,11 @@ class Project:
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 found.append((process / "cmdline").read_bytes().decode("utf-8", "replace"))
-        return [line for line in found if "kcl.drivers.pocl.helper" in line and str(self.child.cache) in line]
+        return [
+            line
+            for line in found
+            if "kcl.drivers.pocl.helper" in line and str(self.child.cache) in line
+        ]
 
     def edit(self, file: str, before: str, after: str) -> None:
         """Replace a text that occurs once in a file of the project."""
@@ -141,7 +153,9 @@ class Project:
 
     def binary_of(self, kernel: str) -> tuple[str, Entry]:
         """Return address and entry of a kernel's program."""
-        ((address, entry),) = [pair for pair in _entries(self.binaries) if pair[1].metadata["kernel"] == kernel]
+        ((address, entry),) = [
+            pair for pair in _entries(self.binaries) if pair[1].metadata["kernel"] == kernel
+        ]
         return address, entry
 
     def row_of(self, kernel: str) -> tuple[str, Entry]:
@@ -160,21 +174,29 @@ class Project:
         Without the journal that is what a run must leave as it is that finds everything.
         """
         found = {path: facts for path, facts in files(self.child.cache).items() if is_own(path)}
-        kept = [path for path in found if journal or (path not in JOURNAL and os.path.dirname(path) != JOURNAL[1])]
+        kept = [
+            path
+            for path in found
+            if journal or (path not in JOURNAL and os.path.dirname(path) != JOURNAL[1])
+        ]
         return {path: found[path] for path in kept}
 
     @property
     def quarantined(self) -> list[str]:
         """Names of the files that were set aside."""
         folder = self.child.cache / "kcl" / "quarantine"
-        return sorted(name for name in os.listdir(folder) if not name.endswith(".txt")) if folder.is_dir() else []
+        return (
+            sorted(name for name in os.listdir(folder) if not name.endswith(".txt"))
+            if folder.is_dir()
+            else []
+        )
 
 
 def is_own(path: str) -> bool:
     """Tell whether a path below the cache belongs to kcl, not to one of the caches beside it."""
-    return path.startswith(("kcl", os.path.join("pyopencl", "kcl"))) or os.path.basename(path).startswith(
-        "pdict-v5-kcl"
-    )
+    return path.startswith(("kcl", os.path.join("pyopencl", "kcl"))) or os.path.basename(
+        path
+    ).startswith("pdict-v5-kcl")
 
 
 def files(folder: pathlib.Path) -> dict[str, tuple[int, int, int]]:

@@ -117,7 +117,12 @@ class Bench:
 
     def job(self, number: int, **metadata: Any) -> Entry:
         kernels = list(dict.fromkeys(name for name, _ in LAUNCHES[number]))
-        facts = {"kernel": kernels[0], "kernels": kernels, "options": self.user.options, "seconds": 0.5}
+        facts = {
+            "kernel": kernels[0],
+            "kernels": kernels,
+            "options": self.user.options,
+            "seconds": 0.5,
+        }
         places = {"binaries": self.store.location, "pocl_cache": str(self.user.pocl)}
         parts = {"source.cl": SOURCES[number].encode(), "build.log": b"said"}
         return Entry(self.key(number), {**facts, **places, **self.user.facts, **metadata}, parts)
@@ -145,7 +150,11 @@ class Bench:
     def helper(self, **options: Any) -> subprocess.Popen[bytes]:
         """Start a helper as a child of this process, after some `code`; it is less patient than others."""
         before = textwrap.dedent(options.pop("code", ""))
-        environment = {**settings.environment(), "PYTHONPATH": str(ROOT), **options.pop("variables", {})}
+        environment = {
+            **settings.environment(),
+            "PYTHONPATH": str(ROOT),
+            **options.pop("variables", {}),
+        }
         code = "import sys, kcl.drivers.pocl.helper as helper\nhelper.IDLE_SECONDS = 0.1\n"
         command = [
             sys.executable,
@@ -193,8 +202,12 @@ def python(code: str, *arguments: str, **variables: str) -> Any:
     """Run code in a new process; return what its last line says in JSON."""
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
     environment = {**settings.environment(), "PYTHONPATH": str(ROOT), **variables}
-    done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=5 * LIMIT_SECONDS)
-    assert done.returncode == 0, f"the process ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    done = subprocess.run(
+        command, env=environment, text=True, capture_output=True, timeout=5 * LIMIT_SECONDS
+    )
+    assert done.returncode == 0, (
+        f"the process ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -208,7 +221,10 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 def snapshot(root: pathlib.Path) -> dict[str, tuple[int, int]]:
     """Return inode and modification time of everything in a directory."""
-    return {str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns) for path in sorted(root.rglob("*"))}
+    return {
+        str(path): (path.lstat().st_ino, path.lstat().st_mtime_ns)
+        for path in sorted(root.rglob("*"))
+    }
 
 
 def make_user(root: pathlib.Path) -> User:
@@ -227,4 +243,8 @@ def works(bench: Bench) -> list[str]:
 
 def begun(bench: Bench) -> bool:
     """Return True if the worker of a helper has built something in its private directory."""
-    return any(item.is_dir() for name in works(bench) for item in (pathlib.Path(bench.queue.folder) / name).iterdir())
+    return any(
+        item.is_dir()
+        for name in works(bench)
+        for item in (pathlib.Path(bench.queue.folder) / name).iterdir()
+    )

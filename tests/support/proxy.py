@@ -9,7 +9,10 @@ import threading
 PROMISED = 100 * 10**9
 MOMENT = "Wed, 21 Oct 2015 07:28:00 GMT"
 HTTP = {  # what a web server may answer instead of a pack
-    **{str(status): f"HTTP/1.1 {status} No\r\nContent-Length: 2\r\n\r\nno" for status in (403, 404, 429, 500, 503)},
+    **{
+        str(status): f"HTTP/1.1 {status} No\r\nContent-Length: 2\r\n\r\nno"
+        for status in (403, 404, 429, 500, 503)
+    },
     "redirect": "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n",
     "promised": f"HTTP/1.1 200 OK\r\nContent-Length: {PROMISED}\r\nLast-Modified: {MOMENT}\r\n\r\n",
 }

@@ -43,7 +43,11 @@ class Project:
 
     def parts(self, arguments: str, before: str = "", action: str = "") -> list[list[str]]:
         """Return the parts of the key."""
-        program = CHILD.format(kcl=str(ROOT), root=str(self.root), arguments=arguments, before=before, action=action)
-        child = subprocess.run([sys.executable, "-B", "-c", program], cwd=self.root, capture_output=True, text=True)
+        program = CHILD.format(
+            kcl=str(ROOT), root=str(self.root), arguments=arguments, before=before, action=action
+        )
+        child = subprocess.run(
+            [sys.executable, "-B", "-c", program], cwd=self.root, capture_output=True, text=True
+        )
         assert child.returncode == 0, child.stderr
         return json.loads(child.stdout)

@@ -48,7 +48,12 @@ def scaled(times, loopy=lp, name="scaled", **keywords):
     """Return a unit that multiplies."""
     arguments = [loopy.GlobalArg("x,y", np.float32, shape="n"), loopy.ValueArg("n", np.int32)]
     return loopy.make_kernel(
-        "{[i]: 0<=i<n}", f"y[i] = {times}*x[i]", arguments, name=name, lang_version=(2018, 2), **keywords
+        "{[i]: 0<=i<n}",
+        f"y[i] = {times}*x[i]",
+        arguments,
+        name=name,
+        lang_version=(2018, 2),
+        **keywords,
     )
 
 
@@ -69,7 +74,12 @@ def split_from_outside(size=4):
 
 @quiet
 def made_outside(run):
-    return run(from_outside()), run(split_from_outside()), run(split_from_outside(8)), run(from_outside())
+    return (
+        run(from_outside()),
+        run(split_from_outside()),
+        run(split_from_outside(8)),
+        run(from_outside()),
+    )
 
 
 def made_outside_by_the_real_loopy(run):
@@ -216,7 +226,13 @@ def fused(run):
     def together(one, other):
         arguments = [lp.GlobalArg("x", np.float32, shape=(16,)), "..."]
         units = [
-            lp.make_kernel("{[i]: 0<=i<16}", f"y{k}[i] = {times}*x[i]", arguments, name=f"f{k}", lang_version=(2018, 2))
+            lp.make_kernel(
+                "{[i]: 0<=i<16}",
+                f"y{k}[i] = {times}*x[i]",
+                arguments,
+                name=f"f{k}",
+                lang_version=(2018, 2),
+            )
             for k, times in enumerate((one, other))
         ]
         return lp.fuse_kernels(units)
@@ -228,7 +244,9 @@ def fused(run):
 def inferred(run):
     @kcl.kernel
     def untyped(dtype):
-        unit = lp.make_kernel("{[i]: 0<=i<16}", "<> t = 2*x[i]\ny[i] = t/4", name="inferred", lang_version=(2018, 2))
+        unit = lp.make_kernel(
+            "{[i]: 0<=i<16}", "<> t = 2*x[i]\ny[i] = t/4", name="inferred", lang_version=(2018, 2)
+        )
         return lp.infer_unknown_types(lp.add_dtypes(unit, {"x": dtype}))
 
     return run(untyped(np.float32)), run(untyped(np.float64), x=X.astype(np.float64))
@@ -278,10 +296,14 @@ def sympy_expressions(run):
     def made(times):
         from pymbolic.primitives import Subscript, Variable
 
-        right = SympyToPymbolicMapper()(sympy.Integer(times)) * Subscript(Variable("x"), (Variable("i"),))
+        right = SympyToPymbolicMapper()(sympy.Integer(times)) * Subscript(
+            Variable("x"), (Variable("i"),)
+        )
         instruction = lp.Assignment("y[i]", right)
         arguments = [lp.GlobalArg("x,y", np.float32, shape=(16,))]
-        return lp.make_kernel("{[i]: 0<=i<16}", [instruction], arguments, name="symbols", lang_version=(2018, 2))
+        return lp.make_kernel(
+            "{[i]: 0<=i<16}", [instruction], arguments, name="symbols", lang_version=(2018, 2)
+        )
 
     return run(made(2)), run(made(3))
 
@@ -312,10 +334,13 @@ def arguments_of_the_user(run):
     @kcl.kernel
     def argued(dtype):
         arrays = [
-            Mine(name, kind, shape="n", address_space=space) for name, kind in {"x": np.float32, "y": dtype}.items()
+            Mine(name, kind, shape="n", address_space=space)
+            for name, kind in {"x": np.float32, "y": dtype}.items()
         ]
         arguments = [*arrays, lp.ValueArg("n", np.int32)]
-        return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = x[i]/4", arguments, name="argued", lang_version=(2018, 2))
+        return lp.make_kernel(
+            "{[i]: 0<=i<n}", "y[i] = x[i]/4", arguments, name="argued", lang_version=(2018, 2)
+        )
 
     return run(argued(np.float32)), run(argued(np.int32))
 

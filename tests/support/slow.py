@@ -68,7 +68,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]):
     if not _seconds():
         return (yield)
     order = {}
-    for place, (name, chunk) in enumerate(_chunks([item for item in items if item.get_closest_marker("slow")])):
+    for place, (name, chunk) in enumerate(
+        _chunks([item for item in items if item.get_closest_marker("slow")])
+    ):
         for number, item in enumerate(chunk):
             item.add_marker(pytest.mark.xdist_group(name))
             order[item] = (place, number)
@@ -87,7 +89,11 @@ def _mark(items: list[pytest.Item]) -> None:
             counted[place] = counted.get(place, -1) + 1
             if counted[place] % few.args[0]:
                 item.add_marker(pytest.mark.slow)
-    platforms = {item: item.callspec.params.get("platform_name", "") for item in items if hasattr(item, "callspec")}
+    platforms = {
+        item: item.callspec.params.get("platform_name", "")
+        for item in items
+        if hasattr(item, "callspec")
+    }
     last = max(platforms.values(), key=["", *PLATFORMS].index, default="")
     for item, platform in platforms.items():
         if platform not in ("", last) and item.get_closest_marker("slow_platforms") is not None:
@@ -98,7 +104,9 @@ def _chunks(items: list[pytest.Item]) -> list[tuple[str, list[pytest.Item]]]:
     dice = random.Random(seed())
     groups: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        platform = item.callspec.params.get("platform_name", "") if hasattr(item, "callspec") else ""
+        platform = (
+            item.callspec.params.get("platform_name", "") if hasattr(item, "callspec") else ""
+        )
         groups.setdefault((item.path.name, platform), []).append(item)
     found = []
     for (file, platform), group in groups.items():

@@ -57,7 +57,12 @@ class StoreContract:
 
     def test_scan(self, store: Store) -> None:
         """A scan yields each address as it was put, folder and label included."""
-        addresses = {example(1), example(2, label="axpy"), example(3, "pocl cpu", "ax/py"), example(4, "pocl cpu")}
+        addresses = {
+            example(1),
+            example(2, label="axpy"),
+            example(3, "pocl cpu", "ax/py"),
+            example(4, "pocl cpu"),
+        }
         for number, place in enumerate(sorted(addresses)):
             store.put(place, b"%d" % number)
         assert sorted(store.scan()) == sorted(addresses)
@@ -71,7 +76,17 @@ class StoreContract:
         assert list(store.scan()) == []
 
     @pytest.mark.parametrize(
-        "place", ["", "..", "/etc/passwd", "../" + "0" * 64, "a/b/" + "0" * 64, "0" * 63, "A" * 64, "0" * 64 + "\n"]
+        "place",
+        [
+            "",
+            "..",
+            "/etc/passwd",
+            "../" + "0" * 64,
+            "a/b/" + "0" * 64,
+            "0" * 63,
+            "A" * 64,
+            "0" * 64 + "\n",
+        ],
     )
     def test_malformed_address(self, store: Store, place: str, tmp_path: Path) -> None:
         """An address that was not made by `address` is refused before anything is written."""

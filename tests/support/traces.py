@@ -49,7 +49,9 @@ def main(platform: str, count: int) -> None:
         arguments = [kcl.Array("x", np.float32, "(8,)", "out")]
         text = '#include "seven.h"\n#warning said\nkernel void loud(global float *x) { x[get_global_id(0)] = SEVEN; }'
         headers = [os.path.abspath("headers")]
-        return kcl.Source(text, entry="loud", arguments=arguments, global_size="(8,)", include_dirs=headers)
+        return kcl.Source(
+            text, entry="loud", arguments=arguments, global_size="(8,)", include_dirs=headers
+        )
 
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
     context = cl.Context(found.get_devices()[:1])

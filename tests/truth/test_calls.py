@@ -45,7 +45,9 @@ class Sides:
 
     def outcomes(self, call, monkeypatch):
         """Return what comes of a call: by loopy, by the invoker, played, and bound (None where it cannot be)."""
-        by_loopy, cold, hot, _ = (truth_calls.Made(queue, self.elsewhere, call) for queue in self.queues)
+        by_loopy, cold, hot, _ = (
+            truth_calls.Made(queue, self.elsewhere, call) for queue in self.queues
+        )
         with_loopy = truth_calls.outcome(by_loopy, self.executor)
         monkeypatch.setattr(launch, "HOT", NEVER)
         with_invoker = truth_calls.outcome(cold, self.kernel)
@@ -56,7 +58,9 @@ class Sides:
     def plays(self):
         """Tell whether any call was played."""
         launchers = bindings_of(self.queues[2]).launchers.values()
-        return any(play is not None for launcher in launchers for play in launcher.variants.values())
+        return any(
+            play is not None for launcher in launchers for play in launcher.variants.values()
+        )
 
     def _bound(self, call):
         names = frozenset(call.arguments)
@@ -75,7 +79,11 @@ def differences(expected, found, what):
     """Compare parts of an outcome, or the kinds of the errors."""
     if "error" in expected or "error" in found:
         what = ("error", "memory")
-    return {part: (expected.get(part), found.get(part)) for part in what if expected.get(part) != found.get(part)}
+    return {
+        part: (expected.get(part), found.get(part))
+        for part in what
+        if expected.get(part) != found.get(part)
+    }
 
 
 @pytest.mark.one_platform

@@ -85,7 +85,10 @@ def prioritize(plan: Plan) -> None:
 
 
 def prefetch(plan: Plan) -> None:
-    array, iname = plan.dice.choice("ab"), plan.dice.choice([iname for iname in plan.free if iname != "i"] or plan.free)
+    array, iname = (
+        plan.dice.choice("ab"),
+        plan.dice.choice([iname for iname in plan.free if iname != "i"] or plan.free),
+    )
     plan.call("add_prefetch", array, [iname], default_tag=plan.dice.choice([None, "l.auto"]))
 
 
@@ -114,12 +117,17 @@ def assume(plan: Plan) -> None:
 def dtypes(plan: Plan) -> None:
     array = plan.dice.choice(sorted({"a", "b"} - plan.typed) or ["a"])
     plan.typed.add(array)
-    plan.call("add_dtypes", {array: plan.dice.choice([np.float32, np.float64, np.dtype("float32"), np.dtype("int32")])})
+    plan.call(
+        "add_dtypes",
+        {array: plan.dice.choice([np.float32, np.float64, np.dtype("float32"), np.dtype("int32")])},
+    )
 
 
 def duplicate(plan: Plan) -> None:
     iname, new = plan.dice.choice(plan.free), plan.name()
-    plan.call("duplicate_inames", iname, plan.dice.choice(["id:first", "writes:out", "id:second"]), [new])
+    plan.call(
+        "duplicate_inames", iname, plan.dice.choice(["id:first", "writes:out", "id:second"]), [new]
+    )
     plan.inames.append(new)
 
 
@@ -145,7 +153,22 @@ def unroll(plan: Plan) -> None:
 
 
 STEPS = (
-    *(split, split, tag, tag, rename, prioritize, prefetch, option, fix, assume, dtypes, duplicate, axes, argument),
+    *(
+        split,
+        split,
+        tag,
+        tag,
+        rename,
+        prioritize,
+        prefetch,
+        option,
+        fix,
+        assume,
+        dtypes,
+        duplicate,
+        axes,
+        argument,
+    ),
     *(space, unroll),
 )
 
@@ -234,7 +257,11 @@ def test_each_transformation(step, context):
 def test_order(context):
     """The same calls in another order have another key."""
     compared = Compared(context)
-    first = [Call("assume", ("n >= 8",)), Call("split_iname", ("i", 4)), Call("prioritize_loops", ("i_outer,j",))]
+    first = [
+        Call("assume", ("n >= 8",)),
+        Call("split_iname", ("i", 4)),
+        Call("prioritize_loops", ("i_outer,j",)),
+    ]
     types = Call("add_dtypes", ({"a": np.float32, "b": np.float32},))
     for order in ((0, 1, 2), (1, 0, 2), (1, 2, 0)):
         compared.compare((*[first[place] for place in order], types))

@@ -99,14 +99,19 @@ class TestSurroundings:
     @pytest.mark.parametrize(("size", "queue"), [("int", "1"), ("int32", "2")])
     def test_launches(self, warm, size, queue):
         """Sizes and outputs that are given, a context made in another way, and a queue of another kind."""
-        run = warm.run(warm=True, DRIVER_N=size, DRIVER_OUT="1", DRIVER_CONTEXT="1", DRIVER_QUEUE=queue)
+        run = warm.run(
+            warm=True, DRIVER_N=size, DRIVER_OUT="1", DRIVER_CONTEXT="1", DRIVER_QUEUE=queue
+        )
         assert run.numbers == NUMBERS
 
     def test_index_of_the_device(self, warm, platform_name):
         """The place of the device among others."""
         if platform_name != "pocl":
             pytest.skip("PoCL alone can be asked for two devices")
-        assert warm.run(warm=True, POCL_DEVICES="basic pthread", DRIVER_DEVICE="pthread").numbers == NUMBERS
+        assert (
+            warm.run(warm=True, POCL_DEVICES="basic pthread", DRIVER_DEVICE="pthread").numbers
+            == NUMBERS
+        )
 
 
 @pytest.mark.slow_platforms
@@ -156,6 +161,9 @@ class TestPlace:
         cell.write_text(NOTEBOOK)
         numbers = warm.run(command=(str(cell),)).numbers
         warm.finish()
-        for text in (NOTEBOOK, NOTEBOOK.replace("    return n + SHIFT", "    # more\n    return (n +\n        SHIFT)")):
+        for text in (
+            NOTEBOOK,
+            NOTEBOOK.replace("    return n + SHIFT", "    # more\n    return (n +\n        SHIFT)"),
+        ):
             cell.write_text(text)
             assert warm.run(warm=True, command=(str(cell),)).numbers == numbers

@@ -33,7 +33,11 @@ EDITED = {
         "dataclasses.fields(A)[0].metadata['unit']",
         ("'unit': 3", "'unit': 4"),
     ),
-    "type of a field": (FIELDS.format("1"), "dataclasses.fields(A)[0].type", ("x: int", "x: float")),
+    "type of a field": (
+        FIELDS.format("1"),
+        "dataclasses.fields(A)[0].type",
+        ("x: int", "x: float"),
+    ),
     "frozen dataclass": (
         FIELDS.format("1").replace("dataclass\n", "dataclass(frozen=True)\n"),
         "A.__hash__ is None",
@@ -53,7 +57,11 @@ EDITED = {
         "E.A.more",
         ("(1, 3)", "(1, 4)"),
     ),
-    "order of members": ("import enum\nE = enum.Enum('E', 'A B')\n", "[e.name for e in E]", ("A B", "B A")),
+    "order of members": (
+        "import enum\nE = enum.Enum('E', 'A B')\n",
+        "[e.name for e in E]",
+        ("A B", "B A"),
+    ),
     "order in memory": (
         ARRAY + "V = np.array([[1, 2], [3, 4]], order='C')\n",
         "V.ravel('K').tolist()",
@@ -130,7 +138,11 @@ DONE = {
         "V['a']",
         "m.D['a'] = 4",
     ),
-    "names of a dtype": (ARRAY + "T = (np.dtype([('a', 'i4')]),)\n", "T[0].names", "m.T[0].names = ('b',)"),
+    "names of a dtype": (
+        ARRAY + "T = (np.dtype([('a', 'i4')]),)\n",
+        "T[0].names",
+        "m.T[0].names = ('b',)",
+    ),
     "cell emptied": (
         """
         def both():
@@ -157,7 +169,11 @@ EDITED_IN_VAIN = {
         "made().x",
         ("    return A", "\n    return A"),
     ),
-    "unreached sentinel": (SENTINELS.replace("B = object()\n", ""), "given()", ("A = ", "B = object()\nA = ")),
+    "unreached sentinel": (
+        SENTINELS.replace("B = object()\n", ""),
+        "given()",
+        ("A = ", "B = object()\nA = "),
+    ),
     "annotation, and fields of something else": (
         ARRAY + "class A:\n    x: int = 1\nD = np.dtype([('a', 'i4')])\n",
         "type(D.fields), A.x",
@@ -176,8 +192,16 @@ FAR = "def recipe():\n    from {} import VALUE\n    return VALUE\n"
 FUNCTION = "def optional():\n    from gpu import thing\n    return thing\ndef f():\n    return 3\n"
 # Files beside a recipe that imports one of them in its body; the file with a 3 is edited.
 IMPORTED: dict[str, dict[str, str]] = {
-    "two modules away": {"main": FAR.format("far"), "far": "from farther import VALUE\n", "farther": "VALUE = 3\n"},
-    "by a star": {"main": FAR.format("far"), "far": "from farther import *\n", "farther": "VALUE = 3\n"},
+    "two modules away": {
+        "main": FAR.format("far"),
+        "far": "from farther import VALUE\n",
+        "farther": "VALUE = 3\n",
+    },
+    "by a star": {
+        "main": FAR.format("far"),
+        "far": "from farther import *\n",
+        "farther": "VALUE = 3\n",
+    },
     "package around the module": {
         "main": FAR.format("package.near"),
         "package/__init__": "import builtins\nbuiltins.ADDED = 3\n",
@@ -209,13 +233,17 @@ IMPORTED: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Mapping[str, str]], ModuleType]]:
+def load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str, Mapping[str, str]], ModuleType]]:
     """Import a program from a folder; each time anew."""
     before = {*sys.modules}
 
     def forget() -> None:
         for name in {*sys.modules} - before:
-            if (getattr(sys.modules[name], "__file__", None) or str(tmp_path)).startswith(str(tmp_path)):
+            if (getattr(sys.modules[name], "__file__", None) or str(tmp_path)).startswith(
+                str(tmp_path)
+            ):
                 sys.modules.pop(name)
 
     def load(folder: str, files: Mapping[str, str]) -> ModuleType:
@@ -260,7 +288,9 @@ class TestCallables:
         assert key != other
 
     @pytest.mark.parametrize(
-        "row", [*EDITED_IN_VAIN.values(), *DONE_IN_VAIN.values()], ids=[*EDITED_IN_VAIN, *DONE_IN_VAIN]
+        "row",
+        [*EDITED_IN_VAIN.values(), *DONE_IN_VAIN.values()],
+        ids=[*EDITED_IN_VAIN, *DONE_IN_VAIN],
     )
     def test_same(self, load: Any, row: Any) -> None:
         """The same result, the same text."""
@@ -289,7 +319,9 @@ class TestPureRecipes:
 
     def test_module_that_nobody_imports(self, load: Any) -> None:
         """A package that is asked for a module of its own has the modules that were imported, and no other."""
-        main = "def recipe():\n    import package\n    return getattr(package, 'fast', None) is None\n"
+        main = (
+            "def recipe():\n    import package\n    return getattr(package, 'fast', None) is None\n"
+        )
         files = {"main": main, "package/__init__": "", "package/fast": ""}
         self.parts(load, "before", files)
         assert sys.modules["main"].recipe()

@@ -28,7 +28,13 @@ FORMS = {
     "in turns": ("{[i]: 0<=i<n}", "z[i] = x[i] - 3", 64, None, ""),
     "lanes": ("{[i]: 0<=i<n}", "z[i] = x[i]*x[i]", 4, "ilp", ""),
     "sum": ("{[i,j]: 0<=i<n and 0<=j<k}", "z[i] = sum(j, w[i,j])", 16, "l.0", "unr"),
-    "sum of few": ("{[i,j]: 0<=i<n and 0<=j<k}", "z[i] = sum(j, w[i,j]*w[i,j])", 64, "l.0", "fixed"),
+    "sum of few": (
+        "{[i,j]: 0<=i<n and 0<=j<k}",
+        "z[i] = sum(j, w[i,j]*w[i,j])",
+        64,
+        "l.0",
+        "fixed",
+    ),
     "product": ("{[i,j]: 0<=i<n and 0<=j<k}", "z[i] = sum(j, w[i,j]*v[j])", 4, "unr", "unr"),
     "row": ("{[i,j]: 0<=i<n and 0<=j<k}", "y[i,j] = w[i,j] + x[i] {id=a}", 16, "l.0", "fixed"),
     "scaled": ("{[i,j]: 0<=i<n and 0<=j<k}", "y[i,j] = w[i,j]*v[j]", 64, None, "unr"),
@@ -67,7 +73,10 @@ def arrays(queue, form, n, k):
     shapes = {"x": (n,), "v": (k,), "w": (n, k), "z": (n,), "y": (n, k)}
     used = [name for name in shapes if f"{name}[" in FORMS[form][1]]
     values = np.random.default_rng(n * 100 + k)
-    return {name: cl_array.to_device(queue, values.integers(0, 9, shapes[name]).astype(np.float32)) for name in used}
+    return {
+        name: cl_array.to_device(queue, values.integers(0, 9, shapes[name]).astype(np.float32))
+        for name in used
+    }
 
 
 @pytest.mark.slow

@@ -16,7 +16,11 @@ def imported(child, *arguments):
         capture_output=True,
         timeout=60,
     )
-    names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    names = {
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
     return {"click", "kcl.cli"} & names, done.returncode
 
 

@@ -8,7 +8,13 @@ from kcl.code import Argument, Code, Invoker, ProgramText, file_name, made_ready
 
 TEXT = ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",))
 INVOKER = Invoker(
-    "opencl", "def invoke(queue):\n    return queue + 1\n", "invoke", (Argument("a", "array", "<i4", True),), {}, {}, []
+    "opencl",
+    "def invoke(queue):\n    return queue + 1\n",
+    "invoke",
+    (Argument("a", "array", "<i4", True),),
+    {},
+    {},
+    [],
 )
 CODE = Code(TEXT, INVOKER)
 

@@ -9,12 +9,20 @@ from kcl import errors
 
 def test_tree():
     """The tree in the docstring is the tree of the classes."""
-    classes = {one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.KclError)}
-    drawn = {line.split("+--")[1].split()[0] for line in errors.__doc__.splitlines() if "+--" in line}
+    classes = {
+        one
+        for one in vars(errors).values()
+        if isinstance(one, type) and issubclass(one, errors.KclError)
+    }
+    drawn = {
+        line.split("+--")[1].split()[0] for line in errors.__doc__.splitlines() if "+--" in line
+    }
     assert drawn | {"KclError"} == {one.__name__ for one in classes}
 
 
-@pytest.mark.parametrize("error", [errors.DamagedEntry, errors.UnusableDirectory, errors.WrongEntry])
+@pytest.mark.parametrize(
+    "error", [errors.DamagedEntry, errors.UnusableDirectory, errors.WrongEntry]
+)
 def test_faults_of_the_cache(error):
     """A fault of the cache is caught as one, and is no unknown input."""
     assert issubclass(error, errors.CacheFault)

@@ -52,7 +52,10 @@ def for_c():
 def stored():
     """Return the addresses in both layers' stores, proofs of single calls left out."""
     generator = layers.generator()
-    rows = {address: Entry.unpack(generator.stores[0].get(address)) for address in generator.stores[0].scan()}
+    rows = {
+        address: Entry.unpack(generator.stores[0].get(address))
+        for address in generator.stores[0].scan()
+    }
     codes = [address for address, entry in rows.items() if "proven" not in entry.metadata]
     return [*codes, *layers.binary().stores[0].scan()]
 
@@ -170,7 +173,9 @@ class TestShown:
         """The OpenCL C is that of the dtypes given."""
         assert add().source(context) == ADD
         kernel = scaled(7)
-        single, double = (kernel.source(queue, x=dtype, a=dtype) for dtype in (np.float32, np.float64))
+        single, double = (
+            kernel.source(queue, x=dtype, a=dtype) for dtype in (np.float32, np.float64)
+        )
         assert "7.0f" in single
         assert "double" not in single
         assert "double" in double
@@ -213,7 +218,9 @@ class TestHolders:
     def test_contexts_and_queues(self, device):
         """One Kernel serves several contexts and several queues of each, in any order."""
         kernel = add()
-        contexts = [cl.Context([device]) for _ in range(2)]  # Intel's queues do not keep theirs alive
+        contexts = [
+            cl.Context([device]) for _ in range(2)
+        ]  # Intel's queues do not keep theirs alive
         queues = [cl.CommandQueue(context) for context in contexts for _ in range(2)]
         for queue in [*queues, *reversed(queues)]:
             x = cl_array.to_device(queue, np.arange(8, dtype=np.float32))
@@ -262,7 +269,9 @@ class TestHolders:
         kernel(queue, x=np.zeros(8, np.float32), a=1)
         kernel = None
         gc.collect()
-        assert not [one for one in gc.get_objects() if type(one) is kcl.Kernel and one.name == "add"]
+        assert not [
+            one for one in gc.get_objects() if type(one) is kcl.Kernel and one.name == "add"
+        ]
 
 
 class TestThreads:
@@ -276,7 +285,9 @@ class TestThreads:
             mine = queue if shared else cl.CommandQueue(queue.context)
             arrays = []
             for repeat in range(60):
-                x = cl_array.to_device(mine, np.zeros(8, np.float32))  # no kernel of pyopencl: it shares those
+                x = cl_array.to_device(
+                    mine, np.zeros(8, np.float32)
+                )  # no kernel of pyopencl: it shares those
                 kernel(mine, x=x, a=100 * number + repeat)
                 _event, (y,) = opened(mine, x=x, a=np.float32(number + 1))
                 arrays.append((x, y))
@@ -306,7 +317,10 @@ class TestThreads:
         kernel, seen = add(), outcomes()
         queues = [cl.CommandQueue(context) for _ in range(8)]
         at_once(lambda number: kernel(queues[number], x=np.zeros(8, np.float32), a=1))
-        assert sorted(layer for layer, outcome in seen if outcome == "miss") == ["binary", "generator"]
+        assert sorted(layer for layer, outcome in seen if outcome == "miss") == [
+            "binary",
+            "generator",
+        ]
 
 
 class TestMoment:
@@ -358,7 +372,9 @@ class TestFailures:
 
 
 class TestPickle:
-    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+    @pytest.mark.parametrize(
+        "copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+    )
     def test_same_kernel(self, queue, copied):
         """A copy is the kernel of the same recipe with the same parameters, and hits."""
         kernel = numbered(number=4)
@@ -376,14 +392,19 @@ class TestPickle:
         def local():
             raise AssertionError("not run")
 
-        with pytest.raises(TypeError, match=r"'local' cannot be pickled .* no function of a module"):
+        with pytest.raises(
+            TypeError, match=r"'local' cannot be pickled .* no function of a module"
+        ):
             pickle.dumps(local())
 
     def test_absent(self, monkeypatch):
         """A kernel whose recipe the other process does not know says so, with the cure."""
         sent = pickle.dumps(numbered(number=4))
         monkeypatch.delattr(sys.modules[__name__], "numbered")
-        with pytest.raises(kcl.RecipeError, match=r"'numbered' cannot be unpickled: .* define the recipe in a module"):
+        with pytest.raises(
+            kcl.RecipeError,
+            match=r"'numbered' cannot be unpickled: .* define the recipe in a module",
+        ):
             pickle.loads(sent)
 
 

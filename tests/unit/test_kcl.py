@@ -51,7 +51,12 @@ class TestPublicNames:
         """What a type checker sees of the lazy names is what there is."""
         tree = ast.parse((PACKAGE / "__init__.py").read_text())
         (block,) = [node for node in tree.body if isinstance(node, ast.If)]
-        seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        seen = {
+            alias.name
+            for node in block.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         assert seen | {"option"} == set(kcl.__all__)  # a module by another name
 
     def test_modules_are_documented(self):
@@ -72,9 +77,15 @@ class TestInstallation:
         """
         (child.directory / "kcl" / "kcl").mkdir(parents=True)
         (child.directory / "program.py").write_text("import kcl\nprint(kcl.kernel.__name__)\n")
-        environment = {name: value for name, value in child.environment().items() if name != "PYTHONPATH"}
+        environment = {
+            name: value for name, value in child.environment().items() if name != "PYTHONPATH"
+        }
         for command in (["program.py"], ["-m", "kcl", "run", "program.py"]):
             done = subprocess.run(
-                [sys.executable, *command], cwd=child.directory, env=environment, capture_output=True, text=True
+                [sys.executable, *command],
+                cwd=child.directory,
+                env=environment,
+                capture_output=True,
+                text=True,
             )
             assert done.stdout == "kernel\n", done.stderr

@@ -58,7 +58,10 @@ def test_bound_once(queue):
     made, other = line.Line(add(3)._line.generate._origin, None), cl.CommandQueue(queue.context)
     with Lead("add") as lead:
         given = line.CallValues({"x": np.zeros(4, np.float32)})
-        found = [made.bound(where, made.code(where, given, lead), lead) for where in (queue, queue, other)]
+        found = [
+            made.bound(where, made.code(where, given, lead), lead)
+            for where in (queue, queue, other)
+        ]
     assert found[0] is found[1]
     assert found[0].program is found[2].program
     assert made.known(queue, given.values) is found[0]
@@ -213,7 +216,9 @@ class TestUnused:
         thread = threading.Thread(target=launch, args=(0, kernel))
         thread.start()
         thread.join()
-        digests = [place[0] for bindings in (queue, other) for place in bindings._kcl_bindings.launchers]
+        digests = [
+            place[0] for bindings in (queue, other) for place in bindings._kcl_bindings.launchers
+        ]
         assert len(digests) == 3
         del kernel
         launch(1)

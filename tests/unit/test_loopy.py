@@ -43,7 +43,9 @@ class TestReport:
 
     def test_without_a_kernel(self, child):
         """A program that asks for no kernel is told so."""
-        assert child.run("import kcl.loopy", KCL_REPORT="1").stderr == "kcl: no kernel was asked for\n"
+        assert (
+            child.run("import kcl.loopy", KCL_REPORT="1").stderr == "kcl: no kernel was asked for\n"
+        )
 
     @pytest.mark.slow_platforms
     def test_of_a_unit_from_elsewhere(self, child, platform_name):

@@ -49,7 +49,11 @@ def filled(queue, kernel):
 class TestDecorator:
     def test_looks_like_the_function(self):
         """Name, docstring and module are the function's; repr says that it is a recipe."""
-        assert (plain.__name__, plain.__doc__, plain.__module__) == ("plain", "Say what is built.", __name__)
+        assert (plain.__name__, plain.__doc__, plain.__module__) == (
+            "plain",
+            "Say what is built.",
+            __name__,
+        )
         assert repr(plain) == "<kcl.kernel plain>"
         assert isinstance(plain, kcl.Recipe)
 
@@ -63,7 +67,9 @@ class TestDecorator:
         """Calling a recipe gives a Kernel, and the function has not run."""
         assert isinstance(plain(1), kcl.Kernel)
 
-    @pytest.mark.parametrize("thing", [int, len, functools.partial(print), plain, 42, "text", [].append])
+    @pytest.mark.parametrize(
+        "thing", [int, len, functools.partial(print), plain, 42, "text", [].append]
+    )
     def test_decorates_functions_only(self, thing):
         """Anything else is a TypeError that shows it."""
         with pytest.raises(TypeError, match=r"@kcl\.kernel decorates a function, not"):
@@ -132,7 +138,9 @@ class TestStacked:
         assert under.function.calls == before + 1
         assert [*inspect.signature(under).parameters] == ["value", "other"]
         assert under.__doc__ == "Lie under the decorator of kcl."
-        with pytest.raises(TypeError, match=r"recipe 'under' has no parameter 'valu' \(did you mean 'value'\?\)"):
+        with pytest.raises(
+            TypeError, match=r"recipe 'under' has no parameter 'valu' \(did you mean 'value'\?\)"
+        ):
             under(valu=7)
 
     def test_above(self, queue):
@@ -164,17 +172,27 @@ class TestStacked:
         @kcl.kernel
         @counted
         def broken():
-            return kcl.Source("kernel void broken() { missing; }", entry="broken", arguments=[], global_size=1)
+            return kcl.Source(
+                "kernel void broken() { missing; }", entry="broken", arguments=[], global_size=1
+            )
 
         line = broken.function.__wrapped__.__code__.co_firstlineno
-        with pytest.raises(cl.RuntimeError, match=f"'broken' \\(recipe in .*test_recipe.py, line {line}\\)"):
+        with pytest.raises(
+            cl.RuntimeError, match=f"'broken' \\(recipe in .*test_recipe.py, line {line}\\)"
+        ):
             broken()(queue)
 
 
 class TestParameters:
     @pytest.mark.parametrize(
         "kernel",
-        [plain(1), plain(first=1), plain(1, 2), plain(1, second=2, third=3), plain(third=3, second=2, first=1)],
+        [
+            plain(1),
+            plain(first=1),
+            plain(1, 2),
+            plain(1, second=2, third=3),
+            plain(third=3, second=2, first=1),
+        ],
     )
     def test_bound_by_name(self, kernel):
         """However they are given they are the same parameters, in the order of the signature."""
@@ -182,23 +200,34 @@ class TestParameters:
 
     def test_refused_by_name(self):
         """What a recipe does not take is named, with its parameters."""
-        with pytest.raises(TypeError, match=r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)"):
+        with pytest.raises(
+            TypeError, match=r"^recipe 'plain' has no parameter 'secnd' \(did you mean 'second'\?\)"
+        ):
             plain(1, secnd=2)
-        with pytest.raises(TypeError, match=r"^recipe 'plain': .*'first'; its parameters are first, second, third$"):
+        with pytest.raises(
+            TypeError, match=r"^recipe 'plain': .*'first'; its parameters are first, second, third$"
+        ):
             plain()
 
     def test_called_as_a_kernel(self, queue):
         """A queue among the parameters is meant for the kernel that the recipe makes; a context is a value."""
         assert plain(queue.context).name == "plain"
         for given, named in ((queue, {"x": 1}), (queue, {}), (1, {"third": queue})):
-            with pytest.raises(TypeError, match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$"):
+            with pytest.raises(
+                TypeError,
+                match=r"^plain\(...\) makes a kernel, .*: write plain\(\)\(queue, \.\.\.\)$",
+            ):
                 plain(given, **named)
 
     def test_asked_as_a_kernel(self):
         """What a kernel has, or a unit of loopy, is asked of the kernel that the recipe makes."""
-        with pytest.raises(AttributeError, match=r"no attribute 'executor'; .*: write plain\(\)\(queue, \.\.\.\)$"):
+        with pytest.raises(
+            AttributeError, match=r"no attribute 'executor'; .*: write plain\(\)\(queue, \.\.\.\)$"
+        ):
             _ = plain.executor
-        with pytest.raises(AttributeError, match=r"no attribute 'prepare'; .*: write plain\(\)\.prepare\(\.\.\.\)$"):
+        with pytest.raises(
+            AttributeError, match=r"no attribute 'prepare'; .*: write plain\(\)\.prepare\(\.\.\.\)$"
+        ):
             _ = plain.prepare
         assert not hasattr(plain, "others")
 
@@ -233,7 +262,10 @@ class TestParameters:
     def test_equal_parameters_equal_keys(self, context):
         """Equal values of equal types are equal keys of a pure recipe; another type is another key."""
         pure = kcl.kernel(pure=True, version="1")(filling.function)
-        keys = [pure(values).key(context)["generator"] for values in ([1, 2], [1, 2], [1, 3], (1, 2), [1.0, 2.0])]
+        keys = [
+            pure(values).key(context)["generator"]
+            for values in ([1, 2], [1, 2], [1, 3], (1, 2), [1.0, 2.0])
+        ]
         assert keys[0] == keys[1]
         assert len(set(keys[1:])) == 4
 
@@ -267,7 +299,10 @@ class TestMethods:
         scale = Scale(3)
         kernel, other = scale.filled(), scale.filled(offset=4)
         scale.factor = 5
-        found = [one(queue, out_host=True)[1][0].tolist() for one in (kernel, other, scale.filled(), Scale(7).filled())]
+        found = [
+            one(queue, out_host=True)[1][0].tolist()
+            for one in (kernel, other, scale.filled(), Scale(7).filled())
+        ]
         assert found == [[3, 3], [7, 7], [5, 5], [7, 7]]
 
     def test_unbound(self, queue):

@@ -10,4 +10,6 @@ print(f"{MedianFilter2D(image.shape, (3, 3), devicetype='cpu').medfilt2d(image).
 found = Statistics(image.size, devicetype="cpu")(image)
 print(f"{found.mean:.6g}")
 sinogram = np.ones((32, 64), np.float32)
-print(f"{Backprojection(sinogram.shape, devicetype='cpu').filtered_backprojection(sinogram).sum():.4g}")
+print(
+    f"{Backprojection(sinogram.shape, devicetype='cpu').filtered_backprojection(sinogram).sum():.4g}"
+)

@@ -30,7 +30,9 @@ class Gemv(lp.ScalarCallable):
         matrix, vector = (expression_to_code_mapper(one).expr for one in insn.expression.parameters)
         result = expression_to_code_mapper(insn.assignees[0]).expr
         order = (var("CblasRowMajor"), var("CblasNoTrans"))
-        return var(self.name_in_target)(*order, rows, columns, 1, matrix, columns, vector, 1, 0, result, 1), False
+        return var(self.name_in_target)(
+            *order, rows, columns, 1, matrix, columns, vector, 1, 0, result, 1
+        ), False
 
     def generate_preambles(self, target):  # noqa: ARG002
         yield "99_cblas", "#include <cblas.h>"

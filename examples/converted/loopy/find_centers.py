@@ -33,7 +33,13 @@ sides = random.choice([-1, 1], 200).astype(np.int32)
 executor = knl.executor(context)
 for side in (0, 1):
     event, (found,) = executor(
-        queue, target=target, center=center, radius=radius, sides=sides, side=side, far=np.float32(1e20)
+        queue,
+        target=target,
+        center=center,
+        radius=radius,
+        sides=sides,
+        side=side,
+        far=np.float32(1e20),
     )
     distance = ((target[:, :, None] - center[:, None]) ** 2).sum(axis=0)
     counted = (distance < (1.05 * radius) ** 2) & ((side == 0) | (side * sides > 0))

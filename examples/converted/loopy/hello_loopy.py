@@ -16,7 +16,9 @@ a = cl_array.to_device(queue, np.arange(10_000, dtype=np.float32))
 knl = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]")
 knl = lp.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # loopy warns of direct calls, which look their code up each time
+    warnings.simplefilter(
+        "ignore"
+    )  # loopy warns of direct calls, which look their code up each time
     event, (direct,) = knl(queue, a=a)
 executor = knl.executor(context)
 event, (out,) = executor(queue, a=a)

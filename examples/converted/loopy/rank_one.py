@@ -10,7 +10,9 @@ context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 a, b = np.random.default_rng(0).random((2, 300), dtype=np.float32)
 
-plain = lp.make_kernel("{[i,j]: 0<=i,j<n}", "c[i,j] = a[i]*b[j]", assumptions="n>=16", name="rank_one")
+plain = lp.make_kernel(
+    "{[i,j]: 0<=i,j<n}", "c[i,j] = a[i]*b[j]", assumptions="n>=16", name="rank_one"
+)
 
 split = lp.split_iname(plain, "i", 16, outer_tag="g.0", inner_tag="l.0")
 split = lp.split_iname(split, "j", 16, outer_tag="g.1", inner_tag="l.1")
@@ -32,7 +34,9 @@ for name, iname in (("a", "i_inner"), ("b", "j_inner")):
 blocks = lp.split_iname(plain, "i", 256, outer_tag="g.0", slabs=(0, 1))
 blocks = lp.split_iname(blocks, "j", 256, outer_tag="g.1", slabs=(0, 1))
 for name, iname in (("a", "i_inner"), ("b", "j_inner")):
-    blocks = lp.add_prefetch(blocks, name, [iname], fetch_outer_inames="i_outer, j_outer", default_tag=None)
+    blocks = lp.add_prefetch(
+        blocks, name, [iname], fetch_outer_inames="i_outer, j_outer", default_tag=None
+    )
 blocks = lp.split_iname(blocks, "i_inner", 16, inner_tag="l.0")
 blocks = lp.split_iname(blocks, "j_inner", 16, inner_tag="l.1")
 for name in ("a_dim_0", "b_dim_0"):

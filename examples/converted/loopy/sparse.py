@@ -34,5 +34,7 @@ where = [np.flatnonzero(row) for row in matrix]
 columns = np.concatenate(where).astype(np.int32)
 rows = np.concatenate([[0], np.cumsum([len(row) for row in where])]).astype(np.int32)
 x = random.random(60)
-event, (y,) = knl.executor(context)(queue, rows=rows, columns=columns, values=matrix[matrix != 0], x=x)
+event, (y,) = knl.executor(context)(
+    queue, rows=rows, columns=columns, values=matrix[matrix != 0], x=x
+)
 print(np.allclose(y, matrix @ x), y.sum())

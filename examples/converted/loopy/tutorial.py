@@ -57,7 +57,9 @@ chunks = lp.split_iname(fill, "i", 16)
 for order in ("i_outer,i_inner", "i_inner,i_outer"):
     (out,) = launched(lp.prioritize_loops(chunks, order), a=cl_array.zeros_like(x))
     print("chunks", order, out.sum())
-knl = lp.make_kernel("{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", assumptions="n mod 16 = 0 and n>=1", name="tiles")
+knl = lp.make_kernel(
+    "{[i,j]: 0<=i,j<n}", "out[i,j] = a[j,i]", assumptions="n mod 16 = 0 and n>=1", name="tiles"
+)
 knl = lp.split_iname(lp.split_iname(knl, "i", 16), "j", 16)
 (out,) = launched(lp.prioritize_loops(knl, "i_outer,j_outer,i_inner,j_inner"), a=a)
 assert (out == a_host.T).all()
@@ -98,9 +100,15 @@ by_hand = lp.make_kernel(
 )
 by_hand = lp.tag_inames(by_hand, {"i_outer": "g.0", "i_inner": "l.0"})
 by_hand = lp.set_temporary_address_space(by_hand, "part", "local")
-plain = lp.make_kernel(domain, "out[16*i_outer + i_inner] = sum(k, a[16*i_outer + i_inner])", name="plain")
+plain = lp.make_kernel(
+    domain, "out[16*i_outer + i_inner] = sum(k, a[16*i_outer + i_inner])", name="plain"
+)
 plain = lp.tag_inames(plain, {"i_outer": "g.0", "i_inner": "l.0"})
-for knl in (by_hand, lp.add_prefetch(plain, "a"), lp.add_prefetch(plain, "a", ["i_inner"], default_tag="l.0")):
+for knl in (
+    by_hand,
+    lp.add_prefetch(plain, "a"),
+    lp.add_prefetch(plain, "a", ["i_inner"], default_tag="l.0"),
+):
     (out,) = launched(knl, a=x)
     print("local", out.sum())
 
@@ -130,7 +138,9 @@ knl = lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 print("atomic", out)
 
 # Functions
-knl = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = sqrt(i)", [lp.GlobalArg("a", np.float64, shape="n"), ...], name="roots")
+knl = lp.make_kernel(
+    "{[i]: 0<=i<n}", "a[i] = sqrt(i)", [lp.GlobalArg("a", np.float64, shape="n"), ...], name="roots"
+)
 (out,) = launched(knl, a=np.empty(n))
 print("functions", out.sum())
 

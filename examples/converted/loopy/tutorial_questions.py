@@ -48,7 +48,11 @@ end
 """
 arguments = [lp.GlobalArg("arr", np.int32, shape=("n",)), "..."]
 without = lp.make_kernel(
-    "[n] -> {[i]: 0<=i<n}", rotate % ("", "maketmp"), arguments, name="rotated", assumptions="n mod 16 = 0"
+    "[n] -> {[i]: 0<=i<n}",
+    rotate % ("", "maketmp"),
+    arguments,
+    name="rotated",
+    assumptions="n mod 16 = 0",
 )
 without = lp.split_iname(without, "i", 16, inner_tag="l.0", outer_tag="g.0")
 try:
@@ -59,7 +63,11 @@ except lp.LoopyError as error:
 # Temporaries that are saved across a barrier of the whole device: two kernels
 gap = "... gbarrier {id=bar,dep=*maketmp}\n    "
 knl = lp.make_kernel(
-    "[n] -> {[i]: 0<=i<n}", rotate % (gap, "bar"), arguments, name="rotated", assumptions="n mod 16 = 0"
+    "[n] -> {[i]: 0<=i<n}",
+    rotate % (gap, "bar"),
+    arguments,
+    name="rotated",
+    assumptions="n mod 16 = 0",
 )
 knl = lp.preprocess_kernel(lp.split_iname(knl, "i", 16, inner_tag="l.0", outer_tag="g.0"))
 for change in (lambda unit: unit, lp.save_and_reload_temporaries):
@@ -95,7 +103,11 @@ knl = lp.add_and_infer_dtypes(knl, {"a,b": np.float32, "g,h": np.float64})
 sizes = {"n": 256, "m": 256, "l": 8}
 operations = lp.get_op_map(knl, subgroup_size=32)
 print(operations.filter_by(dtype=[np.float32]).eval_and_sum(sizes), operations.eval_and_sum(sizes))
-for tags in ({}, {"outer_tag": "l.1", "inner_tag": "l.0"}, {"outer_tag": "l.0", "inner_tag": "l.1"}):
+for tags in (
+    {},
+    {"outer_tag": "l.1", "inner_tag": "l.0"},
+    {"outer_tag": "l.0", "inner_tag": "l.1"},
+):
     tagged = lp.split_iname(knl, "k", 128, **tags) if tags else knl
     moved = lp.get_mem_access_map(tagged, subgroup_size=32).to_bytes().filter_by(mtype=["global"])
     print([moved.filter_by(direction=[way]).eval_and_sum(sizes) for way in ("load", "store")])

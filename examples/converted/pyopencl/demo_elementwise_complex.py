@@ -21,9 +21,15 @@ product = ElementwiseKernel(
     preamble=HEADER,
 )
 total = ElementwiseKernel(
-    context, "cfloat_t *x, cfloat_t *y, cfloat_t *z", "z[i] = cfloat_add(x[i], y[i])", "total", preamble=HEADER
+    context,
+    "cfloat_t *x, cfloat_t *y, cfloat_t *z",
+    "z[i] = cfloat_add(x[i], y[i])",
+    "total",
+    preamble=HEADER,
 )
-real = ElementwiseKernel(context, "cfloat_t *x, float *z", "z[i] = cfloat_real(x[i])", "real", preamble=HEADER)
+real = ElementwiseKernel(
+    context, "cfloat_t *x, float *z", "z[i] = cfloat_real(x[i])", "real", preamble=HEADER
+)
 
 parts = np.random.default_rng(0).standard_normal((4, 10), dtype=np.float32)
 a, b = parts[:2] + np.complex64(1j) * parts[2:]

@@ -2,7 +2,17 @@
 
 import numpy as np
 import pyopencl as cl
-from cgen import POD, Assign, Block, Const, FunctionBody, FunctionDeclaration, Initializer, Pointer, Value
+from cgen import (
+    POD,
+    Assign,
+    Block,
+    Const,
+    FunctionBody,
+    FunctionDeclaration,
+    Initializer,
+    Pointer,
+    Value,
+)
 from cgen.opencl import CLGlobal, CLKernel, CLRequiredWorkGroupSize
 
 import kcl
@@ -13,7 +23,9 @@ def strided_sum(group, strides):
     arguments = [CLGlobal(Pointer(POD(np.float32, "c")))]
     arguments += [CLGlobal(Pointer(Const(POD(np.float32, name)))) for name in "ab"]
     head = FunctionDeclaration(Value("void", "strided_sum"), arguments)
-    first = Initializer(POD(np.int32, "first"), f"get_local_id(0) + {group * strides}*get_group_id(0)")
+    first = Initializer(
+        POD(np.int32, "first"), f"get_local_id(0) + {group * strides}*get_group_id(0)"
+    )
     places = [f"first + {group * stride}" for stride in range(strides)]
     lines = [Assign(f"c[{place}]", f"a[{place}] + b[{place}]") for place in places]
     body = FunctionBody(CLKernel(CLRequiredWorkGroupSize((group,), head)), Block([first, *lines]))

@@ -43,5 +43,7 @@ context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 for generator in ("CONGRUENTIAL", "SHIFTED"):
     for real in ("float", "double"):
-        event, (counts,) = inside(generator, real, workers=256)(queue, points=1000, seed=110271, out_host=True)
+        event, (counts,) = inside(generator, real, workers=256)(
+            queue, points=1000, seed=110271, out_host=True
+        )
         print(generator, real, counts.sum() * 4 / 256_000)

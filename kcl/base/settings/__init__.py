@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from kcl.base import process
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # the directory of kcl itself
+PACKAGE = os.path.dirname(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+)  # the directory of kcl itself
 CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"  # only `kcl run` sets this, for its children
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
@@ -28,7 +30,19 @@ _BATCH = (
 )
 # The beginnings of the names of all their variables.
 _LAUNCHERS = (
-    *("OMPI_", "OPAL_", "PRTE_", "PMI_", "PMIX_", "MPI_", "MPIR_", "HYDRA_", "HYDI_", "MV2_", "I_MPI_"),
+    *(
+        "OMPI_",
+        "OPAL_",
+        "PRTE_",
+        "PMI_",
+        "PMIX_",
+        "MPI_",
+        "MPIR_",
+        "HYDRA_",
+        "HYDI_",
+        "MV2_",
+        "I_MPI_",
+    ),
     *("SLURM_", "PBS_", "LSB_", "FLUX_", "COBALT_", "SGE_", "PE_"),
 )
 
@@ -48,7 +62,9 @@ def processors() -> int:
 
 def is_python() -> bool:
     """Return True if this interpreter can be started again; an application with Python inside cannot."""
-    return os.name == "posix" and os.path.basename(sys.executable or "").lower().startswith(("python", "pypy"))
+    return os.name == "posix" and os.path.basename(sys.executable or "").lower().startswith(
+        ("python", "pypy")
+    )
 
 
 class Setting(NamedTuple):
@@ -61,7 +77,9 @@ class Setting(NamedTuple):
     parser: str
     default: Any
     effect: str
-    of_file: bool = False  # a variable of this name is not read: only the settings file widens trust
+    of_file: bool = (
+        False  # a variable of this name is not read: only the settings file widens trust
+    )
     of_variable: bool = False  # the settings file cannot have it: it decides whose files are read
 
     @property
@@ -82,27 +100,85 @@ class Setting(NamedTuple):
 _NOBODY, _NONE = frozenset[int](), frozenset[str]()
 _NAMES = f"layers {','.join(LAYERS)} {','.join(SWITCHED)}"
 SETTINGS = (
-    Setting("KCL_CACHE_DIR", "path", None, "Root of kcl's folders, instead of the platform's cache directory"),
-    Setting("KCL_DUMP", "path", None, "Writes every stage of each kernel of the run below this directory"),
+    Setting(
+        "KCL_CACHE_DIR",
+        "path",
+        None,
+        "Root of kcl's folders, instead of the platform's cache directory",
+    ),
+    Setting(
+        "KCL_DUMP",
+        "path",
+        None,
+        "Writes every stage of each kernel of the run below this directory",
+    ),
     Setting("KCL_MAX_SIZE", "size", 2_000_000_000, "Bounds the entries on disk"),
     Setting("KCL_NO_CACHE", _NAMES, _NONE, "Switches the named layers of kcl off, `1` all of them"),
-    Setting("KCL_PROGRESS", "progress", None, "Counts the kernels of the run after two seconds of work for them"),
-    Setting("KCL_PROMOTE", "promotion", "background", "Decides when a helper process completes entries (PoCL)"),
-    Setting("KCL_REMOTE", "remote", "", "The remote whose pack warms the cache of a driver at its first miss"),
-    Setting("KCL_REMOTE_FRESH", "seconds 1h", 3600.0, "The remote is asked again after it", of_file=True),
+    Setting(
+        "KCL_PROGRESS",
+        "progress",
+        None,
+        "Counts the kernels of the run after two seconds of work for them",
+    ),
+    Setting(
+        "KCL_PROMOTE",
+        "promotion",
+        "background",
+        "Decides when a helper process completes entries (PoCL)",
+    ),
+    Setting(
+        "KCL_REMOTE",
+        "remote",
+        "",
+        "The remote whose pack warms the cache of a driver at its first miss",
+    ),
+    Setting(
+        "KCL_REMOTE_FRESH", "seconds 1h", 3600.0, "The remote is asked again after it", of_file=True
+    ),
     Setting("KCL_REMOTE_NAME", "", "", "Names the pack of your drivers", of_file=True),
-    Setting("KCL_REMOTE_TIMEOUT", "seconds 2s", 2.0, "No process waits longer for a pack", of_file=True),
-    Setting("KCL_REMOTE_UNSIGNED", "listed ://", (), "Remotes whose packs need no signature", of_file=True),
-    Setting("KCL_REMOTE_WRITE", "writing", "", "A process that made something pushes it", of_file=True),
-    Setting("KCL_REPORT", "report", (_NONE, None), "Prints a report at exit, or adds one to a file"),
+    Setting(
+        "KCL_REMOTE_TIMEOUT", "seconds 2s", 2.0, "No process waits longer for a pack", of_file=True
+    ),
+    Setting(
+        "KCL_REMOTE_UNSIGNED",
+        "listed ://",
+        (),
+        "Remotes whose packs need no signature",
+        of_file=True,
+    ),
+    Setting(
+        "KCL_REMOTE_WRITE", "writing", "", "A process that made something pushes it", of_file=True
+    ),
+    Setting(
+        "KCL_REPORT", "report", (_NONE, None), "Prints a report at exit, or adds one to a file"
+    ),
     Setting("KCL_SIGNING_KEY", "", "", "The key of `kcl key new` that signs", of_file=True),
     Setting("KCL_SITE", "folders", (), "Directories of root, which `kcl load --into` fills"),
-    Setting("KCL_SITE_OWNERS", "users", _NOBODY, "Further users whose site directories are read", of_file=True),
-    Setting("KCL_STRICT", "strict", _NONE, "Raises an error for what is no hit, or for a fault of the cache"),
+    Setting(
+        "KCL_SITE_OWNERS",
+        "users",
+        _NOBODY,
+        "Further users whose site directories are read",
+        of_file=True,
+    ),
+    Setting(
+        "KCL_STRICT",
+        "strict",
+        _NONE,
+        "Raises an error for what is no hit, or for a fault of the cache",
+    ),
     Setting("KCL_TRACE", "path", None, "Adds what took how long to this file as each process ends"),
     Setting("KCL_TRUSTED_KEYS", "listed :", (), "Beside those of `kcl key trust`", of_file=True),
-    Setting("KCL_TRUST_UID", "users", _NOBODY, "Root runs and keeps the code of this user", of_variable=True),
-    Setting("KCL_VERIFY", "verification", (0.0, False), "Makes what the cache has anew, and compares"),
+    Setting(
+        "KCL_TRUST_UID",
+        "users",
+        _NOBODY,
+        "Root runs and keeps the code of this user",
+        of_variable=True,
+    ),
+    Setting(
+        "KCL_VERIFY", "verification", (0.0, False), "Makes what the cache has anew, and compares"
+    ),
 )
 
 
@@ -146,7 +222,9 @@ def read() -> Settings:
     found: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for setting in SETTINGS:
-        text = (_state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)).strip()
+        text = (
+            _state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)
+        ).strip()
         try:
             found[setting.key] = setting.parse(text)
         except ValueError as refused:
@@ -214,7 +292,10 @@ def temporary() -> str:
     """Return the directory for temporary files, as `tempfile` finds it without writing there."""
     named = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     places = (*named, "/tmp", "/var/tmp", "/usr/tmp")
-    return next((path for path in places if os.path.isabs(path) and os.path.isdir(path)), os.path.abspath(os.sep))
+    return next(
+        (path for path in places if os.path.isabs(path) and os.path.isdir(path)),
+        os.path.abspath(os.sep),
+    )
 
 
 def settings_file() -> str:
@@ -224,7 +305,9 @@ def settings_file() -> str:
         import platformdirs
 
         root = platformdirs.user_config_dir()
-    return os.path.join(root if os.path.isabs(root) else os.path.join(home(), ".config"), "kcl", "config.toml")
+    return os.path.join(
+        root if os.path.isabs(root) else os.path.join(home(), ".config"), "kcl", "config.toml"
+    )
 
 
 def from_file() -> dict[str, str]:
@@ -268,7 +351,9 @@ class State:
             keys = [setting.key for setting in SETTINGS if not setting.of_variable]
             found, faults = load(path, keys, of_root=path == SITE_FILE)
             self.texts, self.faults = {**self.texts, **found}, (*self.faults, *faults)
-        self.checkout = _find_checkout()  # once in a process: from the working directory of that moment upward
+        self.checkout = (
+            _find_checkout()
+        )  # once in a process: from the working directory of that moment upward
 
 
 _state = process.own(State)
@@ -312,6 +397,8 @@ def _find_checkout() -> tuple[str | None, str]:
             if not reason:
                 return folder, fault
             cure = "remove it, then run kcl init for one of yours"
-            fault = fault or f"{folder} is not used, it may have come with a clone: {reason}; {cure}"
+            fault = (
+                fault or f"{folder} is not used, it may have come with a clone: {reason}; {cure}"
+            )
         above, place = place, os.path.dirname(place)
     return None, fault

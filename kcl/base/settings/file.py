@@ -23,7 +23,9 @@ from kcl.errors import UnusableDirectory
 SIZE_LIMIT = 1 << 20
 
 
-def load(path: str, keys: Iterable[str], of_root: bool = False) -> tuple[dict[str, str], tuple[str, ...]]:
+def load(
+    path: str, keys: Iterable[str], of_root: bool = False
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the text of each setting of a file, of those named `keys`, and its faults: a file with one may give none.
 
     A missing file gives none.
@@ -112,7 +114,9 @@ def _trusted_text(path: str, of_root: bool = False) -> str | None:
     return blob.decode("utf-8")
 
 
-def _understood(path: str, data: dict[str, Any], keys: frozenset[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _understood(
+    path: str, data: dict[str, Any], keys: frozenset[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
     values, faults = {}, []
     for key, value in data.items():
         text = _as_text(value)

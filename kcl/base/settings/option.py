@@ -65,7 +65,9 @@ def cache_dir(path: str | os.PathLike[str]) -> CacheDirectory:
     """
     chosen = os.fspath(path)
     if not os.path.isabs(chosen):
-        raise ValueError(f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)")
+        raise ValueError(
+            f"the cache directory must be an absolute path, not {chosen!r}: pass os.path.abspath(...)"
+        )
     found = CacheDirectory(chosen)
     _move(lambda chosen: [*chosen, found])
     return found
@@ -101,7 +103,9 @@ def reason() -> str:
     """Return the source of the files' place, in words."""
     if _state().chosen:
         return "kcl.option.cache_dir()"
-    return settings.read().cache_dir_reason or ("XDG_CACHE_HOME" if settings.variable("XDG_CACHE_HOME") else "default")
+    return settings.read().cache_dir_reason or (
+        "XDG_CACHE_HOME" if settings.variable("XDG_CACHE_HOME") else "default"
+    )
 
 
 class Option(ModuleType):
@@ -109,7 +113,9 @@ class Option(ModuleType):
 
     def __setattr__(self, name: str, value: object) -> None:
         if name[:1] != "_" and not callable(value) and not isinstance(value, ModuleType):
-            raise AttributeError(f"kcl.option.{name} cannot be assigned: call kcl.option.cache_dir({value!r})")
+            raise AttributeError(
+                f"kcl.option.{name} cannot be assigned: call kcl.option.cache_dir({value!r})"
+            )
         super().__setattr__(name, value)
 
 

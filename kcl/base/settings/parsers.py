@@ -44,7 +44,10 @@ def report(text: str) -> tuple[frozenset[str], str | None]:
     known = frozenset({"table"} if asked & _YES else ()) | (asked & {"explain", "kernels"})
     if asked - _YES - known:
         said = ", ".join(sorted(asked - _YES - known))
-        raise ValueError(f"{said!r} is not understood; use 1, kernels, explain or json:PATH", (known, place or None))
+        raise ValueError(
+            f"{said!r} is not understood; use 1, kernels, explain or json:PATH",
+            (known, place or None),
+        )
     if place and not os.path.isabs(place):
         raise ValueError(f"{place!r} is not an absolute path and is ignored", (known, None))
     return known, place or None
@@ -53,7 +56,9 @@ def report(text: str) -> tuple[frozenset[str], str | None]:
 def remote(text: str) -> str:
     """Return an address, empty for `off`."""
     if text.lower() not in _NO and "://" not in text:  # a wrong address may hold a password
-        raise ValueError("this is no address and is ignored: write one such as redis://host/0, or off")
+        raise ValueError(
+            "this is no address and is ignored: write one such as redis://host/0, or off"
+        )
     return "" if text.lower() in _NO else text
 
 
@@ -77,7 +82,9 @@ def strict(text: str) -> frozenset[str]:
     words, known = _words(text), frozenset({"hit", "fault"})
     if words - known:
         unknown = ", ".join(map(repr, sorted(words - known)))
-        raise ValueError(f"{unknown} is not one of hit, fault; write hit, fault or hit,fault", words & known)
+        raise ValueError(
+            f"{unknown} is not one of hit, fault; write hit, fault or hit,fault", words & known
+        )
     return words
 
 
@@ -91,7 +98,9 @@ def verification(text: str) -> tuple[float, bool]:
     except ValueError:
         fraction = -1.0
     if not 0.0 <= fraction <= 1.0:
-        raise ValueError(f"{text!r} is not 1, a fraction or results; every look-up is verified", (1.0, results))
+        raise ValueError(
+            f"{text!r} is not 1, a fraction or results; every look-up is verified", (1.0, results)
+        )
     return fraction, results
 
 
@@ -124,7 +133,9 @@ def users(text: str) -> frozenset[int]:
     try:
         return frozenset(map(int, _words(text)))
     except ValueError:
-        raise ValueError(f"{text!r} is no list of numbers of users; nobody's files are read") from None
+        raise ValueError(
+            f"{text!r} is no list of numbers of users; nobody's files are read"
+        ) from None
 
 
 def size(text: str) -> int:

@@ -20,19 +20,48 @@ from kcl.errors import UnusableDirectory
 
 # How kcl opens its own files: through no link at the end of the path, and not for children.
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-READ = os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO in place of a file does not block
+READ = (
+    os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)
+)  # opening a FIFO in place of a file does not block
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
 LARGEST = 1 << 30  # bytes of a file, an entry is never larger
 _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
-SIDECARS = ("-journal", "-wal", "-shm")  # SQLite opens these beside a database, any sort of file among them
+SIDECARS = (
+    "-journal",
+    "-wal",
+    "-shm",
+)  # SQLite opens these beside a database, any sort of file among them
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _TRUST = "KCL_TRUST_UID"
 _NETWORK = frozenset(
-    {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "fuse.ceph", "fuse.glusterfs", "fuse.juicefs", "fuse.s3fs"}
-    | {"fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs3", "nfs4", "ocfs2", "orangefs", "panfs"}
+    {
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "coda",
+        "fuse.ceph",
+        "fuse.glusterfs",
+        "fuse.juicefs",
+        "fuse.s3fs",
+    }
+    | {
+        "fuse.sshfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs3",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "panfs",
+    }
     | {"pvfs2", "smb2", "smb3", "smbfs", "wekafs"}
 )
 
@@ -49,20 +78,26 @@ def check(path: str, others: frozenset[int] = frozenset()) -> bool:
         with suppress(FileNotFoundError, NotADirectoryError):
             os.stat(path)  # the system refuses a loop of links
         owners = my_uids() | {0} | others
-        place, _shared = _walk(path if os.path.isabs(path) else os.path.join(os.getcwd(), path), owners)
+        place, _shared = _walk(
+            path if os.path.isabs(path) else os.path.join(os.getcwd(), path), owners
+        )
         _check(place, os.lstat(place), owners)
         return True
     except FileNotFoundError:
         return False
     except (OSError, ValueError) as error:
-        raise UnusableDirectory(f"the cache directory {path!r} cannot be used: {error}; {ELSEWHERE}") from error
+        raise UnusableDirectory(
+            f"the cache directory {path!r} cannot be used: {error}; {ELSEWHERE}"
+        ) from error
 
 
 def refuse_roots(path: str) -> None:
     """Raise `UnusableDirectory` if root owns a directory two folders below the root of my cache, and I am not root."""
     if sys.platform != "win32" and os.geteuid() != 0 and os.stat(path).st_uid == 0:
         root = os.path.dirname(os.path.dirname(path))
-        raise UnusableDirectory(f"{path} belongs to root and is no cache of yours: read it by KCL_SITE={_quoted(root)}")
+        raise UnusableDirectory(
+            f"{path} belongs to root and is no cache of yours: read it by KCL_SITE={_quoted(root)}"
+        )
 
 
 def opened(path: str, flags: int, mode: int = 0o600) -> int:
@@ -72,7 +107,11 @@ def opened(path: str, flags: int, mode: int = 0o600) -> int:
     """
     descriptor, uid = os.open(path, flags, mode), served()
     try:
-        if uid and (folder := os.stat(os.path.dirname(path))).st_uid == uid and not os.fstat(descriptor).st_uid:
+        if (
+            uid
+            and (folder := os.stat(os.path.dirname(path))).st_uid == uid
+            and not os.fstat(descriptor).st_uid
+        ):
             os.fchown(descriptor, uid, folder.st_gid)
     except OSError:
         os.close(descriptor)
@@ -88,7 +127,11 @@ def reading(path: str, flags: int = READ) -> FileIO:
 
 
 def content(
-    path: str, most: int, others: frozenset[int] = frozenset(), strict: bool = True, flags: int = READ
+    path: str,
+    most: int,
+    others: frozenset[int] = frozenset(),
+    strict: bool = True,
+    flags: int = READ,
 ) -> tuple[bytes, os.stat_result]:
     """Return at most `most` first bytes of a file, and its status; raises `OSError`.
 
@@ -99,7 +142,9 @@ def content(
         if (fault := file_fault(status, others, strict)) is not None:
             raise PermissionError(errno.EPERM, fault, path)
         if status.st_size > LARGEST:
-            raise OSError(errno.EFBIG, f"its {status.st_size} bytes are above the limit of {LARGEST}", path)
+            raise OSError(
+                errno.EFBIG, f"its {status.st_size} bytes are above the limit of {LARGEST}", path
+            )
         return stream.read(min(most, status.st_size)), status
 
 
@@ -146,7 +191,9 @@ def check_writer(path: str, gives: bool = False) -> None:
     others = my_uids() - {0, served() if gives else 0} if _is_root() else ()
     if others and (owner := os.stat(nearest(path)).st_uid) in others:
         words = f"root makes no files in a home that HOME names and uid {owner} owns; use sudo -H"
-        raise PermissionError(errno.EPERM, f"{words}, or {_cure(owner) if gives else ELSEWHERE}", path)
+        raise PermissionError(
+            errno.EPERM, f"{words}, or {_cure(owner) if gives else ELSEWHERE}", path
+        )
 
 
 def check_folder(path: str, others: frozenset[int] = frozenset()) -> None:
@@ -157,7 +204,9 @@ def check_folder(path: str, others: frozenset[int] = frozenset()) -> None:
     _check(path, os.lstat(path), my_uids() | {0} | others)
 
 
-def file_fault(status: os.stat_result, others: frozenset[int] = frozenset(), strict: bool = True) -> str | None:
+def file_fault(
+    status: os.stat_result, others: frozenset[int] = frozenset(), strict: bool = True
+) -> str | None:
     """Return the fault of a file that should be mine alone, or that of one of `others`; ``None`` for no fault.
 
     A `strict` call counts a private group as another user, too.
@@ -239,7 +288,11 @@ def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
             halves = [line.partition(" - ") for line in stream]
     except (OSError, AttributeError):
         return False
-    return any(right.partition(" ")[0] in _NETWORK for left, _, right in halves if left.split(" ")[2:3] == [device])
+    return any(
+        right.partition(" ")[0] in _NETWORK
+        for left, _, right in halves
+        if left.split(" ")[2:3] == [device]
+    )
 
 
 def _walk(path: str, owners: frozenset[int]) -> tuple[str, bool]:
@@ -268,7 +321,9 @@ def nearest(path: str) -> str:
     return path
 
 
-def _check(place: str, status: os.stat_result, owners: frozenset[int], shared: bool = True, excuse: int = 0) -> bool:
+def _check(
+    place: str, status: os.stat_result, owners: frozenset[int], shared: bool = True, excuse: int = 0
+) -> bool:
     """Check one directory, whose parent may be shared; return True if every user can make files in it.
 
     A bit of the mode may excuse that others can write it.
@@ -301,14 +356,22 @@ def _check_owner(place: str, status: os.stat_result, owners: frozenset[int], sha
 
 def _cure(owner: int) -> str:
     """Return the words on what to set for a directory of another user."""
-    is_named = _is_root() and os.path.isabs(os.environ.get("KCL_CACHE_DIR", "")) and owner != _UNMAPPED
-    return f"{ELSEWHERE}, or {_TRUST}={owner} if root may run that user's code" if is_named else ELSEWHERE
+    is_named = (
+        _is_root() and os.path.isabs(os.environ.get("KCL_CACHE_DIR", "")) and owner != _UNMAPPED
+    )
+    return (
+        f"{ELSEWHERE}, or {_TRUST}={owner} if root may run that user's code"
+        if is_named
+        else ELSEWHERE
+    )
 
 
 def _loose(status: os.stat_result) -> int:
     """Return the mode bits by which others can write; a group whose one user is the owner, or me, is no other."""
     loose = status.st_mode & _LOOSE
-    if loose == stat.S_IWGRP and any(_is_group_of(status.st_gid, uid) for uid in (status.st_uid, os.geteuid())):
+    if loose == stat.S_IWGRP and any(
+        _is_group_of(status.st_gid, uid) for uid in (status.st_uid, os.geteuid())
+    ):
         return 0
     return loose
 

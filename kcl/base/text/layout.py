@@ -33,7 +33,9 @@ def folded(line: str, width: int, hang: int = 2) -> list[str]:
     import textwrap
 
     start = line[: len(line) - len(line.lstrip())]
-    wrapper = textwrap.TextWrapper(width, start, start + " " * hang, break_long_words=False, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(
+        width, start, start + " " * hang, break_long_words=False, break_on_hyphens=False
+    )
     return wrapper.wrap(line.lstrip())
 
 

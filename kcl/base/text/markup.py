@@ -36,8 +36,12 @@ def join(content: Content) -> Html:
 
 def element(kind: str, /, *content: Content, **attributes: str) -> Html:
     """Return an element: `element("td", "a < b", class_="name")`; the underscore stands for Python's own words."""
-    listed = "".join(f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items())
-    return Html(f"<{kind}{listed}>" if kind in _EMPTY else f"<{kind}{listed}>{join(content)}</{kind}>")
+    listed = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items()
+    )
+    return Html(
+        f"<{kind}{listed}>" if kind in _EMPTY else f"<{kind}{listed}>{join(content)}</{kind}>"
+    )
 
 
 def titled(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Html:

@@ -29,17 +29,26 @@ class Column(NamedTuple):
     least: int = 0
 
 
-def lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None = None) -> list[str]:
+def lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None = None
+) -> list[str]:
     """Lay out rows of text under the titles of their columns: numbers to the right, words to the left."""
-    cells = [[_printable(cell) for cell in column] for column in zip(*rows, strict=True)] or [[] for _ in columns]
+    cells = [[_printable(cell) for cell in column] for column in zip(*rows, strict=True)] or [
+        [] for _ in columns
+    ]
     widths = _widths(columns, cells, room)
     blank = [" " * width for width in widths.values()]
     laid_out = [_laid_out(columns[at], cells[at], width) for at, width in widths.items()]
     parts = (line for row in zip(*laid_out, strict=True) for line in itertools.zip_longest(*row))
-    return [_GAP.join(part or gap for part, gap in zip(line, blank, strict=True)).rstrip() for line in parts]
+    return [
+        _GAP.join(part or gap for part, gap in zip(line, blank, strict=True)).rstrip()
+        for line in parts
+    ]
 
 
-def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int | None) -> dict[int, int]:
+def _widths(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int | None
+) -> dict[int, int]:
     """Choose the columns to print, by their indices, and the width of each."""
     longest = [max(map(len, column), default=0) for column in cells]
     whole = {at: max(longest[at], len(column.title)) for at, column in enumerate(columns)}
@@ -48,7 +57,11 @@ def _widths(columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
     found = {at: whole[at] for at, column in enumerate(columns) if longest[at] or not column.rank}
     for at in found:
         if columns[at].give:
-            name = max(map(len, " ".join(cells[at]).split()), default=0) if columns[at].give == "names" else 0
+            name = (
+                max(map(len, " ".join(cells[at]).split()), default=0)
+                if columns[at].give == "names"
+                else 0
+            )
             found[at] = min(whole[at], max(columns[at].least, len(columns[at].title), name))
     for at in sorted((at for at in found if columns[at].rank), key=lambda at: -columns[at].rank):
         if _total(found) <= room:
@@ -66,7 +79,10 @@ def _total(widths: dict[int, int]) -> int:
 def _laid_out(column: Column, cells: Sequence[str], room: int) -> list[list[str]]:
     """Return the lines of the title and of each cell of a column, all of one width."""
     pad = str.rjust if _is_numeric(cells) else str.ljust
-    return [[pad(part, room) for part in _given(cell, column.give, room)] for cell in [column.title, *cells]]
+    return [
+        [pad(part, room) for part in _given(cell, column.give, room)]
+        for cell in [column.title, *cells]
+    ]
 
 
 def _given(cell: str, give: str, room: int) -> list[str]:
@@ -90,4 +106,8 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 def _printable(cell: str) -> str:
     """Replace characters that would steer a terminal; a file's name may be any bytes."""
     is_shown = cell.isprintable()  # a lone surrogate stands for a byte of a path
-    return cell if is_shown else "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else "?" for c in cell)
+    return (
+        cell
+        if is_shown
+        else "".join(c if c.isprintable() or "\ud800" <= c <= "\udfff" else "?" for c in cell)
+    )

@@ -75,7 +75,9 @@ class Directory:
             return None
         except OSError as error:
             if error.errno in _NO_ENTRY:
-                raise DamagedEntry(f"{path} is no regular file of ours: {error.strerror}; remove it") from error
+                raise DamagedEntry(
+                    f"{path} is no regular file of ours: {error.strerror}; remove it"
+                ) from error
             raise
         return Stat(status.st_size, status.st_mtime), start
 
@@ -115,7 +117,9 @@ class Directory:
         return path
 
     def _prepare(self, address: str) -> None:
-        trust.make_trusted(self.location, self._mode)  # it may have been removed, which is allowed at any time
+        trust.make_trusted(
+            self.location, self._mode
+        )  # it may have been removed, which is allowed at any time
         self._trusted = True
         if "/" in address:
             folder = os.path.dirname(f"{self.location}/{address}")
@@ -134,7 +138,9 @@ class Directory:
     def _sweep(self) -> None:
         """Remove the temporary files of killed writers, by prefix and age only."""
         with suppress(OSError):
-            for item in [item for item, _ in self._files() if item.name.startswith(places.TEMPORARY)]:
+            for item in [
+                item for item, _ in self._files() if item.name.startswith(places.TEMPORARY)
+            ]:
                 with suppress(OSError):
                     if time.time() - item.stat(follow_symlinks=False).st_mtime > TEMPORARY_AGE:
                         os.unlink(item.path)

@@ -32,9 +32,18 @@ _PATIENCE = 2.4  # seconds of naps
 _FORK_SECONDS = 1.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 # SQLite's messages, under a code that also has harmless meanings, for a schema or header of the file that is not kcl's
-_DAMAGE = ("no such column", "unsupported file format", "cannot modify", "malformed", "no such table", "no such index")
+_DAMAGE = (
+    "no such column",
+    "unsupported file format",
+    "cannot modify",
+    "malformed",
+    "no such table",
+    "no such index",
+)
 
-_CREATE = "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS dict (keyhash TEXT NOT NULL PRIMARY KEY, key_value TEXT NOT NULL)"
+)
 _HEAD = "SELECT length(key_value), substr(key_value, 1, ?) FROM dict WHERE keyhash = ?"
 
 
@@ -94,19 +103,25 @@ class Database:
         """Return the stat and the first bytes of a row."""
         digest_of(address)
         for size, start in self.ask(_HEAD, length, address):
-            return Stat(size, None), start or b""  # SQLite gives other values as text, and NULL for no bytes
+            return Stat(
+                size, None
+            ), start or b""  # SQLite gives other values as text, and NULL for no bytes
         return None
 
     def scan(self) -> Iterator[str]:
         found = self.ask("SELECT keyhash FROM dict ORDER BY rowid")
-        for key in dict.fromkeys(key for (key,) in found if isinstance(key, bytes)):  # twice in a damaged index
+        for key in dict.fromkeys(
+            key for (key,) in found if isinstance(key, bytes)
+        ):  # twice in a damaged index
             with suppress(ValueError):
                 digest_of(key.decode())
                 yield key.decode()
 
     def count(self, marker: bytes, length: int) -> int:
         """Count the rows with the bytes of `marker` among their first `length` bytes."""
-        found = self.ask("SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)", length, marker)
+        found = self.ask(
+            "SELECT count(*) FROM dict WHERE instr(substr(key_value, 1, ?), ?)", length, marker
+        )
         return int(found[0][0]) if found else 0
 
     def ask(self, command: str, *values: object) -> list[tuple[Any, ...]]:
@@ -151,8 +166,13 @@ class Database:
             self._close()
             trust.check(folder)
             trust.check_database(self.location)
-            uri, seconds = trust.database_uri(self.location, self._mode), _PATIENCE if self._is_patient else 0.0
-            found = sqlite3.connect(uri, seconds, isolation_level=None, check_same_thread=False, uri=True)
+            uri, seconds = (
+                trust.database_uri(self.location, self._mode),
+                _PATIENCE if self._is_patient else 0.0,
+            )
+            found = sqlite3.connect(
+                uri, seconds, isolation_level=None, check_same_thread=False, uri=True
+            )
             found.text_factory = bytes  # this module does not reject a text that is no UTF-8
             self.connection, self._file = found, (status.st_dev, status.st_ino)
         return self.connection
@@ -208,7 +228,9 @@ class Rows(Database):
             if self._prepared is not connection:
                 _prepare(connection)
                 self._prepared = connection
-            connection.execute("INSERT OR REPLACE INTO dict VALUES (?, ?)", (address, sqlite3.Binary(blob)))
+            connection.execute(
+                "INSERT OR REPLACE INTO dict VALUES (?, ?)", (address, sqlite3.Binary(blob))
+            )
 
         self._tried(step)
 
@@ -223,16 +245,24 @@ class Rows(Database):
                 raise
             self._put_aside()
             aside = self.location + places.ASIDE
-            raise DamagedEntry(f"{self.location} was damaged ({error}) and is now {aside}") from error
+            raise DamagedEntry(
+                f"{self.location} was damaged ({error}) and is now {aside}"
+            ) from error
 
     def _is_damage(self, error: sqlite3.Error) -> bool:
         if not isinstance(error, sqlite3.OperationalError):
             # "file is not a database", "disk image is malformed"; a constraint or a type that the table must not have
-            return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.ProgrammingError)
+            return isinstance(error, sqlite3.DatabaseError) and not isinstance(
+                error, sqlite3.ProgrammingError
+            )
         message = str(error)
         if "readonly database" in message:  # the header of a damaged file may claim this too
-            return os.access(self.location, os.W_OK) and os.access(os.path.dirname(self.location), os.W_OK)
-        return message.startswith(_DAMAGE) or (message.startswith("table dict has") and "columns" in message)
+            return os.access(self.location, os.W_OK) and os.access(
+                os.path.dirname(self.location), os.W_OK
+            )
+        return message.startswith(_DAMAGE) or (
+            message.startswith("table dict has") and "columns" in message
+        )
 
     def _put_aside(self) -> None:
         """Rename the file, unless another process has renamed and replaced it; keep one damaged file."""
@@ -250,7 +280,9 @@ class Rows(Database):
 
 def _prepare(connection: sqlite3.Connection) -> None:
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dict'").fetchall():
-        connection.execute("PRAGMA auto_vacuum = 'INCREMENTAL'")  # removed rows give their space back
+        connection.execute(
+            "PRAGMA auto_vacuum = 'INCREMENTAL'"
+        )  # removed rows give their space back
         connection.execute(_CREATE)
     connection.execute("PRAGMA temp_store = 'MEMORY'")
     connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify

@@ -21,9 +21,16 @@ from kcl.cache.lead import STOPPED, close_lock, state_of
 from kcl.drivers.pocl.jobs import JobQueue, host
 from kcl.errors import CacheFault
 
-_END_SECONDS = 2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
+_END_SECONDS = (
+    2.0  # an idle helper ends in a few hundredths of a second; a stopped one is left behind
+)
 _IGNORED = frozenset(
-    {"POCL_CACHE_DIR", "POCL_KERNEL_CACHE", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES", "POCL_MAX_PTHREAD_COUNT"}
+    {
+        "POCL_CACHE_DIR",
+        "POCL_KERNEL_CACHE",
+        "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES",
+        "POCL_MAX_PTHREAD_COUNT",
+    }
 )
 _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
 _DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
@@ -45,9 +52,15 @@ def request(folder: str, address: str, job: Entry) -> None:
     }
     with suppress(OSError):  # removed under the process
         asked["directory"] = os.getcwd()
-    built = job.metadata.get("environment")  # of the variables that change code, those that the build has read
+    built = job.metadata.get(
+        "environment"
+    )  # of the variables that change code, those that the build has read
     if built is not None:
-        others = {name: value for name, value in asked["environment"].items() if name not in caches.CODE_VARIABLES}
+        others = {
+            name: value
+            for name, value in asked["environment"].items()
+            if name not in caches.CODE_VARIABLES
+        }
         asked["environment"] = {**others, **built}
     JobQueue(folder).add(Entry(job.key, {**job.metadata, **asked}, job.parts))
 
@@ -63,7 +76,11 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
     while idle < seconds and (job := queue.find(digest)) is not None:
         if queue.is_lacking(job.setting):
             break
-        if state_of(str(queue.holder())) in STOPPED if queue.has_helper() else not (starts and start(folder)):
+        if (
+            state_of(str(queue.holder())) in STOPPED
+            if queue.has_helper()
+            else not (starts and start(folder))
+        ):
             break
         time.sleep(pause)
         now, found = time.monotonic(), queue.progress()
@@ -93,7 +110,10 @@ def quiet(folder: str, seconds: float) -> bool:
 
 
 def idle(
-    folder: str, seconds: float, progress: Callable[[int, int], object] | None = None, starts: bool = False
+    folder: str,
+    seconds: float,
+    progress: Callable[[int, int], object] | None = None,
+    starts: bool = False,
 ) -> bool:
     """Wait until this host has no job; return False when time is over, or if no helper works on the jobs.
 
@@ -145,7 +165,9 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environment.items())
-        if name.startswith(_DRIVER_PREFIXES) and name not in _IGNORED and not name.startswith(_IGNORED_PREFIXES)
+        if name.startswith(_DRIVER_PREFIXES)
+        and name not in _IGNORED
+        and not name.startswith(_IGNORED_PREFIXES)
     }
 
 
@@ -168,7 +190,12 @@ def _spawn(command: list[str], descriptor: int) -> None:
 
     null = subprocess.DEVNULL
     subprocess.run(
-        ["/bin/sh", "-c", '"$0" "$@" &', *command],  # leaves it to init: the user's process has no unknown child
+        [
+            "/bin/sh",
+            "-c",
+            '"$0" "$@" &',
+            *command,
+        ],  # leaves it to init: the user's process has no unknown child
         stdin=null,
         stdout=null,
         stderr=null,

@@ -19,14 +19,29 @@ from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
 from kcl.cache.lead import state_of
 from kcl.drivers.pocl import poclbin, traces
-from kcl.drivers.pocl.files import BITCODE, WorkCache, sizes_by_kernel, specialised_files, specialised_paths
+from kcl.drivers.pocl.files import (
+    BITCODE,
+    WorkCache,
+    sizes_by_kernel,
+    specialised_files,
+    specialised_paths,
+)
 from kcl.drivers.pocl.jobs import host
 from kcl.drivers.pocl.opencl import Device, RefusedCall
 from kcl.errors import DamagedEntry
 
 # the facts in a job that only the helper reads: paths and processes are in no entry
 _FOR_THE_HELPER = frozenset(
-    {"address", "binaries", "build_options", "directory", "environment", "host", "pocl_cache", "process"}
+    {
+        "address",
+        "binaries",
+        "build_options",
+        "directory",
+        "environment",
+        "host",
+        "pocl_cache",
+        "process",
+    }
 )
 _LAUNCH_SECONDS = 2.0  # after that the code of a launched kernel should be there
 _COMPILE_SECONDS = 20.0  # while the process lives and no code is there yet
@@ -73,7 +88,10 @@ class Workshop:
     ) -> tuple[bytes, str, dict[str, bytes]]:
         """Return the proven binary, its place and its specialised code."""
         text, user = str(job.metadata["build_options"]), job.metadata.get("pocl_cache")
-        options, directories = text.encode("utf-8", "surrogatepass"), [self._cache.path, *filter(None, [user])]
+        options, directories = (
+            text.encode("utf-8", "surrogatepass"),
+            [self._cache.path, *filter(None, [user])],
+        )
         try:
             if short_cut and user is not None:  # the user's bitcode helps
                 if before is not None:
@@ -86,7 +104,10 @@ class Workshop:
                     time.sleep(_PAUSE)
                 files = {} if before is None else _code_in(before, place)
                 files |= {} if user is None else specialised_files(user, place)
-                files = {path: traces.overwritten(content, directories) for path, content in files.items()}
+                files = {
+                    path: traces.overwritten(content, directories)
+                    for path, content in files.items()
+                }
                 kernels = program.kernel_names()
                 self._cache.plant(place, files)
                 stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
@@ -103,7 +124,9 @@ class Workshop:
             found = self._cache.files(place)
         finally:
             self._cache.clear()
-        if any(found.get(path) != content for path, content in files.items()) or not found.keys().isdisjoint(stubs):
+        if any(
+            found.get(path) != content for path, content in files.items()
+        ) or not found.keys().isdisjoint(stubs):
             raise ValueError("the binary does not bring back the files that went into it")
         return blob, place, files
 
@@ -154,7 +177,9 @@ def _published(layer: Layer, entry: Entry) -> Entry | None:
         found = layer.read(str(entry.metadata["address"]))
     except DamagedEntry:
         return None
-    return found if found is not None and found.key == entry.key and "binary" in found.parts else None
+    return (
+        found if found is not None and found.key == entry.key and "binary" in found.parts else None
+    )
 
 
 def _code_in(entry: Entry, place: str | None) -> dict[str, bytes]:
@@ -166,7 +191,9 @@ def _code_in(entry: Entry, place: str | None) -> dict[str, bytes]:
     return container.code() if container.program == place else {}
 
 
-def _publish(layer: Layer, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]) -> None:
+def _publish(
+    layer: Layer, job: Entry, before: Entry | None, blob: bytes, place: str, files: dict[str, bytes]
+) -> None:
     """Publish the complete entry of a job; raises the errors of a store."""
     sizes = sizes_by_kernel(files)
     kernels = job.metadata.get("launched") or job.metadata["kernels"]

@@ -109,7 +109,9 @@ class Pocl(Driver):
                 trust.check_writer(folder)
             for path, content in files.items():
                 publish(path, content)
-        except PermissionError:  # root makes no files in the home of another user, who could not read them
+        except (
+            PermissionError
+        ):  # root makes no files in the home of another user, who could not read them
             return
         except OSError:
             import shutil
@@ -159,7 +161,9 @@ class Pocl(Driver):
     def loaded(self, slot: ProgramSlot, entry: Entry) -> None:
         """Remember a program made of an entry, to check at the end whether the entry lacked any code."""
         if entry.metadata.get("place") and layers.binary().chosen.promote != "off":
-            found = UsedProgram(slot.address, entry.key, slot.options.text, entry.metadata, slot.device)
+            found = UsedProgram(
+                slot.address, entry.key, slot.options.text, entry.metadata, slot.device
+            )
             _state().used[slot.address] = found
 
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
@@ -194,7 +198,9 @@ class Pocl(Driver):
             if not starts:
                 return client.idle(folder, seconds, progress)
             with ProgressLine() as line:
-                told = progress or (lambda done, total: line.say(f"completing entries: {done} of {total}"))
+                told = progress or (
+                    lambda done, total: line.say(f"completing entries: {done} of {total}")
+                )
                 if state.has_asked:  # a job in work may lack the size of a later launch
                     client.idle(folder, seconds, told, starts=True)
                 _hand_over(state)
@@ -233,7 +239,9 @@ def _facts(options: str) -> dict[str, Any]:
         "binaries": layers.binary().place,
         "build_options": options,
         "environment": caches.read_variables(),
-        "pocl_cache": None if caches.off("pocl") else os.path.abspath(caches.directory_in_use("pocl")),
+        "pocl_cache": None
+        if caches.off("pocl")
+        else os.path.abspath(caches.directory_in_use("pocl")),
     }
 
 
@@ -261,7 +269,9 @@ def _request(jobs: Iterable[Promise]) -> None:
     state = _state()
     for address, entry in jobs:
         state.has_asked = True
-        state.used.setdefault(address, UsedProgram(address, entry.key, entry.metadata["build_options"]))
+        state.used.setdefault(
+            address, UsedProgram(address, entry.key, entry.metadata["build_options"])
+        )
         try:
             from kcl.drivers.pocl import client
 
@@ -279,13 +289,21 @@ def _partial(used: list[UsedProgram]) -> list[Promise]:
     for program in used:
         if program.about is not None and not _lacking(cache, program.about):
             continue
-        entry = layers.binary().look_up(program.address, program.key).entry  # a helper may have completed it since
-        lacking = _lacking(cache, entry.metadata) if entry is not None and entry.metadata.get("place") else []
+        entry = (
+            layers.binary().look_up(program.address, program.key).entry
+        )  # a helper may have completed it since
+        lacking = (
+            _lacking(cache, entry.metadata)
+            if entry is not None and entry.metadata.get("place")
+            else []
+        )
         if entry is not None and lacking:
             jobs.append(Promise(program.address, _job_of(entry, program)))
             kernels.update(lacking if program.about is not None else ())
     if kernels:
-        note = f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack"
+        note = (
+            f"partial hit: PoCL compiled code of {', '.join(sorted(kernels))} that the entries lack"
+        )
         layers.binary().note(f"{note}; a helper adds it: `python -m kcl wait` waits for that")
     return jobs
 
@@ -294,8 +312,15 @@ def _lacking(cache: str, about: Mapping[str, Any]) -> list[str]:
     """Name the kernels for which PoCL has code that the entry lacks, also kernels that the entry does not name."""
     from kcl.drivers.pocl import files
 
-    there, known = files.sizes_by_kernel(files.specialised_paths(cache, about["place"])), about["specialisations"]
-    return [kernel for kernel, found in there.items() if {*found} - {files.GENERIC, *known.get(kernel, ())}]
+    there, known = (
+        files.sizes_by_kernel(files.specialised_paths(cache, about["place"])),
+        about["specialisations"],
+    )
+    return [
+        kernel
+        for kernel, found in there.items()
+        if {*found} - {files.GENERIC, *known.get(kernel, ())}
+    ]
 
 
 def _job_of(entry: Entry, program: UsedProgram) -> Entry:

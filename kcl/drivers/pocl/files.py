@@ -28,7 +28,10 @@ BITCODE = "program.bc"
 GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
 ACCESSED = "last_accessed"
 _ENTER_BLOCK = 1
-_NEEDED = {8, 23}  # the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
+_NEEDED = {
+    8,
+    23,
+}  # the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
 
 # a shared library
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -72,7 +75,11 @@ class WorkCache:
         return found[0]
 
     def _built(self) -> list[str]:
-        return [place for place in _programs(self.path) if os.path.exists(f"{self.path}/{place}/{ACCESSED}")]
+        return [
+            place
+            for place in _programs(self.path)
+            if os.path.exists(f"{self.path}/{place}/{ACCESSED}")
+        ]
 
     def plant(self, place: str, files: Mapping[str, bytes]) -> None:
         """Write files into the program's directory."""
@@ -210,7 +217,11 @@ def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
     """Yield the directories in a directory, links not followed; only names of `length`, where one is given."""
     try:
         with os.scandir(path) as items:
-            found = [item for item in items if length in (0, len(item.name)) and item.is_dir(follow_symlinks=False)]
+            found = [
+                item
+                for item in items
+                if length in (0, len(item.name)) and item.is_dir(follow_symlinks=False)
+            ]
     except OSError:
         return
     yield from found
@@ -239,19 +250,32 @@ def stub(symbol: str) -> bytes:
     names = b"\0" + symbol.encode("ascii") + b"\0"
     start = _HEADER.size + _SEGMENTS * _SEGMENT.size
     symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0) + _SYMBOL.pack(1, 0x12, 0, 1, start, 0)
-    table = struct.pack("<6I", 1, 2, 1, 0, 0, 0)  # one bucket, two symbols, the chain ends at once; padding
+    table = struct.pack(
+        "<6I", 1, 2, 1, 0, 0, 0
+    )  # one bucket, two symbols, the chain ends at once; padding
     hash_at = start + len(symbols)
     names_at = hash_at + len(table)
     dynamic_at = names_at + len(names) + -len(names) % 8
-    facts = ((_HASH, hash_at), (_STRTAB, names_at), (_SYMTAB, start), (_STRSZ, len(names)), (_SYMENT, 24), (0, 0))
+    facts = (
+        (_HASH, hash_at),
+        (_STRTAB, names_at),
+        (_SYMTAB, start),
+        (_STRSZ, len(names)),
+        (_SYMENT, 24),
+        (0, 0),
+    )
     dynamic = b"".join(struct.pack("<qQ", *fact) for fact in facts)
     size = dynamic_at + len(dynamic)
     segments = (
         _SEGMENT.pack(_LOAD, _READ_WRITE, 0, 0, 0, size, size, _ALIGNMENT),
-        _SEGMENT.pack(_DYNAMIC, _READ_WRITE, dynamic_at, dynamic_at, dynamic_at, len(dynamic), len(dynamic), 8),
+        _SEGMENT.pack(
+            _DYNAMIC, _READ_WRITE, dynamic_at, dynamic_at, dynamic_at, len(dynamic), len(dynamic), 8
+        ),
         _SEGMENT.pack(_STACK, _READ_WRITE, 0, 0, 0, 0, 0, 16),
     )
-    return b"".join((_header(), *segments, symbols, table, names.ljust(dynamic_at - names_at, b"\0"), dynamic))
+    return b"".join(
+        (_header(), *segments, symbols, table, names.ljust(dynamic_at - names_at, b"\0"), dynamic)
+    )
 
 
 def _header() -> bytes:

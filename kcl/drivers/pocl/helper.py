@@ -58,7 +58,9 @@ class Helper:
 
     def run(self) -> None:
         """Work until no job is left, and leave no trace."""
-        while self._hold():  # a process that wrote a job while this one still held the lock relies on it
+        while (
+            self._hold()
+        ):  # a process that wrote a job while this one still held the lock relies on it
             continue
 
     def _hold(self) -> bool:
@@ -67,7 +69,9 @@ class Helper:
         if lock is None:
             return False
         try:
-            with suppress(OSError):  # no space: then no process ends it from outside, and it ends by itself
+            with suppress(
+                OSError
+            ):  # no space: then no process ends it from outside, and it ends by itself
                 sign(lock)
             self._queue.sweep()
             while self._is_in_time() and (due := self._due()):
@@ -95,7 +99,9 @@ class Helper:
         worker = os.fork()
         if not worker:
             with suppress(OSError):  # it is closed already if this process has opened it
-                os.close(lock)  # the system releases the lock as the helper ends, whatever its worker does
+                os.close(
+                    lock
+                )  # the system releases the lock as the helper ends, whatever its worker does
             os._exit(self._be_worker(jobs))
         try:
             _worker, status = os.waitpid(worker, 0)
@@ -198,7 +204,9 @@ def main(arguments: list[str]) -> None:
         folder, pyopencl, rank, lock, *_ = [*arguments, "", "", ""]
         _be_modest(bool(rank))
         if trust.check(JobQueue(folder).folder):
-            Helper(folder, pyopencl or pyopencl_folder(), int(rank or 0), int(lock) if lock else None).run()
+            Helper(
+                folder, pyopencl or pyopencl_folder(), int(rank or 0), int(lock) if lock else None
+            ).run()
     os._exit(0)
 
 
@@ -207,7 +215,10 @@ def _be_modest(beside_ranks: bool) -> None:
     niceness = NICENESS_BESIDE_RANKS if beside_ranks else NICENESS
     os.nice(niceness)
     # a session of its own would weigh as much as the user's whole session
-    for path, text in (("/proc/self/autogroup", str(niceness)), ("/proc/self/oom_score_adj", "1000")):
+    for path, text in (
+        ("/proc/self/autogroup", str(niceness)),
+        ("/proc/self/oom_score_adj", "1000"),
+    ):
         with suppress(OSError), open(path, "w") as stream:
             stream.write(text)
     with suppress(ImportError, OSError, ValueError):

@@ -58,7 +58,9 @@ class JobQueue:
         self.folder = os.path.join(os.path.abspath(folder), places.PENDING)
         self._files = Directory(self.folder)
         self._lock_path = f"{self.folder}/{host()}.lock"
-        self.work = f"{self.folder}/{places.HELPER_WORK}{host()}-"  # the process id of a helper follows
+        self.work = (
+            f"{self.folder}/{places.HELPER_WORK}{host()}-"  # the process id of a helper follows
+        )
 
     def add(self, entry: Entry) -> None:
         """Write a job; one of the same key that waits already is replaced. Raises a store's errors."""
@@ -128,7 +130,10 @@ class JobQueue:
                     os.unlink(item.path)
         with suppress(OSError):
             for item in os.scandir(os.path.join(os.path.dirname(self.folder), places.FLIGHT)):
-                if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE:
+                if (
+                    item.is_file(follow_symlinks=False)
+                    and item.stat(follow_symlinks=False).st_mtime < now - _LOCK_AGE
+                ):
                     os.unlink(item.path)
 
     def failures(self) -> list[str]:
@@ -146,7 +151,9 @@ class JobQueue:
                 os.unlink(path)
 
     def _notes(self) -> list[str]:
-        return sorted(glob.glob(f"{glob.escape(self.folder)}/{_FAILED}*"), key=os.path.getmtime, reverse=True)
+        return sorted(
+            glob.glob(f"{glob.escape(self.folder)}/{_FAILED}*"), key=os.path.getmtime, reverse=True
+        )
 
     # the helper
 
@@ -158,7 +165,9 @@ class JobQueue:
         for _ in range(5):
             descriptor = self._locked(shared=False)
             if descriptor is not None:
-                if is_at(self._lock_path, descriptor):  # the folder may have been removed and made again
+                if is_at(
+                    self._lock_path, descriptor
+                ):  # the folder may have been removed and made again
                     os.truncate(descriptor, 0)  # the last helper has ended
                     return descriptor
                 close_lock(descriptor)
@@ -225,7 +234,10 @@ class JobQueue:
 def pending(folder: str) -> OpenJobs:
     """Return the jobs below a kcl folder; raises a store's errors."""
     queue = JobQueue(folder)
-    helper, read = queue.has_helper(), [(job, entry) for job in queue.jobs() if (entry := queue.read(job)) is not None]
+    helper, read = (
+        queue.has_helper(),
+        [(job, entry) for job in queue.jobs() if (entry := queue.read(job)) is not None],
+    )
     return OpenJobs(
         tuple([entry for job, entry in read if not queue.is_lacking(job.setting)]),
         tuple([entry for job, entry in read if queue.is_lacking(job.setting)]),
@@ -237,7 +249,10 @@ def pending(folder: str) -> OpenJobs:
 
 def setting_of(job: Entry) -> str:
     """Return the name of the setting in which a job can be done: drivers' variables, platform and device."""
-    about = [sorted(dict(job.metadata.get(name) or {}).items()) for name in ("environment", "platform", "device")]
+    about = [
+        sorted(dict(job.metadata.get(name) or {}).items())
+        for name in ("environment", "platform", "device")
+    ]
     return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

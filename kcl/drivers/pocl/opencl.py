@@ -59,8 +59,13 @@ class Library:
             return []
         return [c_void_p(handle) for handle in handles]
 
-    def _fits(self, name: str, handle: c_void_p, facts: Mapping[str, int], wanted: Mapping[str, str]) -> bool:
-        return all(self.text(name, handle, fact).strip() == wanted.get(key, "").strip() for key, fact in facts.items())
+    def _fits(
+        self, name: str, handle: c_void_p, facts: Mapping[str, int], wanted: Mapping[str, str]
+    ) -> bool:
+        return all(
+            self.text(name, handle, fact).strip() == wanted.get(key, "").strip()
+            for key, fact in facts.items()
+        )
 
     def text(self, name: str, handle: c_void_p, fact: int) -> str:
         """Return a text that an info function has of a handle; raise `RefusedCall`."""
@@ -82,14 +87,22 @@ class Device:
     def from_source(self, source: bytes, options: bytes) -> Program:
         """Compile and link; raise `RefusedCall`."""
         text, size = c_char_p(source), c_size_t(len(source))
-        handle = self.library.make("clCreateProgramWithSource", self._context, 1, byref(text), byref(size))
+        handle = self.library.make(
+            "clCreateProgramWithSource", self._context, 1, byref(text), byref(size)
+        )
         return self._built(handle, options)
 
     def from_binary(self, binary: bytes, options: bytes) -> Program:
         """Load a verified binary; raise `RefusedCall`."""
         text, size, status = c_char_p(binary), c_size_t(len(binary)), c_int(0)
         handle = self.library.make(
-            "clCreateProgramWithBinary", self._context, 1, self._handle, byref(size), byref(text), byref(status)
+            "clCreateProgramWithBinary",
+            self._context,
+            1,
+            self._handle,
+            byref(size),
+            byref(text),
+            byref(status),
         )
         return self._built(handle, options)
 
@@ -132,7 +145,9 @@ class Program:
 
 def _load(pyopencl: str) -> ctypes.CDLL:
     """Load pyopencl's extension module as a library: the OpenCL library it is linked to comes with it."""
-    names = [name for name in os.listdir(pyopencl) if name.startswith("_cl.") and name.endswith(".so")]
+    names = [
+        name for name in os.listdir(pyopencl) if name.startswith("_cl.") and name.endswith(".so")
+    ]
     if not names:
         raise OSError(f"{pyopencl} has no extension module of pyopencl")
     return ctypes.CDLL(os.path.join(pyopencl, min(names)))

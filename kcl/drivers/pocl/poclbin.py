@@ -36,7 +36,12 @@ class ContainerKernel(NamedTuple):
 
     def pack(self) -> bytes:
         """Return the bytes of the kernel in a container."""
-        files = b"".join([_packed(path.encode("ascii")) + _packed(content) for path, content in self.files.items()])
+        files = b"".join(
+            [
+                _packed(path.encode("ascii")) + _packed(content)
+                for path, content in self.files.items()
+            ]
+        )
         size = _SIZES.size + len(self.description) + len(files)
         return _SIZES.pack(size, len(files), self.arguments_size) + self.description + files
 
@@ -78,7 +83,9 @@ def read(blob: bytes) -> Container:
 
     Packing what was read must give the binary back, so no length in it is checked where it is read.
     """
-    magic, _device, version, count, _flags, program = _HEADER.unpack(blob[: _HEADER.size].ljust(_HEADER.size, b"\0"))
+    magic, _device, version, count, _flags, program = _HEADER.unpack(
+        blob[: _HEADER.size].ljust(_HEADER.size, b"\0")
+    )
     if magic != MAGIC or version != VERSION:
         raise ValueError(f"not a PoCL binary of container version {VERSION}: {magic!r}, {version}")
     if not _PROGRAM.fullmatch(program):
@@ -99,7 +106,9 @@ def read(blob: bytes) -> Container:
 
 def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
     """Return the kernel at a position, and the position after it."""
-    size, files_size, arguments_size = _SIZES.unpack(blob[at : at + _SIZES.size].ljust(_SIZES.size, b"\0"))
+    size, files_size, arguments_size = _SIZES.unpack(
+        blob[at : at + _SIZES.size].ljust(_SIZES.size, b"\0")
+    )
     if size < _SIZES.size:
         raise ValueError(f"a kernel of {size} bytes")
     end = at + size
@@ -120,7 +129,12 @@ def _file(blob: bytes, at: int) -> tuple[str, bytes, int]:
     text, at = _text(blob, at)
     content, at = _text(blob, at)
     path = text.decode("ascii")
-    if path[:1] != "/" or not path.isprintable() or {"", ".", ".."} & set(path[1:].split("/")) or not content:
+    if (
+        path[:1] != "/"
+        or not path.isprintable()
+        or {"", ".", ".."} & set(path[1:].split("/"))
+        or not content
+    ):
         raise ValueError(f"no file below the program's directory: {path!r} of {len(content)} bytes")
     return path, content, at
 

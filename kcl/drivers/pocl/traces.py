@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator
 _FILE = b"/tempfile_"
 _FILLER = b"-"
 _IN_LOGS = re.compile(rb"[^\s'\"]*" + _FILE + rb"(?=\w+\.cl\b)")
-_FORMS = tuple((width, shift) for width in (7, 8) for shift in range(8))  # bits of a character, bits before the first
+_FORMS = tuple(
+    (width, shift) for width in (7, 8) for shift in range(8)
+)  # bits of a character, bits before the first
 
 
 def overwritten(blob: bytes, directories: Iterable[str]) -> bytes:

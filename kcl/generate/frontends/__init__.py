@@ -33,7 +33,9 @@ class Result:
     """A recipe's result, held by its front end. The defaults are those of a result that leaves nothing open."""
 
     front_end = ""
-    options: tuple[str, ...] | None = None  # the build options as of this run; None if only the code has them
+    options: tuple[str, ...] | None = (
+        None  # the build options as of this run; None if only the code has them
+    )
 
     @property
     def volatile(self) -> str:
@@ -93,13 +95,18 @@ TABLE = [
 def row_of(result: object) -> FrontEndRow | None:
     """Return the row of the front end that knows the result of a recipe, None where none does."""
     module = type(result).__module__
-    return next((row for row in TABLE if module == row.returned or f"{module}.".startswith(row.returned)), None)
+    return next(
+        (row for row in TABLE if module == row.returned or f"{module}.".startswith(row.returned)),
+        None,
+    )
 
 
 def accept(result: object, recipe: str) -> Result:
     """Give `result` to the front end that knows it; raises RecipeError where none does."""
     row = row_of(result)
-    accepted: Result | None = importlib.import_module(row.file).accept(result, recipe) if row is not None else None
+    accepted: Result | None = (
+        importlib.import_module(row.file).accept(result, recipe) if row is not None else None
+    )
     if result is None:
         end = "end it with `return` and a loopy TranslationUnit or a kcl.Source"
         raise RecipeError(f"recipe {recipe!r} returned nothing: {end}")

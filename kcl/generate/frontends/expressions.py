@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 from kcl.errors import RecipeError, meant
 
 _FUNCTIONS = ("min", "max", "round_up")
-_ALLOWED = (ast.Expression, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Load, ast.Subscript, ast.operator, ast.unaryop)
+_ALLOWED = (
+    ast.Expression,
+    ast.Tuple,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.Load,
+    ast.Subscript,
+    ast.operator,
+    ast.unaryop,
+)
 
 
 class Names(NamedTuple):
@@ -57,7 +66,10 @@ def _part(entry: str, what: str, given: Any) -> str:
     except TypeError:
         number = -1
     if number < 0 or isinstance(given, bool):
-        raise error(entry, f"{what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these")
+        raise error(
+            entry,
+            f"{what} is {given!r}; write a whole number, a text such as 'n', or a tuple of these",
+        )
     return str(number)
 
 
@@ -65,8 +77,14 @@ def check(entry: str, what: str, text: str, names: Names) -> None:
     """Accept arithmetic over declared names; raise RecipeError for any other expression."""
     nodes = list(ast.walk(parsed(entry, what, text)))
     # A name before a bracket or a full stop is no value: other names may stand there.
-    heads: dict[ast.AST, Sequence[str]] = {node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)}
-    heads |= {node.value: [*names.values, *names.images] for node in nodes if isinstance(node, ast.Attribute)}
+    heads: dict[ast.AST, Sequence[str]] = {
+        node.func: _FUNCTIONS for node in nodes if isinstance(node, ast.Call)
+    }
+    heads |= {
+        node.value: [*names.values, *names.images]
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+    }
     known = [*names.values, *names.tuples]
     if not all(_is_allowed(node, heads.get(node, known), names.images) for node in nodes):
         words = ", ".join([*known, *(f"{name}.width" for name in names.images)])
@@ -95,7 +113,9 @@ def _is_allowed(node: ast.AST, names: Sequence[str], images: Sequence[str]) -> b
         of_image = isinstance(node.value, ast.Name) and node.value.id in images
         return node.attr in (("width", "height", "depth") if of_image else ("shape", "size"))
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and (node.func.id != "round_up" or len(node.args) == 2)
+        return isinstance(node.func, ast.Name) and (
+            node.func.id != "round_up" or len(node.args) == 2
+        )
     return isinstance(node, _ALLOWED) and not isinstance(node, (ast.Div, ast.MatMult))
 
 

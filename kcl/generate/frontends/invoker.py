@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from kcl.base.dtypes import dtype_from, layout_of
 from kcl.errors import RecipeError
-from kcl.generate.frontends.source import IMAGES, LAUNCH, Array, Image, Local, Sampler, Scalar, Source, dtype_of
+from kcl.generate.frontends.source import (
+    IMAGES,
+    LAUNCH,
+    Array,
+    Image,
+    Local,
+    Sampler,
+    Scalar,
+    Source,
+    dtype_of,
+)
 
 if TYPE_CHECKING:
     from kcl.generate.frontends.source import Declaration
@@ -167,10 +177,19 @@ def _kcl_recount(kernels, kernel, entry, count):
 def write(source: Source) -> str:
     """Write the function that a call runs, behind the functions that it uses."""
     arrays = [argument for argument in source.arguments if isinstance(argument, Array)]
-    given = [*(argument.name for argument in source.arguments if not isinstance(argument, Local)), *LAUNCH]
-    typed = [argument for argument in source.arguments if isinstance(argument, (Array, Scalar, Local))]
+    given = [
+        *(argument.name for argument in source.arguments if not isinstance(argument, Local)),
+        *LAUNCH,
+    ]
+    typed = [
+        argument for argument in source.arguments if isinstance(argument, (Array, Scalar, Local))
+    ]
     dtypes = [f"_kcl_dtype_{argument.name} = {_dtype_expression(argument)}" for argument in typed]
-    head = ["_kcl_kernels", "queue", *(f"{name}=None" for name in ("allocator", "wait_for", "out_host", *given))]
+    head = [
+        "_kcl_kernels",
+        "queue",
+        *(f"{name}=None" for name in ("allocator", "wait_for", "out_host", *given)),
+    ]
     body = [
         "if allocator is None:",
         "    allocator = _DeferredAllocator(queue.context)",
@@ -181,14 +200,24 @@ def write(source: Source) -> str:
         *_sizes(source),
         *_launch(source, arrays),
     ]
-    return "\n".join([_HELPERS, *dtypes, f"def invoke({', '.join(head)}):", *(f"    {line}" for line in body), ""])
+    return "\n".join(
+        [
+            _HELPERS,
+            *dtypes,
+            f"def invoke({', '.join(head)}):",
+            *(f"    {line}" for line in body),
+            "",
+        ]
+    )
 
 
 def _dtype_expression(argument: Array | Scalar | Local) -> str:
     dtype = dtype_of(argument)
     layout = layout_of(dtype)
     if dtype_from(layout) != dtype:
-        raise RecipeError(f"argument {argument.name!r}: the dtype {dtype} cannot be passed to a kernel")
+        raise RecipeError(
+            f"argument {argument.name!r}: the dtype {dtype} cannot be passed to a kernel"
+        )
     return _written(layout)
 
 
@@ -198,9 +227,15 @@ def _written(layout: Any) -> str:
         return f"_np.dtype({layout!r})"
     if "base" in layout:
         return f"_np.dtype(({_written(layout['base'])}, {tuple(layout['shape'])!r}))"
-    fields = [f"{name!r}: {layout[name]!r}" for name in ("names", "titles", "offsets", "itemsize") if name in layout]
+    fields = [
+        f"{name!r}: {layout[name]!r}"
+        for name in ("names", "titles", "offsets", "itemsize")
+        if name in layout
+    ]
     formats = ", ".join(_written(part) for part in layout["formats"])
-    return f"_np.dtype({{{', '.join(fields)}, 'formats': [{formats}]}}, align={layout['aligned']!r})"
+    return (
+        f"_np.dtype({{{', '.join(fields)}, 'formats': [{formats}]}}, align={layout['aligned']!r})"
+    )
 
 
 def _upload(array: Array) -> Iterator[str]:
@@ -213,7 +248,10 @@ def _checks(argument: Declaration, arrays: list[Array]) -> Iterator[str]:
     """Check an argument that is no array; find a scalar that stands alone as an axis of a shape."""
     name = argument.name
     if isinstance(argument, Image):
-        number, is_written = f"_cl.mem_object_type.{IMAGES[argument.type]}", argument.direction != "in"
+        number, is_written = (
+            f"_cl.mem_object_type.{IMAGES[argument.type]}",
+            argument.direction != "in",
+        )
         yield f"_kcl_image(queue, {name!r}, {name}, {argument.type!r}, {number}, {is_written})"
     elif isinstance(argument, Sampler):
         yield f"_kcl_sampler({name!r}, {name})"
@@ -233,7 +271,9 @@ def _checks(argument: Declaration, arrays: list[Array]) -> Iterator[str]:
 def _allocation(array: Array, arrays: list[Array]) -> Iterator[str]:
     """Allocate an output that is not given, and check an array that is."""
     name, dtype, shape = array.name, f"_kcl_dtype_{array.name}", str(array.shape)
-    mentioned = {node.id for node in ast.walk(ast.parse(shape, mode="eval")) if isinstance(node, ast.Name)}
+    mentioned = {
+        node.id for node in ast.walk(ast.parse(shape, mode="eval")) if isinstance(node, ast.Name)
+    }
     for other in [one.name for one in arrays[arrays.index(array) :] if one.name in mentioned]:
         yield f"_kcl_shaped({name!r}, {other!r}, {other})"  # earlier arrays have been made of their buffers
     yield f"_kcl_shape = _kcl_tuple({shape})"
@@ -245,14 +285,30 @@ def _allocation(array: Array, arrays: list[Array]) -> Iterator[str]:
 
 def _sizes(source: Source) -> Iterator[str]:
     """Find the sizes of the launch: those of the call, or else the declared ones."""
-    follow = [one.name for one in source.arguments if isinstance(one, Local) and "local_size" in str(one.size)]
+    follow = [
+        one.name
+        for one in source.arguments
+        if isinstance(one, Local) and "local_size" in str(one.size)
+    ]
     yield "if global_size is None:"
     says = "global_size is not declared: give it in the call, global_size=(...)"
-    yield f"    raise TypeError({says!r})" if source.global_size is None else f"    global_size = {source.global_size}"
+    yield (
+        f"    raise TypeError({says!r})"
+        if source.global_size is None
+        else f"    global_size = {source.global_size}"
+    )
     if source.local_size is not None or follow:
         yield "if local_size is None:"
-        says = f"the size of {follow[0]!r} follows from local_size: give it, local_size=(...)" if follow else ""
-        yield f"    raise TypeError({says!r})" if source.local_size is None else f"    local_size = {source.local_size}"
+        says = (
+            f"the size of {follow[0]!r} follows from local_size: give it, local_size=(...)"
+            if follow
+            else ""
+        )
+        yield (
+            f"    raise TypeError({says!r})"
+            if source.local_size is None
+            else f"    local_size = {source.local_size}"
+        )
     yield "global_size, global_offset = _kcl_tuple(global_size), _kcl_tuple(global_offset)"
     yield "local_size = _kcl_group(local_size)"
 
@@ -270,7 +326,9 @@ def _launch(source: Source, arrays: list[Array]) -> Iterator[str]:
     yield "    raise"
     sizes = "global_size, local_size, global_offset"
     yield f"_kcl_event = _cl.enqueue_nd_range_kernel(queue, _kcl_knl, {sizes}, wait_for, False, True)"
-    outputs = [one for one in source.arguments if isinstance(one, (Array, Image)) and one.direction != "in"]
+    outputs = [
+        one for one in source.arguments if isinstance(one, (Array, Image)) and one.direction != "in"
+    ]
     changed = [one.name for one in outputs if isinstance(one, Array)]
     for name in changed:
         yield f"{name}.add_event(_kcl_event)"
@@ -289,5 +347,9 @@ def _passed(argument: Declaration) -> str:
         return f"_kcl_local({name!r}, {str(argument.size)!r}, {argument.size}, {dtype}.itemsize)"
     if isinstance(argument, Scalar):
         is_structure = dtype_of(argument).names
-        return f"_kcl_structure({name!r}, {name}, {dtype})" if is_structure else f"{dtype}.type({name})"
+        return (
+            f"_kcl_structure({name!r}, {name}, {dtype})"
+            if is_structure
+            else f"{dtype}.type({name})"
+        )
     return name

@@ -35,7 +35,9 @@ class LoopyResult(Result):
             returned = f"recipe {recipe!r} returned a loopy {type(unit).__name__}"
             raise RecipeError(f"{returned}; return a TranslationUnit{leave_out(unit)}")
         if not isinstance(unit.target, PyOpenCLTarget):
-            raise RecipeError(f"recipe {recipe!r} returned a kernel for {type(unit.target).__name__}, not PyOpenCL")
+            raise RecipeError(
+                f"recipe {recipe!r} returned a kernel for {type(unit.target).__name__}, not PyOpenCL"
+            )
         if len(unit.entrypoints) != 1:
             raise RecipeError(
                 f"recipe {recipe!r} returned {len(unit.entrypoints)} entry points; "
@@ -88,7 +90,10 @@ class LoopyResult(Result):
 
     def _facts(self, arguments: Iterable[Any]) -> tuple[Argument, ...]:
         return tuple(
-            [Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name)) for a in arguments]
+            [
+                Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name))
+                for a in arguments
+            ]
         )
 
     def identity(self) -> str:
@@ -112,7 +117,9 @@ class LoopyResult(Result):
         from loopy.diagnostic import LoopyError
 
         try:
-            typed = self._executor.get_typed_and_scheduled_translation_unit_uncached(self._loopy_dtypes(dtypes) or None)
+            typed = self._executor.get_typed_and_scheduled_translation_unit_uncached(
+                self._loopy_dtypes(dtypes) or None
+            )
             code = generate_code_v2(typed)
         except LoopyError as error:
             words = self._lacking(kernel, dtypes)
@@ -149,7 +156,9 @@ class LoopyResult(Result):
     def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
         """Return True if `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
         inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
-        return inferred is not None and all(inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items())
+        return inferred is not None and all(
+            inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items()
+        )
 
     def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
         """Name the open inputs without which the dtypes cannot be inferred; empty where no input is the cause."""
@@ -161,7 +170,10 @@ class LoopyResult(Result):
         lacking = [a.name for a in inputs if a.dtype is None and a.name not in known]
         if not lacking or self._inferred(dtypes) is not None:
             return ""
-        names, example = ", ".join(map(repr, lacking)), f"{lacking[0]}=np.float32, in a call np.float32(2)"
+        names, example = (
+            ", ".join(map(repr, lacking)),
+            f"{lacking[0]}=np.float32, in a call np.float32(2)",
+        )
         return f"kernel {kernel!r}: give the dtypes of {names}, which decide the code, such as {example}"
 
     def _is_input_array(self, name: str) -> bool:
@@ -170,7 +182,9 @@ class LoopyResult(Result):
         argument = self._executor.separated_entry_knl.arg_dict[name]
         return bool(isinstance(argument, ArrayArg) and argument.is_input)
 
-    def _fewest(self, given: dict[str, np.dtype[Any]], arrays: list[str]) -> dict[str, np.dtype[Any]]:
+    def _fewest(
+        self, given: dict[str, np.dtype[Any]], arrays: list[str]
+    ) -> dict[str, np.dtype[Any]]:
         needed = dict(given)
         for name in sorted(given):
             fewer = {other: dtype for other, dtype in needed.items() if other != name}
@@ -189,7 +203,8 @@ class LoopyResult(Result):
             return None
         try:
             typed = infer_unknown_types(
-                unit.with_kernel(add_dtypes(unit[self._entry], self._loopy_dtypes(dtypes))), expect_completion=True
+                unit.with_kernel(add_dtypes(unit[self._entry], self._loopy_dtypes(dtypes))),
+                expect_completion=True,
             )
         except (LoopyError, AssertionError):
             return None
@@ -250,7 +265,10 @@ def _option_list(options: Any) -> tuple[str, ...]:
 def _structures(invoker: str) -> list[tuple[str, Any]]:
     from pyopencl.tools import get_or_register_dtype
 
-    return [(name, layout_of(get_or_register_dtype(name))) for name in sorted(set(_LOOKED_UP.findall(invoker)))]
+    return [
+        (name, layout_of(get_or_register_dtype(name)))
+        for name in sorted(set(_LOOKED_UP.findall(invoker)))
+    ]
 
 
 def _text(dtype: Any) -> str:

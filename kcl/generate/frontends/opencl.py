@@ -47,7 +47,9 @@ class SourceResult(Result):
         source = self._source
         arguments = [(type(argument).__name__, *_fields(argument)) for argument in source.arguments]
         beside = (source.entry, source.global_size, source.local_size, source.build_options)
-        return hashlib.sha256(repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(
+            repr((source.code, arguments, beside)).encode("utf-8", "surrogatepass")
+        ).hexdigest()
 
     def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""
@@ -79,5 +81,12 @@ def _known(argument: Declaration) -> Argument:
     """Return the facts about an argument that a call needs; a call gives no local memory."""
     if isinstance(argument, (Array, Scalar, Local)):
         required = isinstance(argument, Array) and argument.direction != "out"
-        return Argument(argument.name, type(argument).__name__, str(dtype_of(argument).str), required)
-    return Argument(argument.name, type(argument).__name__, argument.type if isinstance(argument, Image) else "", True)
+        return Argument(
+            argument.name, type(argument).__name__, str(dtype_of(argument).str), required
+        )
+    return Argument(
+        argument.name,
+        type(argument).__name__,
+        argument.type if isinstance(argument, Image) else "",
+        True,
+    )

@@ -17,10 +17,18 @@ from kcl.generate.frontends.source import Array, Scalar, Source, dtype_of
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SPACES = ("global", "constant", "local", "private")
-_QUALIFIERS = frozenset((*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict"))
+_QUALIFIERS = frozenset(
+    (*_SPACES, *(f"__{space}" for space in _SPACES), "const", "volatile", "restrict", "__restrict")
+)
 _SIGNS = ("signed", "unsigned")
 # The words of a type except its sign, sorted, with the dtype. OpenCL C sets the sizes; the device that of a size_t.
-_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "int short": "int16", "int long": "int64"}
+_DTYPES = {
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "int short": "int16",
+    "int long": "int64",
+}
 for _name, _bits in (("char", 8), ("short", 16), ("int", 32), ("long", 64)):
     _DTYPES |= {_name: f"int{_bits}", f"u{_name}": f"uint{_bits}"}
 
@@ -45,8 +53,12 @@ def _misfit(source: Source, parameters: list[str]) -> str:
     declared = [argument.name for argument in source.arguments]
     names = [(_NAME.findall(parameter) or [""])[-1] for parameter in parameters]
     shared = [name for name in declared if name in names]
-    in_places = len(names) != len(declared) or all(names.index(name) == declared.index(name) for name in shared)
-    if len(shared) >= 2 and not (in_places and shared == [name for name in names if name in declared]):
+    in_places = len(names) != len(declared) or all(
+        names.index(name) == declared.index(name) for name in shared
+    )
+    if len(shared) >= 2 and not (
+        in_places and shared == [name for name in names if name in declared]
+    ):
         return (
             f"the arguments are declared in the order {', '.join(declared)}, and the kernel has the parameters "
             f"{', '.join(names)}; list the arguments in the order of the parameters"
@@ -58,8 +70,15 @@ def _misfit(source: Source, parameters: list[str]) -> str:
             continue  # the dtype of local memory only sets its size
         words = _type_words(parameter, isinstance(argument, Array))
         dtype, given = _dtype_of_words(words), dtype_of(argument)
-        is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1  # bytes of any content
-        if dtype is not None and not is_raw and _differs(given, dtype) and not _may_differ(source, words):
+        is_raw = (
+            isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1
+        )  # bytes of any content
+        if (
+            dtype is not None
+            and not is_raw
+            and _differs(given, dtype)
+            and not _may_differ(source, words)
+        ):
             place, text = "its parameter in the OpenCL C", " ".join(parameter.split())
             said = f"argument {argument.name!r} is declared with the dtype {given}, and {place} is {text!r}"
             return f"{said}; declare it with np.{dtype}"
@@ -87,7 +106,9 @@ def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
         return False
     if declared.itemsize != dtype.itemsize:
         return True
-    is_half = dtype.itemsize == 2  # its bits are often kept as integers: few devices calculate with it
+    is_half = (
+        dtype.itemsize == 2
+    )  # its bits are often kept as integers: few devices calculate with it
     return not is_half and (declared.kind == "f") != (dtype.kind == "f")
 
 
@@ -95,4 +116,6 @@ def _may_differ(source: Source, words: list[str]) -> bool:
     """Return True if a word of a type may stand for another type: a macro or a typedef defines it, or a header may."""
     text, named = _COMMENT.sub(" ", source.code), "|".join(words)
     defines = rf"#\s*include|#\s*define\s+({named})\b|\btypedef\b[^;]*\b({named})\s*;"
-    return bool(re.search(defines, text) or re.search(rf"-D\s*({named})\b", " ".join(source.build_options)))
+    return bool(
+        re.search(defines, text) or re.search(rf"-D\s*({named})\b", " ".join(source.build_options))
+    )

@@ -156,7 +156,16 @@ class Source:
     ('(round_up(n, 64),)', '64')
     """
 
-    __slots__ = ("arguments", "build_options", "code", "entry", "global_size", "include_dirs", "local_size", "path")
+    __slots__ = (
+        "arguments",
+        "build_options",
+        "code",
+        "entry",
+        "global_size",
+        "include_dirs",
+        "local_size",
+        "path",
+    )
 
     def __init__(
         self,
@@ -173,8 +182,12 @@ class Source:
         self.entry = entry
         declared = _listed(entry, "arguments", arguments, (Array, Scalar, Local, Image, Sampler))
         self.arguments = tuple(_written(entry, argument) for argument in declared)
-        self.global_size = None if global_size is None else expressions.written(entry, "global_size", global_size)
-        self.local_size = None if local_size is None else expressions.written(entry, "local_size", local_size)
+        self.global_size = (
+            None if global_size is None else expressions.written(entry, "global_size", global_size)
+        )
+        self.local_size = (
+            None if local_size is None else expressions.written(entry, "local_size", local_size)
+        )
         self.build_options = _listed(entry, "build_options", build_options, (str,))
         directories = _listed(entry, "include_dirs", include_dirs, (str, os.PathLike))
         self.include_dirs = tuple(os.fspath(directory) for directory in directories)
@@ -214,7 +227,12 @@ class Source:
         >>> one.kernel("two", arguments=[kcl.Array("x", "int32", 8, "out")]).global_size is None
         True
         """
-        other = ("code", "entry", "path", *(("global_size", "local_size") if "arguments" in changed else ()))
+        other = (
+            "code",
+            "entry",
+            "path",
+            *(("global_size", "local_size") if "arguments" in changed else ()),
+        )
         same = {name: getattr(self, name) for name in self.__slots__ if name not in other}
         source = Source(self.code, entry=entry, **(same | changed))
         source.path = self.path
@@ -232,7 +250,10 @@ def dtype_of(argument: Array | Scalar | Local) -> np.dtype[Any]:
 def _listed(entry: str, parameter: str, given: Any, kinds: tuple[type, ...]) -> tuple[Any, ...]:
     """Return the items of a parameter that is a list; refuse a single item in its place, and items of other types."""
     *others, last = [kind.__name__ for kind in kinds]
-    says, names = f"kcl.Source {entry!r}: {parameter}", " or ".join(filter(None, [", ".join(others), last]))
+    says, names = (
+        f"kcl.Source {entry!r}: {parameter}",
+        " or ".join(filter(None, [", ".join(others), last])),
+    )
     if isinstance(given, kinds):
         raise RecipeError(f"{says} is a list; write {parameter}=[{given!r}]")
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
@@ -247,12 +268,18 @@ def _listed(entry: str, parameter: str, given: Any, kinds: tuple[type, ...]) -> 
 def _written(entry: str, argument: Declaration) -> Declaration:
     """Return a declaration with its shape or size as a text."""
     if isinstance(argument, Array):
-        return argument._replace(shape=expressions.written(entry, f"shape of {argument.name!r}", argument.shape))
+        return argument._replace(
+            shape=expressions.written(entry, f"shape of {argument.name!r}", argument.shape)
+        )
     if isinstance(argument, Local):
         size = expressions.written(entry, f"size of {argument.name!r}", argument.size)
-        if isinstance(expressions.parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple):
+        if isinstance(
+            expressions.parsed(entry, f"size of {argument.name!r}", size).body, ast.Tuple
+        ):
             says = f"size of {argument.name!r} is {argument.size!r}; local memory has a number of elements"
-            raise expressions.error(entry, f"{says}: write one number or text, such as '4*local_size[0]'")
+            raise expressions.error(
+                entry, f"{says}: write one number or text, such as '4*local_size[0]'"
+            )
         return argument._replace(size=size)
     return argument
 
@@ -262,7 +289,9 @@ def _check(source: Source) -> None:
     for name in (source.entry, *names):
         why = _why_unusable(name)
         if why:
-            by_name = ", and arguments are given by name: declare it under another name, in its place"
+            by_name = (
+                ", and arguments are given by name: declare it under another name, in its place"
+            )
             cure = by_name if name in names else ": rename the kernel in the OpenCL C"
             raise expressions.error(source.entry, f"{name!r} {why}{cure}")
     if len(set(names)) != len(names):
@@ -279,7 +308,11 @@ def _why_unusable(name: str) -> str:
     if keyword.iskeyword(name) or not name.isidentifier():
         return "is no name in Python"
     is_taken = name in _GIVEN or name in _TAKEN or name.startswith("_kcl")
-    return "has a meaning of its own in a call, or in the code that launches the kernel" if is_taken else ""
+    return (
+        "has a meaning of its own in a call, or in the code that launches the kernel"
+        if is_taken
+        else ""
+    )
 
 
 def _check_argument(source: Source, argument: Declaration) -> None:
@@ -287,13 +320,19 @@ def _check_argument(source: Source, argument: Declaration) -> None:
     if isinstance(argument, (Array, Scalar, Local)):
         _check_dtype(source, argument)
     if isinstance(argument, (Array, Image)) and argument.direction not in DIRECTIONS:
-        raise expressions.error(source.entry, f"{says}: direction is one of {', '.join(DIRECTIONS)}")
+        raise expressions.error(
+            source.entry, f"{says}: direction is one of {', '.join(DIRECTIONS)}"
+        )
     if isinstance(argument, Image) and argument.type not in IMAGES:
-        raise expressions.error(source.entry, f"{says}: type is one of {', '.join(IMAGES)}, not {argument.type!r}")
+        raise expressions.error(
+            source.entry, f"{says}: type is one of {', '.join(IMAGES)}, not {argument.type!r}"
+        )
     if isinstance(argument, Array):
         _check_expression(source, f"shape of {argument.name!r}", str(argument.shape))
     if isinstance(argument, Local):
-        _check_expression(source, f"size of {argument.name!r}", str(argument.size), ("global_size", "local_size"))
+        _check_expression(
+            source, f"size of {argument.name!r}", str(argument.size), ("global_size", "local_size")
+        )
 
 
 def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
@@ -304,14 +343,20 @@ def _check_dtype(source: Source, argument: Array | Scalar | Local) -> None:
         from kcl.launch.refusals import unknown_dtype
 
         cure = "write np.float32, np.int32, or another dtype of numpy"
-        raise expressions.error(source.entry, f"{says} {unknown_dtype(argument.dtype)}; {cure}") from None
+        raise expressions.error(
+            source.entry, f"{says} {unknown_dtype(argument.dtype)}; {cure}"
+        ) from None
     if dtype.kind in _NO_ARGUMENTS:
         raise expressions.error(source.entry, f"{says} {dtype}, which no kernel takes")
 
 
 def _check_expression(source: Source, what: str, text: str, tuples: tuple[str, ...] = ()) -> None:
     """Refuse all but arithmetic over numbers, declared arrays and images, and `tuples`."""
-    values = tuple(argument.name for argument in source.arguments if isinstance(argument, (Array, Scalar)))
+    values = tuple(
+        argument.name for argument in source.arguments if isinstance(argument, (Array, Scalar))
+    )
     images = tuple(argument.name for argument in source.arguments if isinstance(argument, Image))
     declared = tuple(argument.name for argument in source.arguments)
-    expressions.check(source.entry, what, text, expressions.Names(values, images, tuples, (*declared, *LAUNCH)))
+    expressions.check(
+        source.entry, what, text, expressions.Names(values, images, tuples, (*declared, *LAUNCH))
+    )

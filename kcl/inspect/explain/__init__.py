@@ -27,7 +27,15 @@ _READ = 32  # the number of listings that are read to find the nearest
 _VARIANT = (PARAMETER, "argument ", "options", "platform", "device")
 # The parts that change together with the device or the platform.
 _FOLLOWING = frozenset(
-    ("platform vendor", "platform version", "device vendor", "device version", "driver", "OpenCL C", "extensions")
+    (
+        "platform vendor",
+        "platform version",
+        "device vendor",
+        "device version",
+        "driver",
+        "OpenCL C",
+        "extensions",
+    )
 ) | {"address bits", "driver library", "cpu features"}
 
 
@@ -79,7 +87,9 @@ def explain(
         found = found if shared is not None and listings.is_akin(shared, texts.listing) else None
     if found is None:
         found = nearest(key, texts, known)
-        if found is not None and "options" in _names([*found.key.diff(key), *_facts(found.texts(), texts)]):
+        if found is not None and "options" in _names(
+            [*found.key.diff(key), *_facts(found.texts(), texts)]
+        ):
             found = None
     return FIRST_TIME if found is None else Explanation(found, tuple(changes(found, key, texts)))
 
@@ -105,7 +115,9 @@ def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | N
 
     others = (one for one in known if one.key.parts != key.parts[: len(one.key.parts)])
     near = sorted((one for one in others if _kind(one.key) == _kind(key)), key=far)
-    listed = [(one, one.texts().listing) for one in near[:_READ]] if texts.listing is not None else []
+    listed = (
+        [(one, one.texts().listing) for one in near[:_READ]] if texts.listing is not None else []
+    )
     recorded = [(one, other) for one, other in listed if other is not None]
     return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
 
@@ -121,11 +133,15 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         return [Change(one.name, sentence(one)) for one in formats]
     before = earlier.texts()
     sources = {name: (before.sources.get(name, text), text) for name, text in texts.sources.items()}
-    diffs = {name: tuple(listings.of_code(*pair)) for name, pair in sources.items() if pair[0] != pair[1]}
+    diffs = {
+        name: tuple(listings.of_code(*pair)) for name, pair in sources.items() if pair[0] != pair[1]
+    }
     calls, facts = [], _facts(before, texts)
     if before.listing is not None and texts.listing is not None:
         calls = listings.differences(before.listing, texts.listing)
-    differences = [one for one in earlier.key.diff(key) if not (calls or facts) or one.name not in _CONTENT]
+    differences = [
+        one for one in earlier.key.diff(key) if not (calls or facts) or one.name not in _CONTENT
+    ]
     differences += [one for one in facts if one.name not in _names(differences)]
     differences = _without_echoes(differences, diffs)
     about = About(
@@ -136,7 +152,9 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     )
     differences.sort(key=lambda one: one.name != about.recipe)
     rest = [name for name in diffs if name not in _names(differences)] if calls else []
-    code = [Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diffs[name]) for name in rest]
+    code = [
+        Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diffs[name]) for name in rest
+    ]
     said = [Change(one.name, sentence(one, about), diffs.get(one.name, ())) for one in differences]
     return [*calls, *code, *(one for one in said if one.sentence)]
 
@@ -158,17 +176,23 @@ def texts_in(parts: Mapping[str, bytes]) -> Texts:
         try:
             reached = json.loads(parts["reached.json"].decode("utf-8", "surrogatepass"))
             origins = json.loads(parts.get("origins.json", b"{}"))
-            return Texts(reached, {name: Origin(*place) for name, place in origins.items()}, listing)
+            return Texts(
+                reached, {name: Origin(*place) for name, place in origins.items()}, listing
+            )
         except (ValueError, TypeError, AttributeError):
             return Texts(listing=listing)
     source = parts.get("source.cl")
-    return Texts({} if source is None else {"source": source.decode("utf-8", "replace")}, {}, listing)
+    return Texts(
+        {} if source is None else {"source": source.decode("utf-8", "replace")}, {}, listing
+    )
 
 
 def _kind(key: Key) -> str:
     """Tell keys of programs, of results and of recipes apart."""
     names = {part.name for part in key.parts}
-    return "program" if {"format", "source"} <= names else "result" if "result" in names else "recipe"
+    return (
+        "program" if {"format", "source"} <= names else "result" if "result" in names else "recipe"
+    )
 
 
 def _line(name: str, before: Texts, texts: Texts) -> int:
@@ -188,4 +212,8 @@ def _without_echoes(differences: list[Difference], diffs: Container[str]) -> lis
     if names & {"platform", "device"}:
         differences = [one for one in differences if one.name not in _FOLLOWING]
     is_other_python = "python" in names
-    return [one for one in differences if not (is_other_python and one.name.startswith(_CODE)) or one.name in diffs]
+    return [
+        one
+        for one in differences
+        if not (is_other_python and one.name.startswith(_CODE)) or one.name in diffs
+    ]

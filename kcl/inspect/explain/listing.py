@@ -30,7 +30,9 @@ from kcl.record.table import CONSTRUCTORS
 PART = "record.json"
 
 _CALL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\bcall ([1-9][0-9]*)\b""", re.DOTALL)
-_REACHED = re.compile(r" with ([0-9a-f]{64})\b")  # behind the text of an object: the things to which it leads
+_REACHED = re.compile(
+    r" with ([0-9a-f]{64})\b"
+)  # behind the text of an object: the things to which it leads
 _SHORT = 60  # characters: two shorter texts are shown whole
 _SHOWN = 8  # lines of a diff
 _WIDTH = 110  # of a line
@@ -94,7 +96,9 @@ def of(record: Mapping[str, Any]) -> Listing:
     beside = {str(name): str(text) for name, text in record.get("beside", ())}
     contents = Counter(beside.items())
     for number, call in enumerate(record["calls"], 1):
-        arguments = tuple((str(name), _referring(str(text), names, before)) for name, text in call["arguments"])
+        arguments = tuple(
+            (str(name), _referring(str(text), names, before)) for name, text in call["arguments"]
+        )
         given = dict(arguments)
         if call["function"] == "kcl.Source":
             beside["options"] = " ".join(ast.literal_eval(given.get("build_options", "()")))
@@ -104,11 +108,20 @@ def of(record: Mapping[str, Any]) -> Listing:
         else:
             before = number - 1
         by_position = int(call.get("positional", 0))
-        texts = [text if place < by_position else f"{label}={text}" for place, (label, text) in enumerate(arguments)]
-        calls.append(Call(number, name, str(call.get("place", "")), arguments, f"{name}({', '.join(texts)})"))
+        texts = [
+            text if place < by_position else f"{label}={text}"
+            for place, (label, text) in enumerate(arguments)
+        ]
+        calls.append(
+            Call(number, name, str(call.get("place", "")), arguments, f"{name}({', '.join(texts)})")
+        )
         names.append(name)
-        contents.update((name, line) for _label, text in arguments for line in re.split(r"\\n|\n|, ", text))
-    reached = {digest: Key([*map(tuple, parts)]) for digest, parts in record.get("reached", {}).items()}
+        contents.update(
+            (name, line) for _label, text in arguments for line in re.split(r"\\n|\n|, ", text)
+        )
+    reached = {
+        digest: Key([*map(tuple, parts)]) for digest, parts in record.get("reached", {}).items()
+    }
     return Listing(tuple(calls), beside, reached, dict(record.get("shown", {})), contents)
 
 
@@ -141,7 +154,11 @@ def is_akin(before: Listing, after: Listing) -> bool:
 def beside(before: Listing, after: Listing) -> list[Difference]:
     """Return the differences beside the calls, by name."""
     one, other = before.beside, after.beside
-    return [Difference(name, one.get(name), other.get(name)) for name in {**one, **other} if _differs(one, other, name)]
+    return [
+        Difference(name, one.get(name), other.get(name))
+        for name in {**one, **other}
+        if _differs(one, other, name)
+    ]
 
 
 def _differs(one: Mapping[str, str], other: Mapping[str, str], name: str) -> bool:
@@ -154,23 +171,37 @@ def differences(before: Listing, after: Listing) -> list[Change]:
     The numbers and the places are those of the later record; a call that is gone keeps its earlier number.
     """
     found: list[Change] = []
-    for gone, added in _exchanged([one.line for one in before.calls], [one.line for one in after.calls]):
+    for gone, added in _exchanged(
+        [one.line for one in before.calls], [one.line for one in after.calls]
+    ):
         ours, theirs = before.calls[gone], after.calls[added]
         apart = [*_exchanged([one.name for one in ours], [one.name for one in theirs])]
         old = new = 0
         for lost, more in [*apart, (slice(len(ours), len(ours)), slice(len(theirs), len(theirs)))]:
             pairs = zip(ours[old : lost.start], theirs[new : more.start], strict=True)
             found += filter(None, [_changed(before, after, *pair) for pair in pairs])
-            found += [Change(f"call {one.number}", f"call {one.number}, {one.name} is gone") for one in ours[lost]]
+            found += [
+                Change(f"call {one.number}", f"call {one.number}, {one.name} is gone")
+                for one in ours[lost]
+            ]
             found += [_of_call(one, " inserted") for one in theirs[more]]
             old, new = lost.stop, more.stop
-    rest = [Change("record", f"and {len(found) - _MOST} more calls differ")] if len(found) > _MOST else []
+    rest = (
+        [Change("record", f"and {len(found) - _MOST} more calls differ")]
+        if len(found) > _MOST
+        else []
+    )
     return [*found[:_MOST], *rest]
 
 
 def _of_call(call: Call, words: str, diff: Sequence[str] = ()) -> Change:
     place = f" ({call.place})" if call.place else ""
-    return Change(f"call {call.number}", f"call {call.number}{place}, {call.name}{words}", tuple(diff), call.place)
+    return Change(
+        f"call {call.number}",
+        f"call {call.number}{place}, {call.name}{words}",
+        tuple(diff),
+        call.place,
+    )
 
 
 def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change | None:
@@ -188,7 +219,9 @@ def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change 
             words.append(f"{label} is gone")
         elif old is None:
             shown = _in_notation(after, new)
-            words.append(f"{label} added" + (f": {shortened(value(shown), WIDTH)}" if telling(shown) else ""))
+            words.append(
+                f"{label} added" + (f": {shortened(value(shown), WIDTH)}" if telling(shown) else "")
+            )
         elif old != new:
             said, lines = _argument(before, after, old, new)
             words += [f"{label}{text}" for text in said]
@@ -200,26 +233,39 @@ def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change 
 
 def _labels(call: Call, other: Call) -> list[str]:
     """Name the arguments of a call; without loopy the names of its parameters are unknown, so they have numbers."""
-    names, known = [name for name, _text in call.arguments], [name for name, _text in other.arguments]
+    names, known = (
+        [name for name, _text in call.arguments],
+        [name for name, _text in other.arguments],
+    )
     known = [name if name not in names else "" for name in known]
-    return [known[i] or name if name.isdigit() and i < len(known) else name for i, name in enumerate(names)]
+    return [
+        known[i] or name if name.isdigit() and i < len(known) else name
+        for i, name in enumerate(names)
+    ]
 
 
 def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list[str], list[str]]:
     """Say how an argument differs: the words behind its name, and the lines of a diff."""
     led = [f": {said}" for said in _led(before, after, old, new)]
     shown = _in_notation(before, old), _in_notation(after, new)
-    one, other = (_REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new)))
+    one, other = (
+        _REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new))
+    )
     if one == other:
         return led if led or _differs(before.beside, after.beside, "python") else [" changed"], []
-    ours, theirs = (_elements(one), _elements(other)) if len(one) + len(other) > _SHORT else (None, None)
+    ours, theirs = (
+        (_elements(one), _elements(other)) if len(one) + len(other) > _SHORT else (None, None)
+    )
     if ours is not None and theirs is not None:
         lines = _changed_lines(ours, theirs, 0)
         return [" changed" if lines else ": the same lines, written in another way", *led], lines
     if not (telling(one) and telling(other)):
         return [" changed", *led], []
     short = [shortened(value(text), WIDTH) for text in (one, other)]
-    return [f" {' -> '.join(short) if short[0] != short[1] else arrow(value(one), value(other))}", *led], []
+    return [
+        f" {' -> '.join(short) if short[0] != short[1] else arrow(value(one), value(other))}",
+        *led,
+    ], []
 
 
 def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
@@ -228,7 +274,9 @@ def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     ours, theirs = _REACHED.findall(old), _REACHED.findall(new)
     pairs = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
     known = [(before.reached.get(one), after.reached.get(two)) for one, two in pairs]
-    found = [part for one, two in known if one and two for part in one.diff(two) if part.name not in told]
+    found = [
+        part for one, two in known if one and two for part in one.diff(two) if part.name not in told
+    ]
     if "python" in told:
         found = [one for one in found if telling(one.before) and telling(one.after)]
     return [said for said in map(sentence, found) if said]
@@ -289,6 +337,8 @@ def _exchanged(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[sl
     import difflib
 
     is_long = max(len(before), len(after)) > _COMPARED
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=is_long).get_opcodes():
+    for tag, i, j, k, m in difflib.SequenceMatcher(
+        None, before, after, autojunk=is_long
+    ).get_opcodes():
         if tag != "equal":
             yield slice(i, j), slice(k, m)

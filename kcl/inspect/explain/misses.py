@@ -83,7 +83,9 @@ class Shelf:
         for job in (*open_jobs.here, *open_jobs.elsewhere):
             address, about = job.key.digest, {**job.metadata, _PENDING: True}
             if address not in self._by_digest:
-                self._by_digest[address] = ListedEntry(layer, address, Stat(0, 0.0), job.key, about, {})
+                self._by_digest[address] = ListedEntry(
+                    layer, address, Stat(0, 0.0), job.key, about, {}
+                )
                 self.entries.append(self._by_digest[address])
                 self._read[address] = texts_in(job.parts)
 
@@ -104,7 +106,9 @@ class Shelf:
 
         def known(is_of_kernel: bool) -> list[ListedEntry]:
             found = [one for one in self.entries if (one.kernel == kernel) == is_of_kernel]
-            return [one for one in found if one.digest != key.digest and self._written(one) < moment]
+            return [
+                one for one in found if one.digest != key.digest and self._written(one) < moment
+            ]
 
         # A program has one entry, under the kernel that asked first.
         for is_of_kernel in (True, False) if program else ():
@@ -112,7 +116,11 @@ class Shelf:
             if paired:
                 return compared(key, texts, map(self._candidate, paired), begun)
         return compared(
-            key, texts, map(self._candidate, known(True)), begun, lambda: map(self._candidate, known(False))
+            key,
+            texts,
+            map(self._candidate, known(True)),
+            begun,
+            lambda: map(self._candidate, known(False)),
         )
 
     def entry_of(self, key: Key) -> ListedEntry | None:
@@ -129,8 +137,18 @@ class Shelf:
 
     def texts(self, one: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
-        if one.layer == settings.GENERATOR and not {"reached.json", "record.json"} & one.sizes.keys():
-            one = next((self._by_digest[led] for led in inventory.led_by(one.key)[1:] if led in self._by_digest), one)
+        if (
+            one.layer == settings.GENERATOR
+            and not {"reached.json", "record.json"} & one.sizes.keys()
+        ):
+            one = next(
+                (
+                    self._by_digest[led]
+                    for led in inventory.led_by(one.key)[1:]
+                    if led in self._by_digest
+                ),
+                one,
+            )
         if one.address not in self._read:
             entry = inventory.read(one, [])
             self._read[one.address] = Texts() if entry is None else texts_in(entry.parts)
@@ -148,7 +166,9 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _moments(history)
     shelves: dict[str, Shelf] = {}
-    partners: dict[tuple[str, str, str], str] = {}  # run, kernel, its program -> that of the nearest row
+    partners: dict[
+        tuple[str, str, str], str
+    ] = {}  # run, kernel, its program -> that of the nearest row
     explained = []
     for one, times in _grouped(missed):
         explanation = None
@@ -158,7 +178,9 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
             texts = texts_in(one.texts) if one.texts or own is None else shelf.texts(own)
             pair = one.process, one.kernel, own.program if own is not None else ""
             program = partners.get(pair, "") if one.layer == settings.BINARY else ""
-            explanation = shelf.explain(one.kernel, one.key, texts, one.time, begun[one.process], program)
+            explanation = shelf.explain(
+                one.kernel, one.key, texts, one.time, begun[one.process], program
+            )
             if one.layer == settings.GENERATOR and explanation.nearest is not None:
                 nearest = shelf.entry_of(explanation.nearest.key)
                 partners[pair] = nearest.program if nearest is not None else ""
@@ -171,7 +193,9 @@ def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
     alike: dict[tuple[str, ...], list[JournalMiss]] = {}
     for one in missed:
         digest = one.key.digest if one.key else ""
-        alike.setdefault((one.process, one.layer, one.kernel, one.outcome, one.reason, digest), []).append(one)
+        alike.setdefault(
+            (one.process, one.layer, one.kernel, one.outcome, one.reason, digest), []
+        ).append(one)
     return [(group[0], len(group)) for group in alike.values()]
 
 
@@ -180,7 +204,9 @@ def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str
     made, begun = dict[str, float](), dict[str, float]()
     for one in history:
         begun.setdefault(one.process, one.time)
-        for digest in inventory.led_by(one.key) if one.key is not None else ():  # the row, and its base row
+        for digest in (
+            inventory.led_by(one.key) if one.key is not None else ()
+        ):  # the row, and its base row
             made.setdefault(digest, one.time)
     return made, begun
 
@@ -196,16 +222,37 @@ def _miss(missed: JournalMiss, times: int, explanation: Explanation | None) -> M
     often, parameters = f" ({times} times)" if times > 1 else "", _noted(missed)
     title = f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}"
     words = [missed.reason] if explanation is None else in_words(explanation)
-    head = missed.time, missed.driver, missed.pid, missed.layer, missed.kernel, missed.outcome, times, missed.reason
+    head = (
+        missed.time,
+        missed.driver,
+        missed.pid,
+        missed.layer,
+        missed.kernel,
+        missed.outcome,
+        times,
+        missed.reason,
+    )
     key = missed.key.digest if missed.key is not None else None
     before = nearest.key.digest if nearest is not None else None
-    return Miss(*head, key, before, changes, (title, *(f"  {line}" for line in words)), parameters, missed.process)
+    return Miss(
+        *head,
+        key,
+        before,
+        changes,
+        (title, *(f"  {line}" for line in words)),
+        parameters,
+        missed.process,
+    )
 
 
 def in_words(explanation: Explanation) -> list[str]:
     """Write an explanation as lines for the user."""
     changes = explanation.changes
-    lines = [line for change in changes for line in (change.sentence, *(f"  {line}" for line in change.diff))]
+    lines = [
+        line
+        for change in changes
+        for line in (change.sentence, *(f"  {line}" for line in change.diff))
+    ]
     return lines or ["first time seen"]
 
 
@@ -253,5 +300,7 @@ def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> l
 
     A kernel is named by its recipe, or with its parameters, as `kcl explain` prints it.
     """
-    asked = [one for one in history if kernel in (None, one.kernel, of_kernel(one.kernel, _noted(one)))]
+    asked = [
+        one for one in history if kernel in (None, one.kernel, of_kernel(one.kernel, _noted(one)))
+    ]
     return asked if every else [one for one in asked if one.process == asked[-1].process]

@@ -16,7 +16,9 @@ from kcl.generate.stage import CallValues, Generate
 from kcl.inspect.explain import Texts, misses, texts_in
 
 
-def lines(kernel: str, generate: Generate, given: CallValues, build: Callable[[], Build]) -> list[str]:
+def lines(
+    kernel: str, generate: Generate, given: CallValues, build: Callable[[], Build]
+) -> list[str]:
     """Say which entry each layer holds for a kernel; `build`, called after a hit, returns the stage of its context."""
     look = find(generate, given)
     found = [f"kernel {kernel}", _sentence(layers.generator(), look.outcome, look.reason)]

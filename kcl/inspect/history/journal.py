@@ -95,7 +95,9 @@ def trim() -> None:
     """Remove the oldest records beyond a number and a size. Raises nothing."""
     with suppress(*FAULTS):
         store, room = records.store(), ROOM
-        found = [(item.stat().st_mtime, item.stat().st_size, place) for place, item in store.items()]
+        found = [
+            (item.stat().st_mtime, item.stat().st_size, place) for place, item in store.items()
+        ]
         for number, (_moment, size, place) in enumerate(sorted(found, reverse=True)):
             room -= size
             if number >= KEPT or room < 0:
@@ -104,16 +106,25 @@ def trim() -> None:
 
 def rows() -> Rows:
     """Return the counters by day ("2026-03-31"), layer and kernel."""
-    days = ((time.strftime("%Y-%m-%d", time.localtime(one["ended"])), _tallies(one)) for one in _read())
+    days = (
+        (time.strftime("%Y-%m-%d", time.localtime(one["ended"])), _tallies(one)) for one in _read()
+    )
     return merged({(day, *place): row} for day, tallies in days for place, row in tallies.items())
 
 
 def uses() -> dict[str, EntryUse]:
     """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
     total: dict[str, EntryUse] = {}
-    for digest, (count, last, seconds, saved) in (pair for record in _read() for pair in record["uses"].items()):
+    for digest, (count, last, seconds, saved) in (
+        pair for record in _read() for pair in record["uses"].items()
+    ):
         before = total.get(digest, _UNUSED)
-        sums = before.uses + count, max(before.last, last), before.seconds + seconds, before.saved + saved
+        sums = (
+            before.uses + count,
+            max(before.last, last),
+            before.seconds + seconds,
+            before.saved + saved,
+        )
         total[digest] = EntryUse(*sums)
     return total
 
@@ -127,7 +138,10 @@ def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
     own = records.of_this_process()
     others = [record for record in _read() if record["name"] != own["name"]]
-    return sorted((missed for record in (*others, own) for missed in _missed(record)), key=lambda missed: missed.time)
+    return sorted(
+        (missed for record in (*others, own) for missed in _missed(record)),
+        key=lambda missed: missed.time,
+    )
 
 
 def of_this_run() -> tuple[RunRecord, list[JournalMiss]]:
@@ -150,7 +164,11 @@ def last_run(driver: str | None = None) -> list[RunRecord]:
 
 def late() -> list[Note]:
     """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
-    notes = [Note(one[0], record["driver"], LateSwitch(*one[1:])) for record in _read() for one in record["late"]]
+    notes = [
+        Note(one[0], record["driver"], LateSwitch(*one[1:]))
+        for record in _read()
+        for one in record["late"]
+    ]
     newest = {note[1:]: note for note in sorted(notes) if note.time > time.time() - AGE}
     return sorted(newest.values(), reverse=True)[:_LATE]
 
@@ -173,7 +191,10 @@ def reset() -> None:
 
 
 def _tallies(record: Record) -> Tallies:
-    return {(layer, kernel): dict(zip(COUNTERS, row, strict=True)) for layer, kernel, *row in record["tallies"]}
+    return {
+        (layer, kernel): dict(zip(COUNTERS, row, strict=True))
+        for layer, kernel, *row in record["tallies"]
+    }
 
 
 def _missed(record: Record) -> Iterator[JournalMiss]:
@@ -182,11 +203,16 @@ def _missed(record: Record) -> Iterator[JournalMiss]:
         key = None if indices is None else Key(parts[index] for index in indices)
         held = {name: text.encode() for name, text in texts.items()}
         who = record["driver"], record["pid"]
-        yield JournalMiss._make([moment, record["name"], *said, key, *who, held, seconds, parameters])
+        yield JournalMiss._make(
+            [moment, record["name"], *said, key, *who, held, seconds, parameters]
+        )
 
 
 def _ran(record: Record) -> RunRecord:
-    asked = {digest: Consumer(kernel, tuple(parameters)) for digest, (kernel, parameters) in record["asked"].items()}
+    asked = {
+        digest: Consumer(kernel, tuple(parameters))
+        for digest, (kernel, parameters) in record["asked"].items()
+    }
     head = (record[name] for name in RunRecord._fields[:6])
     return RunRecord._make([*head, asked, _tallies(record), record["uses"]])
 
@@ -199,7 +225,9 @@ def _read() -> list[Record]:
         for place in store.scan():
             try:
                 blob = store.get(place) or b""
-                if blob.startswith(b'{"format":%d,' % FORMAT):  # else of another kcl, or being removed
+                if blob.startswith(
+                    b'{"format":%d,' % FORMAT
+                ):  # else of another kcl, or being removed
                     found.append(json.loads(blob))
             except FAULTS as error:
                 events.logger().info("%s counts for nothing: %r", place, error)

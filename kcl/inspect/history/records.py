@@ -32,7 +32,10 @@ FORMAT = 3
 COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
 OUTCOMES = COUNTERS[:4]  # the counters of look-ups
 DIGITS = 32  # of a digest that stands for an entry in statistics
-MANY, LARGE = 512, 1 << 16  # records, and bytes of one: above these a writer asks for the oldest to be removed
+MANY, LARGE = (
+    512,
+    1 << 16,
+)  # records, and bytes of one: above these a writer asks for the oldest to be removed
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 Counters = dict[str, float]
@@ -68,11 +71,19 @@ def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> 
     Nothing is written if every used layer is off.
     """
     record = of_this_process(remarks, late)
-    counts = any(hits + misses + errors for _layer, _kernel, hits, misses, _bypassed, errors, *_ in record["tallies"])
-    if not counts and all(reason.startswith("off: ") for _time, _layer, _kernel, _end, reason, *_ in record["missed"]):
+    counts = any(
+        hits + misses + errors
+        for _layer, _kernel, hits, misses, _bypassed, errors, *_ in record["tallies"]
+    )
+    if not counts and all(
+        reason.startswith("off: ") for _time, _layer, _kernel, _end, reason, *_ in record["missed"]
+    ):
         return False
     try:
-        kept, text = store(), json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        kept, text = (
+            store(),
+            json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n",
+        )
         kept.put(address(run().name, label="run"), text)
         return len(text) > LARGE or len(os.listdir(kept.location)) > MANY
     except FAULTS as error:
@@ -95,7 +106,9 @@ def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]]
         "ended": now,
         "remarks": list(remarks),
         "asked": {digest[:DIGITS]: by for digest, by in found.asked.items()},
-        "tallies": [[*place, *(row[name] for name in COUNTERS)] for place, row in found.tallies.items()],
+        "tallies": [
+            [*place, *(row[name] for name in COUNTERS)] for place, row in found.tallies.items()
+        ],
         "uses": {digest[:DIGITS]: used for digest, used in found.uses.items()},
         "missed": [_missed(noted, parts) for noted in found.noted],
         "late": [[now, *one] for one in late],
@@ -113,7 +126,14 @@ def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[A
     moment, event, key, texts, parameters = noted
     indices = None if key is None else [parts.setdefault(part, len(parts)) for part in key.parts]
     said = event.layer, event.kernel, event.outcome, event.reason
-    return [moment, *said, indices, {name: text.decode() for name, text in texts.items()}, event.seconds, parameters]
+    return [
+        moment,
+        *said,
+        indices,
+        {name: text.decode() for name, text in texts.items()},
+        event.seconds,
+        parameters,
+    ]
 
 
 def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
@@ -121,5 +141,7 @@ def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
     total: dict[Any, Counters] = {}
     for place, row in (pair for rows in found for pair in rows.items()):
         before = total.get(place)
-        total[place] = {name: row[name] + before[name] if before else row[name] for name in COUNTERS}
+        total[place] = {
+            name: row[name] + before[name] if before else row[name] for name in COUNTERS
+        }
     return total

@@ -43,19 +43,42 @@ _OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
 _COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
 _HOLDERS = frozenset(
-    {object, dict, list, tuple, str, int, float, bytes, set, frozenset, complex, bytearray, BaseException, Exception}
+    {
+        object,
+        dict,
+        list,
+        tuple,
+        str,
+        int,
+        float,
+        bytes,
+        set,
+        frozenset,
+        complex,
+        bytearray,
+        BaseException,
+        Exception,
+    }
 )
 _NODES = frozenset({"pymbolic", "loopy", "pytools"})
-_OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"})
+_OF_MEMBERS = frozenset(
+    {"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"}
+)
 
-_LIBRARIES = frozenset({"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"})
+_LIBRARIES = frozenset(
+    {"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"}
+)
 _PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})  # packages whose objects hide no content
-_IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})  # packages whose objects hide an immutable content
+_IMMUTABLE = frozenset(
+    {"islpy", "constantdict", "immutables"}
+)  # packages whose objects hide an immutable content
 _BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
-ANY = frozenset({"getattr", "attrgetter", "methodcaller", "__dict__", "__getattribute__"})  # take any attribute
+ANY = frozenset(
+    {"getattr", "attrgetter", "methodcaller", "__dict__", "__getattribute__"}
+)  # take any attribute
 _MAKERS = ("dataclasses", "reprlib")
 
 
@@ -64,7 +87,12 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
     listed: list[tuple[str, Any]] = []
     members = getattr(kind, "_member_map_", {}) if isinstance(kind, enum_type()) else {}
     for name, value in kind.__dict__.items():
-        if name in NOT_IN_CLASS or isinstance(value, SLOTS) or name in members or str(name).startswith(_OF_PYTOOLS):
+        if (
+            name in NOT_IN_CLASS
+            or isinstance(value, SLOTS)
+            or name in members
+            or str(name).startswith(_OF_PYTOOLS)
+        ):
             continue
         if name == "__dataclass_fields__":
             listed.append((name, {key: _field(field) for key, field in value.items()}))
@@ -83,14 +111,22 @@ def _field(field: Any) -> tuple[Any, ...]:
     held = [getattr(field, name, None) for name in names]
     own = [dict(field.metadata)] if field.metadata else []
     kind = getattr(field.type, "__qualname__", None) or str(field.type)
-    return (kind, *("<missing>" if item is missing else item for item in held), str(field._field_type.name), *own)
+    return (
+        kind,
+        *("<missing>" if item is missing else item for item in held),
+        str(field._field_type.name),
+        *own,
+    )
 
 
 def registered(kind: type) -> list[type]:
     """List the classes that were registered with an abstract class, in an order that no address decides."""
     dump: Any = getattr(sys.modules.get("_abc"), "_get_dump", None)
     found = [reference() for reference in dump(kind)[0]] if dump is not None else []
-    return sorted([one for one in found if one is not None], key=lambda one: (one.__module__, one.__qualname__))
+    return sorted(
+        [one for one in found if one is not None],
+        key=lambda one: (one.__module__, one.__qualname__),
+    )
 
 
 def enum_type() -> Any:
@@ -145,10 +181,14 @@ def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
     if theirs and (name in _COMPUTED or name.startswith("_kcl_")):
         return True
     if name in _HASHES:
-        return theirs or any(str(base.__module__).partition(".")[0] in _NODES for base in kind.__mro__)
+        return theirs or any(
+            str(base.__module__).partition(".")[0] in _NODES for base in kind.__mro__
+        )
     member = static(kind, name)
     module = getattr(getattr(member, "func", None), "__module__", None) or ""
-    return type(member).__name__ == "cached_property" and (theirs or module.partition(".")[0] in _NODES)
+    return type(member).__name__ == "cached_property" and (
+        theirs or module.partition(".")[0] in _NODES
+    )
 
 
 def static(kind: type, name: Any) -> Any:
@@ -201,20 +241,31 @@ def read_listed(walk: Any, kind: type, dotted: str) -> None:
     """Count what a program set on a class of a library that is on the list."""
     held = {}
     for name, value in class_attributes(kind):
-        if type(value) in SIMPLE or type(value) is str or (isinstance(value, FunctionType) and is_own(walk, value)):
+        if (
+            type(value) in SIMPLE
+            or type(value) is str
+            or (isinstance(value, FunctionType) and is_own(walk, value))
+        ):
             held[str(name)] = walk.encode(value)
     for other in registered(kind) if "_abc_impl" in vars(kind) else ():
-        if distributions.owner(other.__module__).kind == distributions.USER:  # packages register theirs at import
+        if (
+            distributions.owner(other.__module__).kind == distributions.USER
+        ):  # packages register theirs at import
             held[f"registered {other.__qualname__}"] = walk.encode(other)
     if held:
-        walk.add(f"class {dotted}", shorten("; ".join([f"{name}: {held[name]}" for name in sorted(held)])))
+        walk.add(
+            f"class {dotted}",
+            shorten("; ".join([f"{name}: {held[name]}" for name in sorted(held)])),
+        )
 
 
 def is_own(walk: Any, thing: Any) -> bool:
     """Return True if a class or function is walked."""
     if isinstance(thing, FunctionType):
         return bool(walk.is_walked(thing.__globals__.get("__name__")))
-    return bool(thing.__flags__ & HEAP) and (walk.is_walked(thing.__module__) or not is_found(thing))
+    return bool(thing.__flags__ & HEAP) and (
+        walk.is_walked(thing.__module__) or not is_found(thing)
+    )
 
 
 def is_found(kind: type) -> bool:
@@ -232,7 +283,9 @@ def _made_by_dataclasses(kind: type, name: Any, value: Any) -> str | None:
         return None
     inner = getattr(value, "__wrapped__", value)
     file, maker = inner.__code__.co_filename, str(getattr(inner.__code__, "co_qualname", ""))
-    is_made = file[:1] == "<" and (maker.startswith("__create_fn__.") or "__file__" in value.__globals__)
+    is_made = file[:1] == "<" and (
+        maker.startswith("__create_fn__.") or "__file__" in value.__globals__
+    )
     is_made = str(name)[:2] == "__" and (is_made or value.__globals__.get("__name__") in _MAKERS)
     is_made = is_made or file.startswith("<dataclass augmentation")
     return f"made {facts(inner.__code__).digest}" if is_made else None
@@ -246,7 +299,9 @@ def require_lasting(value: Any) -> None:
         parts = [] if type(one) is str or type(one) in SIMPLE else _lasting_parts(one)
         if parts is None:
             kind = type(value)
-            raise UnknownInput(f"an object of {kind.__module__}.{kind.__qualname__} may change after the call")
+            raise UnknownInput(
+                f"an object of {kind.__module__}.{kind.__qualname__} may change after the call"
+            )
         for part in parts:
             if id(part) not in seen:
                 seen[id(part)] = part  # which keeps its id
@@ -279,7 +334,11 @@ def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
     theirs = [base.__module__.partition(".")[0] for base in bases if _is_library(base)]
     is_known = is_frozen or issubclass(kind, _BUILTIN) or not _PYTHON_ONLY.isdisjoint(theirs)
     fields = names["__dataclass_fields__"] if is_frozen else ()
-    if not is_known or not all(base.__flags__ & HEAP for base in bases) or any(name not in fields for name, _ in held):
+    if (
+        not is_known
+        or not all(base.__flags__ & HEAP for base in bases)
+        or any(name not in fields for name, _ in held)
+    ):
         return None
     items = [*value] if isinstance(value, (tuple, frozenset)) else []
     return items + [part for _name, part in held]
@@ -290,7 +349,11 @@ def _is_library(kind: type) -> bool:
     module = kind.__module__ if isinstance(kind.__module__, str) else ""
     package = module.partition(".")[0]
     known = package in _LIBRARIES or package in sys.stdlib_module_names
-    return known and getattr(sys.modules.get(module), kind.__name__, None) is kind and module != "__main__"
+    return (
+        known
+        and getattr(sys.modules.get(module), kind.__name__, None) is kind
+        and module != "__main__"
+    )
 
 
 def _overrides(kind: type) -> bool:
@@ -299,14 +362,21 @@ def _overrides(kind: type) -> bool:
     for place, base in enumerate(bases):
         if not _is_library(base):
             below = {name for other in bases[place + 1 :] for name in vars(other)}
-            if any(name in below and not _is_made(base, name, member) for name, member in vars(base).items()):
+            if any(
+                name in below and not _is_made(base, name, member)
+                for name, member in vars(base).items()
+            ):
                 return True
     return not _is_library(type(kind))
 
 
 def _is_made(kind: type, name: str, member: Any) -> bool:
     """Return True if Python, `dataclasses` or `enum` put a name into the body of a class."""
-    if name in NOT_IN_CLASS or name.startswith(("__dataclass_", "__match_args__")) or isinstance(member, SLOTS):
+    if (
+        name in NOT_IN_CLASS
+        or name.startswith(("__dataclass_", "__match_args__"))
+        or isinstance(member, SLOTS)
+    ):
         return True
     function = getattr(member, "__func__", member)
     if isinstance(function, FunctionType):

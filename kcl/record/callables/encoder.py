@@ -31,7 +31,13 @@ _MUTABLE = frozenset({list, dict, set, bytearray, object})
 # what C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
 _FUNCTION_LIKE = frozenset(
     (
-        *("cython_function_or_method", "fused_cython_function", "nb_func", "nb_method", "instancemethod"),
+        *(
+            "cython_function_or_method",
+            "fused_cython_function",
+            "nb_func",
+            "nb_method",
+            "instancemethod",
+        ),
         *("_ArrayFunctionDispatcher", "ufunc", "_lru_cache_wrapper"),
     )
 )
@@ -46,20 +52,30 @@ class Encoder:
     """The maker of the texts of values at one moment. A subclass has the walk over code."""
 
     reference: Callable[[Any], str]  # the name of a function, class or module
-    is_library: Callable[[type], bool]  # True if a class counts by its name; raises if its instances may not be used
+    is_library: Callable[
+        [type], bool
+    ]  # True if a class counts by its name; raises if its instances may not be used
     alone: Callable[[Any], str]  # the text of a value for an order; nothing is noted
 
     def __init__(self) -> None:
         self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
-        self.met: dict[int, tuple[object, int]] = {}  # id of a value that can change -> itself, its number
-        self.in_code = False  # the values are those that code reaches: it may change one under two names
+        self.met: dict[
+            int, tuple[object, int]
+        ] = {}  # id of a value that can change -> itself, its number
+        self.in_code = (
+            False  # the values are those that code reaches: it may change one under two names
+        )
         self.structured = False  # a dtype among the values is a structure
-        self.changes: dict[type, bool] = {}  # class -> whether code may tell its objects from equal ones
+        self.changes: dict[
+            type, bool
+        ] = {}  # class -> whether code may tell its objects from equal ones
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
         kind = type(value)
-        if type(kind) is not type and issubclass(kind, StandIn):  # the hash of such a class is loopy's
+        if type(kind) is not type and issubclass(
+            kind, StandIn
+        ):  # the hash of such a class is loopy's
             return self.reference(value)
         simple = SIMPLE.get(kind)
         if simple is not None:
@@ -162,7 +178,9 @@ class Encoder:
         if isinstance(reduced, str):
             return f"{kind.__module__}.{reduced}"
         named = self.encode(kind)
-        head = "" if reduced[0] is kind else f" by {getattr(reduced[0], '__qualname__', reduced[0])}"
+        head = (
+            "" if reduced[0] is kind else f" by {getattr(reduced[0], '__qualname__', reduced[0])}"
+        )
         return f"{named}{head} from {self.each([_ordered(item) for item in reduced[1:]])}"
 
 
@@ -194,7 +212,9 @@ _CONTAINERS: dict[type, Callable[[Encoder, Any], str]] = {
     tuple: lambda encoder, value: f"({encoder.each(tuple.__iter__(value))},)",
     set: lambda encoder, value: f"set({encoder.members(set.__iter__(value))})",
     frozenset: lambda encoder, value: f"frozenset({encoder.members(frozenset.__iter__(value))})",
-    bytearray: lambda _, value: f"bytearray({in_bytes(bytes(bytearray.__getitem__(value, slice(None))))})",
+    bytearray: lambda _, value: (
+        f"bytearray({in_bytes(bytes(bytearray.__getitem__(value, slice(None))))})"
+    ),
 }
 # the content of an instance as the builtin type that its class extends
 _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
@@ -203,7 +223,9 @@ _BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
     int: lambda encoder, value: encoder.encode(int.__int__(value)),
     float: lambda encoder, value: encoder.encode(float.__float__(value)),
     bytes: lambda encoder, value: encoder.encode(bytes.__getitem__(value, slice(None))),
-    complex: lambda encoder, value: encoder.encode(complex(complex.real.__get__(value), complex.imag.__get__(value))),
+    complex: lambda encoder, value: encoder.encode(
+        complex(complex.real.__get__(value), complex.imag.__get__(value))
+    ),
     BaseException: lambda encoder, value: encoder.encode(BaseException.args.__get__(value)),  # type: ignore[attr-defined]
 }
 # Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
@@ -216,7 +238,9 @@ def _isl(encoder: Encoder, value: Any) -> str:
     from islpy import Space, dim_type
 
     is_map = type(value).__name__.endswith("Map")
-    kinds = (dim_type.param, dim_type.in_, dim_type.out) if is_map else (dim_type.param, dim_type.set)
+    kinds = (
+        (dim_type.param, dim_type.in_, dim_type.out) if is_map else (dim_type.param, dim_type.set)
+    )
     names = [value.get_var_names(kind) for kind in kinds]
     if None not in names[0] and names[0] != sorted(names[0]):
         names[0] = sorted(names[0])
@@ -233,7 +257,9 @@ _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
     "constantdict": lambda encoder, value: f"constantdict{{{encoder.pairs(value.items())}}}",
     # a list after a pickle
     "LazilyUnpicklingList": lambda encoder, value: f"[{encoder.each(value)}]",
-    "LazilyUnpicklingListWithEqAndPersistentHashing": lambda encoder, value: f"[{encoder.each(value)}]",
+    "LazilyUnpicklingListWithEqAndPersistentHashing": lambda encoder, value: (
+        f"[{encoder.each(value)}]"
+    ),
 }
 # packages with objects that do not change once they are made
 _SHARED = GENERATORS | {"numpy", "typing"}
@@ -250,10 +276,14 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
     **_CONTAINERS,
     slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
     types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
-    property: lambda encoder, value: f"property({encoder.each((value.fget, value.fset, value.fdel))})",
+    property: lambda encoder, value: (
+        f"property({encoder.each((value.fget, value.fset, value.fdel))})"
+    ),
     staticmethod: lambda encoder, value: f"staticmethod({encoder.encode(value.__func__)})",
     classmethod: lambda encoder, value: f"classmethod({encoder.encode(value.__func__)})",
-    types.MethodType: lambda encoder, value: f"method({encoder.each((value.__func__, value.__self__))})",
+    types.MethodType: lambda encoder, value: (
+        f"method({encoder.each((value.__func__, value.__self__))})"
+    ),
     types.CellType: _cell,
 }
 
@@ -263,14 +293,18 @@ def _reference(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
     if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
         return f"recipe {encoder.reference(value.function)}"
-    is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(getattr(value, "__name__", None), str)
+    is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(
+        getattr(value, "__name__", None), str
+    )
     return encoder.reference(value) if is_function or issubclass(kind, StandIn) else None
 
 
 def _of_numpy(encoder: Encoder, value: Any) -> str | None:
     """Encode a dtype, array or scalar of numpy; code may ask for the layout of an array."""
     numpy: Any = sys.modules.get("numpy")
-    if not hasattr(numpy, "ndarray") or not isinstance(value, (numpy.dtype, numpy.ndarray, numpy.generic)):
+    if not hasattr(numpy, "ndarray") or not isinstance(
+        value, (numpy.dtype, numpy.ndarray, numpy.generic)
+    ):
         return None
     encode, dtype = encoder.encode, value if isinstance(value, numpy.dtype) else value.dtype
     encoder.structured |= bool(dtype.fields)
@@ -282,7 +316,11 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
         return f"array({_dtype(encode, dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
     if dtype.fields or dtype.hasobject:
         return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, dtype)}"
-    text = value.tobytes().hex() if value != value else repr(value.item() if dtype.kind in "biu" else value)
+    text = (
+        value.tobytes().hex()
+        if value != value
+        else repr(value.item() if dtype.kind in "biu" else value)
+    )
     return f"numpy.{dtype.str[1:] if dtype.kind in 'mM' else dtype.name}({text})"
 
 
@@ -298,7 +336,11 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
     if isinstance(value, _DESCRIPTORS):
         owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
-        bound = f" of {encoder.encode(value.__self__)}" if isinstance(value, types.MethodWrapperType) else ""
+        bound = (
+            f" of {encoder.encode(value.__self__)}"
+            if isinstance(value, types.MethodWrapperType)
+            else ""
+        )
         return f"{owner.__module__}.{value.__qualname__}{bound}"
     parts = _OF_PARTS.get(kind.__name__) if kind.__module__ == "functools" else None
     if parts is None:

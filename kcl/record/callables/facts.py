@@ -28,7 +28,9 @@ UNKNOWN = "*"  # the module of an import that cannot be read off the instruction
 _NOISE = frozenset({"EXTENDED_ARG", "PUSH_NULL", "NOP", "CACHE", "RESUME", "PRECALL", "NOT_TAKEN"})
 _TAKES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 # instructions with a name that read no global; a class body stores its own names
-_LOCAL = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "IMPORT_NAME", "IMPORT_FROM"})
+_LOCAL = frozenset(
+    {"STORE_ATTR", "DELETE_ATTR", "STORE_NAME", "DELETE_NAME", "IMPORT_NAME", "IMPORT_FROM"}
+)
 _MISSING = object()
 _FLAGS = 0xFFFF  # those about parameters and kinds of functions, without the futures of the module
 
@@ -57,7 +59,12 @@ def facts(code: CodeType) -> Facts:
     reader = _Reader()
     reader.read(code, frozenset(code.co_freevars))
     digest = hashlib.sha256(_raw(code).encode()).hexdigest()
-    return Facts(digest, tuple(dict.fromkeys(reader.reads)), frozenset(reader.attributes), frozenset(reader.texts))
+    return Facts(
+        digest,
+        tuple(dict.fromkeys(reader.reads)),
+        frozenset(reader.attributes),
+        frozenset(reader.texts),
+    )
 
 
 def _raw(code: CodeType) -> str:
@@ -113,7 +120,9 @@ class _Reader:
         unused = {*modules}
         for index, one in enumerate(listed):
             if "LOAD_FAST" in one.opname and modules:
-                names = one.argval if isinstance(one.argval, tuple) else (one.argval,)  # Python 3.13 joins two
+                names = (
+                    one.argval if isinstance(one.argval, tuple) else (one.argval,)
+                )  # Python 3.13 joins two
                 for name in set(names).intersection(modules):
                     behind = _behind(listed, index + 1) if name not in names[:-1] else ()
                     self.reads.append(modules[name]._replace(attributes=behind))
@@ -160,7 +169,9 @@ def _behind(listed: list[Any], index: int) -> tuple[str, ...]:
     return tuple([one.argval for one in listed[index:end]])
 
 
-def follow(walk: Any, read: Reference, function: FunctionType, cells: Mapping[str, Any], label: str) -> None:
+def follow(
+    walk: Any, read: Reference, function: FunctionType, cells: Mapping[str, Any], label: str
+) -> None:
     """Count what a read of a function's code leads to."""
     if read.root == IMPORT:
         _imported(walk, read, function.__globals__, label)
@@ -194,14 +205,18 @@ def _chain(walk: Any, path: str, value: Any, attributes: tuple[str, ...], label:
         module, loaded = real_module(value)
         inner = vars(loaded).get(first, sys.modules.get(f"{module}.{first}", _MISSING))
         top = module.partition(".")[0]
-        if top == "kcl" or (top in pure.GENERATORS and (walk.lenient or not isinstance(inner, ModuleType))):
+        if top == "kcl" or (
+            top in pure.GENERATORS and (walk.lenient or not isinstance(inner, ModuleType))
+        ):
             _by_name(walk, path, module, first, label)
             return
         is_lazy = inner is _MISSING or "__kcl_lazy_module__" in vars(value)
         if walk.lenient and (is_lazy or not walk.is_walked(module)):
             break
         if inner is _MISSING:
-            walk.refuse(f"uses {module}.{first}, which the module does not hold now; import it before")
+            walk.refuse(
+                f"uses {module}.{first}, which the module does not hold now; import it before"
+            )
         path, value = f"{path}.{first}", inner
     text = walk.encode(value)
     last = path.rpartition(" ")[2].rpartition(".")[2]
@@ -212,7 +227,11 @@ def _chain(walk: Any, path: str, value: Any, attributes: tuple[str, ...], label:
 def real_module(module: ModuleType) -> tuple[str, ModuleType]:
     """Return the name of a module, and itself; of a lazy one those of the module that it loads at its first use."""
     lazy = vars(module).get("__kcl_lazy_module__")
-    return (lazy, sys.modules.get(lazy, module)) if isinstance(lazy, str) else (module.__name__, module)
+    return (
+        (lazy, sys.modules.get(lazy, module))
+        if isinstance(lazy, str)
+        else (module.__name__, module)
+    )
 
 
 def _by_name(walk: Any, path: str, module: str, name: str, label: str) -> None:
@@ -229,17 +248,30 @@ def _imported(walk: Any, read: Reference, scope: Mapping[str, Any], label: str) 
     module = absolute(read, scope)
     module = "loopy" if module == "kcl.loopy" else module
     if walk.lenient:
-        for name in (module, *[f"{module}.{name}" for name in read.attributes[:1] if walk.is_walked(module)]):
+        for name in (
+            module,
+            *[f"{module}.{name}" for name in read.attributes[:1] if walk.is_walked(module)],
+        ):
             walk.note_module(name)
         return
     if not read.attributes:
-        walk.refuse(f"imports {module} in its body in an unusual way; import it at the head of the file")
+        walk.refuse(
+            f"imports {module} in its body in an unusual way; import it at the head of the file"
+        )
     is_known = module in sys.modules if walk.is_walked(module) else pure.has_module(module)
     if not is_known:
-        walk.refuse(f"imports {module}, which is not imported yet or not on kcl's list of what is pure; {CURE}")
+        walk.refuse(
+            f"imports {module}, which is not imported yet or not on kcl's list of what is pure; {CURE}"
+        )
     if module.partition(".")[0] not in pure.GENERATORS:
         __import__(module)
-    _chain(walk, f"import {module}", sys.modules.get(module) or ModuleType(module), read.attributes, label)
+    _chain(
+        walk,
+        f"import {module}",
+        sys.modules.get(module) or ModuleType(module),
+        read.attributes,
+        label,
+    )
 
 
 def absolute(read: Reference, scope: Mapping[str, Any]) -> str:

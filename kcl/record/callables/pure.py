@@ -8,7 +8,14 @@ and if what it remembers shows in no result. A name that is missing costs a stor
 from __future__ import annotations
 
 from functools import cache
-from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType, TracebackType
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    GeneratorType,
+    TracebackType,
+)
 
 # The distributions that turn a recipe into OpenCL C. Each key has their files, and what a program changed in them.
 GENERATORS = frozenset({"loopy", "pymbolic", "islpy", "genpy", "cgen", "pytools", "constantdict"})
@@ -17,8 +24,24 @@ _PROCESS = frozenset({"get_or_register_dtype", "PersistentDict", "WriteOncePersi
 _OF_PROCESS = tuple(
     f"pytools.{name}"
     for name in (
-        *("persistent_dict", "prefork", "debug", "log", "mpi", "batchjob", "lock_file", "resolve_name"),
-        *("ProcessTimer", "ProcessLogger", "DebugProcessLogger", "log_process", "invoke_editor", "is_interactive"),
+        *(
+            "persistent_dict",
+            "prefork",
+            "debug",
+            "log",
+            "mpi",
+            "batchjob",
+            "lock_file",
+            "resolve_name",
+        ),
+        *(
+            "ProcessTimer",
+            "ProcessLogger",
+            "DebugProcessLogger",
+            "log_process",
+            "invoke_editor",
+            "is_interactive",
+        ),
         *("open_unique_debug_file", "download_from_web_if_not_present", "find_git", "find_module"),
     )
 )
@@ -79,7 +102,9 @@ _LISTED = {
     **{module: frozenset(names.split()) for module, names in _TABLE.items()},
     **dict.fromkeys(_WHOLE.split(), frozenset({"*"})),
 }
-_EXCEPT = frozenset({"typing.get_type_hints", "typing_extensions.get_type_hints"})  # annotations do not count
+_EXCEPT = frozenset(
+    {"typing.get_type_hints", "typing_extensions.get_type_hints"}
+)  # annotations do not count
 
 # Names between two underscores that lead from a value to its class and its parts. Others lead to modules and frames.
 _SPECIAL_NAMES = """
@@ -95,7 +120,14 @@ _SPECIAL_NAMES = """
     __wrapped__ __xor__
 """
 _SPECIAL = frozenset(_SPECIAL_NAMES.split())
-_FRAMES = ("f_", "tb_", "gi_", "cr_", "ag_", "co_")  # attributes of frames, tracebacks, generators and code
+_FRAMES = (
+    "f_",
+    "tb_",
+    "gi_",
+    "cr_",
+    "ag_",
+    "co_",
+)  # attributes of frames, tracebacks, generators and code
 
 
 @cache
@@ -105,7 +137,9 @@ def has(dotted: str) -> bool:
     if names[0] in GENERATORS:
         return _PROCESS.isdisjoint(names) and not dotted.startswith(_OF_PROCESS)
     if names[0] not in _LISTED:
-        names[0] = names[0].removeprefix("_")  # Python writes the names of `_functools` in C that `functools` shows
+        names[0] = names[0].removeprefix(
+            "_"
+        )  # Python writes the names of `_functools` in C that `functools` shows
     if dotted in _EXCEPT:
         return False
     for end in range(len(names) - 1, 0, -1):
@@ -118,7 +152,11 @@ def has(dotted: str) -> bool:
 @cache
 def has_module(name: str) -> bool:
     """Return True if code may import a module of a library: names in it are on the list."""
-    return name in _LISTED or name.partition(".")[0] in GENERATORS or any(one.startswith(f"{name}.") for one in _LISTED)
+    return (
+        name in _LISTED
+        or name.partition(".")[0] in GENERATORS
+        or any(one.startswith(f"{name}.") for one in _LISTED)
+    )
 
 
 def is_whole(name: str) -> bool:
@@ -129,7 +167,11 @@ def is_whole(name: str) -> bool:
 @cache
 def takes(attribute: str) -> bool:
     """Return True if code may take an attribute of this name of any value."""
-    return attribute in _SPECIAL if attribute[:2] == "__" == attribute[-2:] else attribute not in _inner()
+    return (
+        attribute in _SPECIAL
+        if attribute[:2] == "__" == attribute[-2:]
+        else attribute not in _inner()
+    )
 
 
 @cache

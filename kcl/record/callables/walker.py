@@ -54,12 +54,18 @@ class Walk(Encoder, Modes):
         self.reached: set[str] = set()  # distributions that count
         self.modules: set[str] = set()  # modules of the user that code names, in a lenient walk
         self.waiting: deque[tuple[Callable[..., None], Any, str, bool]] = deque()
-        self._names: dict[tuple[int, bool], tuple[object, str]] = {}  # id of a thing, mode -> itself, its text
-        self.partly: list[tuple[str, dict[str, Any]]] = []  # labels of classes, and what nobody has named so far
+        self._names: dict[
+            tuple[int, bool], tuple[object, str]
+        ] = {}  # id of a thing, mode -> itself, its text
+        self.partly: list[
+            tuple[str, dict[str, Any]]
+        ] = []  # labels of classes, and what nobody has named so far
         self.named: set[str] = set()  # attributes that reached code names
         self._labels: dict[str, int] = {}
         self.where = ""  # the function or class, with the place of a function
-        self.ranks: dict[int, tuple[object, str]] = {}  # id of an element of a set -> itself, its digest
+        self.ranks: dict[
+            int, tuple[object, str]
+        ] = {}  # id of an element of a set -> itself, its digest
 
     def add(self, name: str, value: str) -> None:
         """Note a part."""
@@ -77,7 +83,10 @@ class Walk(Encoder, Modes):
 
     def _add_state(self) -> None:
         """Note the state of the process that names on the list read: how numbers are written, and numpy's errors."""
-        state: list[Any] = [_locale.setlocale(_locale.LC_NUMERIC), getattr(sys, "get_int_max_str_digits", int)()]
+        state: list[Any] = [
+            _locale.setlocale(_locale.LC_NUMERIC),
+            getattr(sys, "get_int_max_str_digits", int)(),
+        ]
         numpy: Any = sys.modules.get("numpy")
         if hasattr(numpy, "geterrcall"):
             state += [numpy.get_printoptions(), numpy.geterr(), numpy.geterrcall()]
@@ -182,7 +191,9 @@ class Walk(Encoder, Modes):
             return self._remember(function, f"function {label}")
         own, top = str(function.__module__), str(module).partition(".")[0]
         code = function.__code__
-        named = (own, function.__qualname__) if own.partition(".")[0] == top else (module, code.co_name)
+        named = (
+            (own, function.__qualname__) if own.partition(".")[0] == top else (module, code.co_name)
+        )
         text = self.judge(".".join(map(str, named)))
         if function.__closure__ is None and not vars(function):
             return self._remember(function, text)
@@ -202,10 +213,14 @@ class Walk(Encoder, Modes):
             self.add(f"default {name} in {label}", self.encode(value))
         self._add_attributes(function, label)
         named = found.attributes | {read.name for read in found.reads}
-        taken = found.attributes if classes.ANY.isdisjoint(named) else found.attributes | found.texts
+        taken = (
+            found.attributes if classes.ANY.isdisjoint(named) else found.attributes | found.texts
+        )
         unlisted = sorted(name for name in taken if not pure.takes(name))
         if unlisted and not self.lenient:
-            self.refuse(f"takes the attribute {unlisted[0]}, which is not on kcl's list of what is pure; {CURE}")
+            self.refuse(
+                f"takes the attribute {unlisted[0]}, which is not on kcl's list of what is pure; {CURE}"
+            )
         self.named |= named | found.texts
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         for read in found.reads:
@@ -221,12 +236,18 @@ class Walk(Encoder, Modes):
         """Return the name of a function that was not written in Python."""
         if type(function).__name__ == "_lru_cache_wrapper":
             if not self.lenient:
-                self.refuse(f"uses functools.cache of {function.__qualname__}, which remembers results; {CURE}")
+                self.refuse(
+                    f"uses functools.cache of {function.__qualname__}, which remembers results; {CURE}"
+                )
             return f"cache of {self.encode(function.__wrapped__)}"
         owner = getattr(function, "__self__", None)
         if owner is None or isinstance(owner, ModuleType):
             name = getattr(function, "__qualname__", function.__name__)
-            module = function.__module__ if isinstance(getattr(function, "__module__", None), str) else None
+            module = (
+                function.__module__
+                if isinstance(getattr(function, "__module__", None), str)
+                else None
+            )
             if module is None and type(function).__name__ == "ufunc":
                 numpy: Any = sys.modules["numpy"]
                 module = "numpy" if getattr(numpy, name, None) is function else "a ufunc"
@@ -339,13 +360,23 @@ def reach(task: RecipeCall) -> tuple[list[Part], frozenset[str]]:
         walk.finish()
     except (UnknownInput, RecursionError) as error:
         reason = str(error) if isinstance(error, UnknownInput) else "a value is nested too deeply"
-        raise UnknownInput(f"a parameter of {task.name} ({site_of(task.written)}): {reason}") from None
+        raise UnknownInput(
+            f"a parameter of {task.name} ({site_of(task.written)}): {reason}"
+        ) from None
     version = [] if declared.version is None else [Part("declared version", declared.version)]
     ends = {"loopy"} if "loopy" in walk.reached else set()
     ends |= {"opencl"} if "Source" in walk.named else set()
     # Each key of code that loopy generates has its distributions.
-    reached = walk.reached if ends == {"opencl"} else walk.reached.difference(distributions.GENERATORS)
-    parts = [*version, *given, *walk.parts, *_files(walk.modules), *map(distribution, sorted(reached))]
+    reached = (
+        walk.reached if ends == {"opencl"} else walk.reached.difference(distributions.GENERATORS)
+    )
+    parts = [
+        *version,
+        *given,
+        *walk.parts,
+        *_files(walk.modules),
+        *map(distribution, sorted(reached)),
+    ]
     return parts, frozenset(ends)
 
 
@@ -358,7 +389,13 @@ def _files(modules: set[str]) -> list[Part]:
     for module in sorted(modules):
         place = distributions.locate(module)
         if place is not None:
-            beside = [] if os.path.isdir(place.path) else glob.glob(f"{glob.escape(place.directory)}/*.py")
+            beside = (
+                []
+                if os.path.isdir(place.path)
+                else glob.glob(f"{glob.escape(place.directory)}/*.py")
+            )
             found.setdefault(module.partition(".")[0], {place.path}).update([place.path, *beside])
-    texts = {name: " ".join(map(distributions.content, sorted(files))) for name, files in found.items()}
+    texts = {
+        name: " ".join(map(distributions.content, sorted(files))) for name, files in found.items()
+    }
     return [Part(f"module {name}", shorten(text)) for name, text in texts.items()]

@@ -45,7 +45,9 @@ class PolynomialResult(Result):
         for coefficient in reversed(self.coefficients):
             term = f"({term}) * v + {coefficient}"
         body = f"size_t i = get_global_id(0); float v = x[i]; y[i] = {term};"
-        source = f"__kernel void polynomial(__global const float *x, __global float *y) {{ {body} }}"
+        source = (
+            f"__kernel void polynomial(__global const float *x, __global float *y) {{ {body} }}"
+        )
         arguments = tuple(Argument(name, "Array", "<f4", True) for name in ("x", "y"))
         invoker = Invoker("polynomial", INVOKER, "invoke", arguments, {}, {}, [])
         return Code(ProgramText(kernel, source, (), ("polynomial",)), invoker)

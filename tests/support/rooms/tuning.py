@@ -45,7 +45,9 @@ class Tune(Stage):
         place = Place(job[0])
         found = yield place
         entries = tuple(filter(None, [found.entry]))
-        return Look(found.outcome, found.reason, place.key, slots=(place,), entries=entries, size=found.size)
+        return Look(
+            found.outcome, found.reason, place.key, slots=(place,), entries=entries, size=found.size
+        )
 
     def load(self, _job, look):
         """Take the decision from its entry."""

@@ -93,7 +93,10 @@ def program(title: str, call: str) -> Program:
 
 
 PROGRAMS = [program(title, call) for title, call in CALLS.items()]
-PROGRAMS += [Program(f"{one.title} of a library", "from NAME_lib import main", one.text) for one in PROGRAMS[::9]]
+PROGRAMS += [
+    Program(f"{one.title} of a library", "from NAME_lib import main", one.text)
+    for one in PROGRAMS[::9]
+]
 told = ran(PROGRAMS, "run")
 
 

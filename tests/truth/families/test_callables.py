@@ -44,7 +44,10 @@ def NAME():
     return lp.register_preamble_generators(knl, [PREAMBLE])
 """
 # How it is launched: by its recipe, and as a unit of a program that was not written for kcl.
-LAUNCHES = {"": "NAME_own.NAME()(queue, x=X)", " of a unit": "NAME_own.NAME.function().executor(context)(queue, x=X)"}
+LAUNCHES = {
+    "": "NAME_own.NAME()(queue, x=X)",
+    " of a unit": "NAME_own.NAME.function().executor(context)(queue, x=X)",
+}
 MAIN = """
 import NAME_own
 
@@ -107,7 +110,9 @@ COMPARED = """
 """
 
 KEYED = {
-    "how numpy prints": Reads("np.set_printoptions(precision=STATE)", "len(str(np.array([1 / 3]))) - 4"),
+    "how numpy prints": Reads(
+        "np.set_printoptions(precision=STATE)", "len(str(np.array([1 / 3]))) - 4"
+    ),
     "how numpy treats errors": Reads(
         """
         np.seterr(divide="raise" if STATE == 3 else "ignore")
@@ -136,7 +141,8 @@ KEYED = {
         "import fractions\nfractions.Fraction.NAME_N = STATE", "fractions.Fraction.NAME_N"
     ),
     "a method put into a class of the library": Reads(
-        "from fractions import Fraction\nFraction.NAME_of = lambda self, n=STATE: n", "Fraction(1, 2).NAME_of()"
+        "from fractions import Fraction\nFraction.NAME_of = lambda self, n=STATE: n",
+        "Fraction(1, 2).NAME_of()",
     ),
     "a function put into numpy": Reads("np.NAME_of = lambda n=STATE: n", "np.NAME_of()"),
     "a class registered with an abstract one of the library": Reads(
@@ -150,8 +156,12 @@ KEYED = {
         "2 + isinstance(own, collections.abc.Sequence)",
     ),
     "a name put into builtins": Reads("import builtins\nbuiltins.NAME_N = STATE", "NAME_N"),
-    "a global of an installed package": Reads("import NAME_pkg\nNAME_pkg.set_level(STATE)", "NAME_pkg.level()"),
-    "a class of an installed package": Reads("import NAME_pkg\nNAME_pkg.Tool.width = STATE", "NAME_pkg.Tool().get()"),
+    "a global of an installed package": Reads(
+        "import NAME_pkg\nNAME_pkg.set_level(STATE)", "NAME_pkg.level()"
+    ),
+    "a class of an installed package": Reads(
+        "import NAME_pkg\nNAME_pkg.Tool.width = STATE", "NAME_pkg.Tool().get()"
+    ),
     "an installed package that the body imports": Reads(
         """
         import NAME_pkg as used
@@ -164,13 +174,18 @@ KEYED = {
     ),
     "an assigned cached property": Reads(ASSIGNED, "thing.twice"),
     "a filled cached property": Reads(
-        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE\nthing.twice\nC.weight = 5"), "thing.twice // 2"
+        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE\nthing.twice\nC.weight = 5"),
+        "thing.twice // 2",
     ),
-    "a property": Reads("class C:\n    @property\n    def n(self):\n        return LIMIT\nLIMIT = STATE", "C().n"),
+    "a property": Reads(
+        "class C:\n    @property\n    def n(self):\n        return LIMIT\nLIMIT = STATE", "C().n"
+    ),
     "an attribute of a metaclass": Reads(
         "class Meta(type):\n    pass\nclass C(metaclass=Meta):\n    pass\nMeta.n = STATE", "C.n"
     ),
-    "an inherited attribute": Reads("class B:\n    n = 0\nclass C(B):\n    pass\nB.n = STATE", "C().n"),
+    "an inherited attribute": Reads(
+        "class B:\n    n = 0\nclass C(B):\n    pass\nB.n = STATE", "C().n"
+    ),
     "a slot": Reads("class C:\n    __slots__ = ('n',)\nc = C()\nc.n = STATE", "c.n"),
     "an attribute of an object": Reads("class C: pass\nc = C()\nc.n = STATE", "c.n"),
     "a name that is computed": Reads("class C: pass\nc = C()\nc.n = STATE", "getattr(c, chr(110))"),
@@ -197,11 +212,16 @@ KEYED = {
         "get()",
     ),
     "an array": Reads("A = np.zeros(3, int)\nA[1] = STATE", "A[1]"),
-    "a member of an enumeration": Reads("import enum\nclass E(enum.Enum):\n    A = STATE", "E.A.value"),
-    "a dataclass": Reads("import dataclasses\n@dataclasses.dataclass\nclass D:\n    n: int = STATE", "D().n"),
+    "a member of an enumeration": Reads(
+        "import enum\nclass E(enum.Enum):\n    A = STATE", "E.A.value"
+    ),
+    "a dataclass": Reads(
+        "import dataclasses\n@dataclasses.dataclass\nclass D:\n    n: int = STATE", "D().n"
+    ),
     "a partial function": Reads("get = functools.partial(max, STATE)", "get(0)"),
     "a bound method": Reads(
-        "class C:\n    def get(self):\n        return self.n\nc = C()\nc.n = STATE\nget = c.get", "get()"
+        "class C:\n    def get(self):\n        return self.n\nc = C()\nc.n = STATE\nget = c.get",
+        "get()",
     ),
     "a hook for attributes": Reads(
         "class C:\n    def __getattr__(self, name):\n        return N\nN = STATE", "C().any"
@@ -212,13 +232,17 @@ KEYED = {
         "number()",
     ),
     "an object that is called": Reads(
-        "class P:\n    def __init__(self, n):\n        self.n = n" + COMPARED + "    def __call__(self, info):\n"
+        "class P:\n    def __init__(self, n):\n        self.n = n"
+        + COMPARED
+        + "    def __call__(self, info):\n"
         "        yield ('10_times', f'#define TIMES {self.n}')",
         "0",
         preamble="P(STATE)",
     ),
     "a word of the user's own": Reads(
-        "class P:\n    def __kcl_key__(self):\n        return STATE" + COMPARED + "    def __call__(self, info):\n"
+        "class P:\n    def __kcl_key__(self):\n        return STATE"
+        + COMPARED
+        + "    def __call__(self, info):\n"
         "        yield ('10_times', f'#define TIMES {os.environ[\"NAME_N\"]}')",
         "0",
         preamble="P()",
@@ -226,7 +250,9 @@ KEYED = {
 }
 REFUSED = {
     "the context of decimal": Reads(
-        "import decimal\ndecimal.getcontext().prec = STATE", "decimal.getcontext().prec", "decimal.getcontext"
+        "import decimal\ndecimal.getcontext().prec = STATE",
+        "decimal.getcontext().prec",
+        "decimal.getcontext",
     ),
     "a decimal that was made before": Reads(
         "import decimal\ndecimal.getcontext().prec = STATE\nONE = decimal.Decimal(1)",
@@ -234,13 +260,19 @@ REFUSED = {
         "Decimal",
     ),
     "what numpy prints with": Reads(
-        "np.set_printoptions(precision=STATE)", "np.get_printoptions()['precision']", "get_printoptions"
+        "np.set_printoptions(precision=STATE)",
+        "np.get_printoptions()['precision']",
+        "get_printoptions",
     ),
     "the same by a computed name": Reads(
-        "np.set_printoptions(precision=STATE)", "getattr(np, 'get_' + 'printoptions')()['precision']", "numpy"
+        "np.set_printoptions(precision=STATE)",
+        "getattr(np, 'get_' + 'printoptions')()['precision']",
+        "numpy",
     ),
     "the same by the names of a module": Reads(
-        "np.set_printoptions(precision=STATE)", "np.__dict__['get_printoptions']()['precision']", "numpy.__dict__"
+        "np.set_printoptions(precision=STATE)",
+        "np.__dict__['get_printoptions']()['precision']",
+        "numpy.__dict__",
     ),
     "the same by an attribute getter": Reads(
         "import operator\nnp.set_printoptions(precision=STATE)",
@@ -257,9 +289,15 @@ REFUSED = {
         "number()",
         "get_printoptions",
     ),
-    "a logger": Reads("import logging\nLOG = logging.getLogger('NAME')\nLOG.setLevel(STATE)", "LOG.level", "Logger"),
+    "a logger": Reads(
+        "import logging\nLOG = logging.getLogger('NAME')\nLOG.setLevel(STATE)",
+        "LOG.level",
+        "Logger",
+    ),
     "a class of the library that is not listed": Reads(
-        "import argparse\nargparse.Namespace.NAME_N = STATE", "argparse.Namespace.NAME_N", "argparse.Namespace"
+        "import argparse\nargparse.Namespace.NAME_N = STATE",
+        "argparse.Namespace.NAME_N",
+        "argparse.Namespace",
     ),
     "the environment": Reads("", "os.environ['NAME_N']", "_Environ"),
     "a variable of the environment": Reads("", "os.getenv('NAME_N')", "os.getenv"),
@@ -267,7 +305,9 @@ REFUSED = {
         "def number():\n    from os import environ\n    return environ['NAME_N']", "number()", "os"
     ),
     "a call of the import": Reads("", "__import__('os').environ['NAME_N']", "__import__"),
-    "an import of a name": Reads("", "importlib.import_module('os').environ['NAME_N']", "importlib.import_module"),
+    "an import of a name": Reads(
+        "", "importlib.import_module('os').environ['NAME_N']", "importlib.import_module"
+    ),
     "a filled cache": Reads(
         "@functools.lru_cache\ndef get():\n    return LIMIT\nLIMIT = STATE\nget()\nLIMIT = 9",
         "get()",
@@ -277,19 +317,27 @@ REFUSED = {
     "globals": Reads("N = STATE", "globals()['N']", "builtins.globals"),
     "the table of modules": Reads("N = STATE", "sys.modules['NAME_own'].N", "module"),
     "a frame": Reads("N = STATE", "sys._getframe(0).f_globals['N']", "f_globals"),
-    "the globals of a function": Reads("N = STATE\ndef get(): pass", "get.__globals__['N']", "__globals__"),
+    "the globals of a function": Reads(
+        "N = STATE\ndef get(): pass", "get.__globals__['N']", "__globals__"
+    ),
     "the subclasses of a class": Reads(
-        "class B: pass\nKEEP = [type('C', (B,), {}) for _ in range(STATE)]", "len(B.__subclasses__())", "__subclasses__"
+        "class B: pass\nKEEP = [type('C', (B,), {}) for _ in range(STATE)]",
+        "len(B.__subclasses__())",
+        "__subclasses__",
     ),
     "a file": Reads(
-        "PATH = pathlib.Path(__file__).with_suffix('.txt')\nPATH.write_text(str(STATE))\n", "open(PATH).read()", "open"
+        "PATH = pathlib.Path(__file__).with_suffix('.txt')\nPATH.write_text(str(STATE))\n",
+        "open(PATH).read()",
+        "open",
     ),
     "a loader": Reads(
         "pathlib.Path(__file__).with_suffix('.txt').write_text(str(STATE))\n",
         "__loader__.get_data(__file__[:-3] + '.txt').decode()",
         "SourceFileLoader",
     ),
-    "a value of a thread": Reads("LOCAL = threading.local()\nLOCAL.n = STATE", "LOCAL.n", "_thread"),
+    "a value of a thread": Reads(
+        "LOCAL = threading.local()\nLOCAL.n = STATE", "LOCAL.n", "_thread"
+    ),
     "an iterator": Reads("import itertools\nC = iter([STATE])", "next(C, STATE)", "iterator"),
     "a registry of types": Reads(
         "@functools.singledispatch\ndef get(x):\n    return 0\n@get.register\ndef _(x: int):\n    return N\nN = STATE",
@@ -297,7 +345,9 @@ REFUSED = {
         "functools",
     ),
     "a class behind a cached property": Reads(
-        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE"), "thing.twice // 2", "changed what it reads"
+        ASSIGNED.replace("thing.twice = STATE", "C.weight = STATE"),
+        "thing.twice // 2",
+        "changed what it reads",
     ),
     "a module as a value": Reads(
         "import NAME_pkg\nM = [NAME_pkg]\nNAME_pkg.LEVEL = STATE",
@@ -308,7 +358,9 @@ REFUSED = {
         "SEEN = []", "STATE + 0 * len(SEEN.append(1) or SEEN)", "changed what it reads"
     ),
     "a global that the callable counts": Reads(
-        "N = 0\ndef number():\n    global N\n    N += 1\n    return STATE", "number()", "changed what it reads"
+        "N = 0\ndef number():\n    global N\n    N += 1\n    return STATE",
+        "number()",
+        "changed what it reads",
     ),
     "a docstring": Reads("def get(): pass\nget.__doc__ = str(STATE)", "get.__doc__", "__doc__"),
     "the time": Reads("", "STATE + int(time.time() < 0)", "time.time"),
@@ -339,7 +391,9 @@ REFUSED = {
 
 def program(title: str, reads: Reads, how: str = "") -> Program:
     """Write the program of a callable."""
-    own = OWN.replace("SETUP", textwrap.dedent(reads.setup).strip()).replace("PREAMBLE", reads.preamble)
+    own = OWN.replace("SETUP", textwrap.dedent(reads.setup).strip()).replace(
+        "PREAMBLE", reads.preamble
+    )
     files = {"NAME_own.py": own.replace("NUMBER", reads.number)}
     if "NAME_pkg" in own:
         files["site/NAME_pkg/__init__.py"] = PACKAGE
@@ -348,7 +402,9 @@ def program(title: str, reads: Reads, how: str = "") -> Program:
 
 
 PROGRAMS = [program(title, reads) for title, reads in [*KEYED.items(), *REFUSED.items()]]
-PROGRAMS += [program(title, reads, " of a unit") for title, reads in [*KEYED.items(), *REFUSED.items()][::11]]
+PROGRAMS += [
+    program(title, reads, " of a unit") for title, reads in [*KEYED.items(), *REFUSED.items()][::11]
+]
 told = ran(PROGRAMS, "install")
 
 

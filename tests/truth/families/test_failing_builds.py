@@ -14,7 +14,9 @@ from harness import PLATFORMS, Child
 
 from kcl.drivers.pocl import client
 
-GOOD, BAD = (f"kernel void tick(global int *out) {{ out[0] = {value}; }}" for value in ("4", "nothing"))
+GOOD, BAD = (
+    f"kernel void tick(global int *out) {{ out[0] = {value}; }}" for value in ("4", "nothing")
+)
 HEAD = f"""
 GOOD, BAD = {GOOD!r}, {BAD!r}
 
@@ -134,7 +136,12 @@ import pyopencl as cl, sys
 cl.Program(cl.Context(platform.get_devices()[:1]), sys.argv[2]).build()
 """
 PROGRAMS = [
-    Program(title, HEAD + text, platform="pocl" if title in POCLS else "", fails="ends the program" in title)
+    Program(
+        title,
+        HEAD + text,
+        platform="pocl" if title in POCLS else "",
+        fails="ends the program" in title,
+    )
     for title, text in TEXTS.items()
 ]
 told = ran(PROGRAMS, "install")
@@ -224,5 +231,9 @@ two = cl.Program(context, sys.argv[2]).build()
     text = f"import kcl; kcl.install(){text}" if way == "install" else text
     for _ in range(2):
         done = run(child, way, text, PLATFORMS[platform_name], f"#warning look here\n{GOOD}")
-        places = [line.split(": ")[0] for line in done.stderr.splitlines() if "CompilerWarning: " in line]
-        assert [place.rpartition("/")[2] for place in places] == ["program.py:5", "program.py:6"], done.stderr
+        places = [
+            line.split(": ")[0] for line in done.stderr.splitlines() if "CompilerWarning: " in line
+        ]
+        assert [place.rpartition("/")[2] for place in places] == ["program.py:5", "program.py:6"], (
+            done.stderr
+        )

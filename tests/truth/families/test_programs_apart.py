@@ -200,7 +200,11 @@ PROGRAMS = [
     *[Program(title, text) for title, text in TEXTS.items()],
     *[Program(title, text, files=FILES.get(title, {}), warm=True) for title, text in BUILT.items()],
 ]
-LARGE = ("arrays", "scans", "sorting")  # what pyopencl builds for these takes as long as all others take
+LARGE = (
+    "arrays",
+    "scans",
+    "sorting",
+)  # what pyopencl builds for these takes as long as all others take
 told = ran(PROGRAMS, "run")
 
 

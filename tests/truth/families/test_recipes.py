@@ -147,7 +147,8 @@ FILES = {
     "an installed recipe that is edited": {"site/NAME_package/__init__.py": MODULE},
 }
 PROGRAMS = [
-    Program(title, HEAD + textwrap.dedent(text), files=FILES.get(title, {}), warm=True) for title, text in TEXTS.items()
+    Program(title, HEAD + textwrap.dedent(text), files=FILES.get(title, {}), warm=True)
+    for title, text in TEXTS.items()
 ]
 told = ran(PROGRAMS, "install")
 

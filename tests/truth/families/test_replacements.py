@@ -24,7 +24,8 @@ show(lp.split_iname(unit(), "i", 2))
 """
 PROGRAMS = [
     Program(
-        "a wrapper, taken away again", f"{CALL}{WRAPPER}lp.split_iname = mine{CALL}lp.split_iname = original{CALL}"
+        "a wrapper, taken away again",
+        f"{CALL}{WRAPPER}lp.split_iname = mine{CALL}lp.split_iname = original{CALL}",
     ),
     Program(
         "a callable object",
@@ -137,7 +138,10 @@ PROGRAMS = [
         show(lp.split_iname(unit(), "i", 2))
         """,
     ),
-    Program("functions that are named alone", "split = lp.split_iname\nprint(split is lp.split_iname)\nshow(unit())"),
+    Program(
+        "functions that are named alone",
+        "split = lp.split_iname\nprint(split is lp.split_iname)\nshow(unit())",
+    ),
 ]
 PROGRAMS = [one._replace(text=UNITS + textwrap.dedent(one.text), alone=True) for one in PROGRAMS]
 told = ran(PROGRAMS, "face", "run", "late")

@@ -37,7 +37,9 @@ print(type(lp.make_kernel("{[i]: 0<=i<8}", "y[i] = 2*i", lang_version=(2018, 2))
 def program(title: str, library: str, text: str = TAIL, module: str = SOFT, **more: str) -> Program:
     files = {"site/soft/__init__.py": module}
     files |= {f"site/{name.replace('__', '/', 1)}.py": body for name, body in more.items()}
-    return Program(title, HEAD.replace("LIBRARY", library) + textwrap.dedent(text), files=files, alone=True)
+    return Program(
+        title, HEAD.replace("LIBRARY", library) + textwrap.dedent(text), files=files, alone=True
+    )
 
 
 def soft(text: str) -> str:
@@ -63,11 +65,17 @@ PROGRAMS = [
     ),
     program("from a module of the package", "import soft.inner", module="", soft__inner=SOFT),
     program("by `from kcl import loopy`", "import soft", module=soft("from kcl import loopy")),
-    program("by importlib", "import soft", module=soft("import importlib\nlp = importlib.import_module('kcl.loopy')")),
+    program(
+        "by importlib",
+        "import soft",
+        module=soft("import importlib\nlp = importlib.import_module('kcl.loopy')"),
+    ),
     program("twice, by two libraries", "import soft, other", other____init__=SOFT),
     program("of a name", "import soft", module=soft("from kcl.loopy import make_kernel")),
     program("with a recipe in the library", "import soft", module=soft(RECIPE.format(""))),
-    program("with a pure recipe", "import soft", module=soft(RECIPE.format('(pure=True, version="1")'))),
+    program(
+        "with a pure recipe", "import soft", module=soft(RECIPE.format('(pure=True, version="1")'))
+    ),
     program("with `kcl.lazy`", "import soft", module=soft("import kcl\nlp = kcl.lazy('loopy')")),
     program(
         "classes and replacements of the program",

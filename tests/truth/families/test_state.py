@@ -74,13 +74,19 @@ ExpressionToCExpressionMapper.map_constant = map_constant
 """
 
 
-def program(text: str, early: bool = False, module: str = "", package: str = "", refused: bool = False) -> Program:
+def program(
+    text: str, early: bool = False, module: str = "", package: str = "", refused: bool = False
+) -> Program:
     """Make a program with a module of the user or an installed one; of a refused one nothing may be stored."""
     more: dict[str, Any] = {"alone": True, "platform": "pocl"}
-    more |= {"early": (*(["patching"] if early and module + package else []), "loopy")} if early else {}
+    more |= (
+        {"early": (*(["patching"] if early and module + package else []), "loopy")} if early else {}
+    )
     files = {"patching.py": module, "site/patching/__init__.py": package}
     more["files"] = {name: body for name, body in files.items() if body}
-    return Program("", text, this=("2", "3"), bypass="was changed" if refused else "", warm=not refused, **more)
+    return Program(
+        "", text, this=("2", "3"), bypass="was changed" if refused else "", warm=not refused, **more
+    )
 
 
 INSIDES = {
@@ -132,7 +138,9 @@ INSIDES = {
     "an installed package that imports loopy before kcl": program(
         "numbers = launch(make())", early=True, package=PATCHING
     ),
-    "a user's module that imports loopy before kcl": program("numbers = launch(make())", early=True, module=PATCHING),
+    "a user's module that imports loopy before kcl": program(
+        "numbers = launch(make())", early=True, module=PATCHING
+    ),
     "a function for the call only, with loopy imported before kcl": program(
         "with mock.patch.object(creation(), 'parse_instructions', read(THIS)):\n"
         "    unit = make()\n"
@@ -171,7 +179,9 @@ def register():
 typed = lp.GlobalArg("x", pair, shape="n"), lp.GlobalArg("y", np.float32, shape="n"), "..."
 """
 STRUCTURES = {
-    "between call and launch": program("unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)"),
+    "between call and launch": program(
+        "unit = structured(*typed)\nregister()\nnumbers = launch(unit, pairs)"
+    ),
     "for a dtype that the call leaves open": program(
         "unit = structured('x', lp.GlobalArg('y', np.float32, shape='n'), '...')\nregister()\n"
         "numbers = launch(unit, pairs)"
@@ -216,14 +226,20 @@ VARIABLES = {
     "removed between two builds": program(
         "defining(THIS)\nnumbers = [built()]\ndel os.environ['POCL_EXTRA_BUILD_FLAGS']\nnumbers.append(built())"
     ),
-    "for a unit, between call and launch": program("unit = defined()\ndefining(THIS)\nnumbers = launch(unit)"),
+    "for a unit, between call and launch": program(
+        "unit = defined()\ndefining(THIS)\nnumbers = launch(unit)"
+    ),
     "for one executor": program(
         "executor = defined().executor(context)\nnumbers = [float(executor(queue, x=X)[1][0].sum())]\n"
         "defining(THIS)\nnumbers.append(float(executor(queue, x=X)[1][0].sum()))\n"
         "numbers.append(launch(defined(2)))"
     ),
 }
-GROUPS = {"insides": ("", INSIDES), "structures": (STRUCTURED, STRUCTURES), "variables": (BUILT, VARIABLES)}
+GROUPS = {
+    "insides": ("", INSIDES),
+    "structures": (STRUCTURED, STRUCTURES),
+    "variables": (BUILT, VARIABLES),
+}
 PROGRAMS = [
     one._replace(title=f"{group}: {title}", text=f"{HEAD}{before}{one.text}\nprint(numbers)\n")
     for group, (before, programs) in GROUPS.items()

@@ -13,7 +13,9 @@ from kcl.base.attended import Finder
 def told(tmp_path, monkeypatch):
     """Attend the package `wabble`; yields the modules that have run."""
     (tmp_path / "wabble").mkdir()
-    (tmp_path / "wabble" / "__init__.py").write_text("here = __spec__.loader; import wabble.inner\n")
+    (tmp_path / "wabble" / "__init__.py").write_text(
+        "here = __spec__.loader; import wabble.inner\n"
+    )
     (tmp_path / "wabble" / "inner.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = []

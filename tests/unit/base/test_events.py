@@ -30,7 +30,15 @@ class TestStats:
                 "saved": 2.0,
                 "bytes": 400,
             },
-            "binary": {"hits": 1, "misses": 0, "bypassed": 0, "errors": 0, "seconds": 0.25, "saved": 0.5, "bytes": 7},
+            "binary": {
+                "hits": 1,
+                "misses": 0,
+                "bypassed": 0,
+                "errors": 0,
+                "seconds": 0.25,
+                "saved": 0.5,
+                "bytes": 7,
+            },
             "made": {},
         }
 

@@ -211,7 +211,9 @@ atexit.register(print, "another's", flush=True)
 two(), shared(), three(), two(), one()
 """
         )
-        assert done.stdout.split("\n")[:-1] == ["three", "shared", "two", "another's", "one"], done.stderr
+        assert done.stdout.split("\n")[:-1] == ["three", "shared", "two", "another's", "one"], (
+            done.stderr
+        )
 
     @forks
     def test_forked_child(self, child):
@@ -228,7 +230,9 @@ os.wait()
 print("parent", flush=True)
 """
         )
-        assert done.stdout.split() == ["child", "four", "two", "parent", "shared", "two", "one"], done.stderr
+        assert done.stdout.split() == ["child", "four", "two", "parent", "shared", "two", "one"], (
+            done.stderr
+        )
 
     def test_dropped(self, child):
         """A state that was dropped does nothing at exit."""
@@ -284,7 +288,17 @@ def calling(function: str) -> list[str]:
 def is_empty(value) -> bool:
     """Tell whether a value is a container that is to be filled, or a lock."""
     if isinstance(value, ast.Call):
-        kinds = ("dict", "list", "set", "deque", "WeakSet", "WeakValueDictionary", "WeakKeyDictionary", "Lock", "RLock")
+        kinds = (
+            "dict",
+            "list",
+            "set",
+            "deque",
+            "WeakSet",
+            "WeakValueDictionary",
+            "WeakKeyDictionary",
+            "Lock",
+            "RLock",
+        )
         return ast.unparse(value.func).rpartition(".")[2] in kinds and not value.args
     return isinstance(value, (ast.Dict, ast.List)) and not ast.unparse(value)[1:-1]
 
@@ -292,7 +306,12 @@ def is_empty(value) -> bool:
 class TestPackage:
     def test_globals(self):
         """Few functions rebind a name of their module."""
-        found = {name for name, tree in modules() for node in ast.walk(tree) if isinstance(node, ast.Global)}
+        found = {
+            name
+            for name, tree in modules()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Global)
+        }
         assert found == {"record.imports"}
 
     def test_one_fork_list(self):

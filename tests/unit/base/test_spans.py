@@ -120,9 +120,19 @@ class TestProgram:
         for name in ("cold", "warm"):
             path = child.directory / f"{name}.json"
             done = child.python(*TRACED, path.name, "driver.py", PLATFORMS[platform_name])
-            assert done.returncode == child.run("import kcl; kcl.flush()").returncode == 0, done.stderr
+            assert done.returncode == child.run("import kcl; kcl.flush()").returncode == 0, (
+                done.stderr
+            )
             found.append({event["name"] for event in whole(path)})
         cold, warm = found
-        assert {"import pyopencl", "import loopy", "make make_kernel", "generate doubled", "build doubled"} <= cold
+        assert {
+            "import pyopencl",
+            "import loopy",
+            "make make_kernel",
+            "generate doubled",
+            "build doubled",
+        } <= cold
         assert {"import pyopencl", "load doubled", "first launch doubled"} <= warm
-        assert not [name for name in warm if name.startswith(("import loopy", "make", "generate", "build"))]
+        assert not [
+            name for name in warm if name.startswith(("import loopy", "make", "generate", "build"))
+        ]

@@ -24,7 +24,10 @@ def test_completed(context):
     program = cl.Program(context, "kernel void f(global int *a) { a[0] = 1; }").build()
     entry = Entry(Key([("a", "1")]), {"seconds": 1.0}, {"source.cl": b"text"})
     done = Driver().completed(program, SimpleNamespace(device=context.devices[0]), entry)
-    assert done.parts == {"source.cl": b"text", "binary": program.get_info(cl.program_info.BINARIES)[0]}
+    assert done.parts == {
+        "source.cl": b"text",
+        "binary": program.get_info(cl.program_info.BINARIES)[0],
+    }
     assert done.metadata == {"seconds": 1.0, "complete": True}
     assert entry.parts == {"source.cl": b"text"}
 
@@ -32,7 +35,11 @@ def test_completed(context):
 def test_needs_nothing():
     """It adds no options and no mark, waits for nobody, and has nothing for tools."""
     driver = Driver()
-    assert (driver.added_options(), driver.mark('#include "a.h"', lambda: "x"), driver.described(None)) == ("", "", {})
+    assert (
+        driver.added_options(),
+        driver.mark('#include "a.h"', lambda: "x"),
+        driver.described(None),
+    ) == ("", "", {})
     assert driver.awaited(None, "f") is False
     assert driver.pending() is None
     assert (list(driver.damaged(["."])), driver.files(b"")) == ([], {})
@@ -57,5 +64,8 @@ def test_log_names_no_directory(context, tmp_path):
     (slot,) = Build(context, driver).slots(text)
     log = f"Options: -I{tmp_path} -Iother\n{tmp_path}/seven.h:2:2: warning"
     entry = driver.entry(text, slot, log)
-    assert entry.parts["build.log"].decode() == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"
+    assert (
+        entry.parts["build.log"].decode()
+        == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"
+    )
     assert _log(entry, slot) == log

@@ -45,7 +45,12 @@ class TestParts:
     def test_none(self):
         """A source without an include has no part, whatever it says in comments and strings."""
         assert names("kernel void f() {}") == []
-        assert names('// #include "a.h"\n/*\n#include <b.h>\n*/ kernel void f() { printf("#include c"); }') == []
+        assert (
+            names(
+                '// #include "a.h"\n/*\n#include <b.h>\n*/ kernel void f() { printf("#include c"); }'
+            )
+            == []
+        )
 
     def test_named_as_written(self, tree):
         """A part is named as the source names the header, in both spellings; no path is in it."""
@@ -56,8 +61,14 @@ class TestParts:
 
     def test_nested(self, tree):
         """What a header includes counts too, found beside it first."""
-        root = tree(one__a_h='#include "b.h"\n', one__b_h='#include "c.h"\n', one__c_h="3", two__b_h="other")
-        assert names('#include "a.h"', root / "two", root / "one") == ["header a.h", "header b.h", "header c.h"]
+        root = tree(
+            one__a_h='#include "b.h"\n', one__b_h='#include "c.h"\n', one__c_h="3", two__b_h="other"
+        )
+        assert names('#include "a.h"', root / "two", root / "one") == [
+            "header a.h",
+            "header b.h",
+            "header c.h",
+        ]
 
     def test_circle(self, tree):
         """Headers that include each other are each read once; that it is the same file is told."""
@@ -79,7 +90,18 @@ class TestParts:
             '\f#\vinclude "a.h"',
             '#include "a.h"\r\n',
         ],
-        ids=["import", "quote", "character", "inactive", "spliced", "word", "blank", "return", "odd", "windows"],
+        ids=[
+            "import",
+            "quote",
+            "character",
+            "inactive",
+            "spliced",
+            "word",
+            "blank",
+            "return",
+            "odd",
+            "windows",
+        ],
     )
     def test_as_the_preprocessor(self, tree, source):
         """An include is found that the preprocessor reads as one, in a branch that it may not take too.
@@ -117,7 +139,11 @@ class TestChanges:
 
     def test_one_name_for_two_files(self, tree):
         """Which of two headers of one name a third file gets is seen."""
-        files = {"one__p__a_h": '#include "b.h"', "one__q__a_h": '#include "b.h"', "one__r__a_h": '#include "b.h"'}
+        files = {
+            "one__p__a_h": '#include "b.h"',
+            "one__q__a_h": '#include "b.h"',
+            "one__r__a_h": '#include "b.h"',
+        }
         source = '#include "p/a.h"\n#include "q/a.h"\n#include "r/a.h"\n'
         root = tree(**files, one__b_h="1", one__q__b_h="2")
         before = values(source, root / "one")
@@ -132,7 +158,9 @@ class TestChanges:
 
     def test_place_is_noise(self, tree):
         """The same headers in another directory are the same parts."""
-        root = tree(one__a_h='#include "b.h"', one__b_h="1", two__a_h='#include "b.h"', two__b_h="1")
+        root = tree(
+            one__a_h='#include "b.h"', one__b_h="1", two__a_h='#include "b.h"', two__b_h="1"
+        )
         assert values('#include "a.h"', root / "one") == values('#include "a.h"', root / "two")
 
 
@@ -145,7 +173,12 @@ class TestAbsent:
         """A header that appears later, in any directory, changes the parts, and so does its content."""
         root = tree(one__other_h="", two__other_h="")
         seen = [parts(self.SOURCE, root / "one", root / "two")]
-        for file in ({"two__a_h": "1"}, {"two__a_h": "2"}, {"one__a_h": "1"}, {"one__a_h": '#include "gone.h"'}):
+        for file in (
+            {"two__a_h": "1"},
+            {"two__a_h": "2"},
+            {"one__a_h": "1"},
+            {"one__a_h": '#include "gone.h"'},
+        ):
             tree(**file)
             seen.append(parts(self.SOURCE, root / "one", root / "two"))
         assert seen[0][0].value == ABSENT
@@ -158,14 +191,21 @@ class TestAbsent:
 
     def test_system(self, tree, monkeypatch):
         """The content in the system's directories counts, and what it includes there: some drivers look there."""
-        root = tree(system__a_h="#include <bits/b.h>", system__x86_gnu__bits__b_h="1", one__other_h="")
+        root = tree(
+            system__a_h="#include <bits/b.h>", system__x86_gnu__bits__b_h="1", one__other_h=""
+        )
         (root / "system" / "x86_gnu").rename(root / "system" / "x86-gnu")
         monkeypatch.setattr(headers, "_SYSTEM", (str(root / "gone"), str(root / "system")))
         before = parts(self.SOURCE, root / "one")
         assert [part.name for part in before] == ["header a.h"] * 2 + ["header bits/b.h"] * 2
         (root / "system" / "x86-gnu" / "bits" / "b.h").write_text("2")
         after = parts(self.SOURCE, root / "one")
-        assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, True, False]
+        assert [one == other for one, other in zip(before, after, strict=True)] == [
+            True,
+            True,
+            True,
+            False,
+        ]
         tree(one__a_h="3")
         assert names(self.SOURCE, root / "one") == ["header a.h"]
 
@@ -250,7 +290,9 @@ class TestUnknown:
     def test_of_a_macro(self, tree):
         """A header that a macro names is refused with the cure."""
         root = tree(one__a_h="")
-        with pytest.raises(UnknownInput, match=r"^the source names a header by `H`; write the name"):
+        with pytest.raises(
+            UnknownInput, match=r"^the source names a header by `H`; write the name"
+        ):
             names('#define H "a.h"\n#include H // of the macro\n', root / "one")
 
     def test_quoted_directory(self, tree):

@@ -27,13 +27,21 @@ class TestIdentity:
     def test_nothing_of_this_user(self, device, monkeypatch):
         """No path, no user, no number of threads, no directory is in it."""
         before = Key(devices.identity(device))
-        for variable in ("POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "POCL_CACHE_DIR", "HOME", "USER", "LOGNAME"):
+        for variable in (
+            "POCL_MAX_PTHREAD_COUNT",
+            "POCL_MEMORY_LIMIT",
+            "POCL_CACHE_DIR",
+            "HOME",
+            "USER",
+            "LOGNAME",
+        ):
             monkeypatch.setenv(variable, "3")
         assert Key(devices.identity(device)) == before
         assert not any("/" in part.value for part in before.parts if part.name == "driver library")
 
     @pytest.mark.parametrize(
-        "variable", ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"]
+        "variable",
+        ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"],
     )
     def test_code_variables(self, monkeypatch, variable):
         """A variable that changes generated code is a part, as the driver has read it: PoCL keeps the first value."""
@@ -55,7 +63,13 @@ class TestLibrary:
         """A library of another size, or with another byte at its beginning or end, is another build."""
         path, content = tmp_path / "library", bytes(1 << 20)
         seen = set()
-        for other in (content, content + b"\0", b"\1" + content[1:], content[:-100_000] + b"\1" * 100_000, b""):
+        for other in (
+            content,
+            content + b"\0",
+            b"\1" + content[1:],
+            content[:-100_000] + b"\1" * 100_000,
+            b"",
+        ):
             path.write_bytes(other)
             seen.add(devices.build_of(str(path)))
         assert len(seen) == 5

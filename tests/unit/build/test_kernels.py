@@ -77,7 +77,9 @@ class TestGenerateLate:
         kernels.generate_late()
         late, module = cl.Kernel(program, "add"), pyopencl.invoker
         monkeypatch.setattr(
-            module, "generate_enqueue_and_set_args", inspect.unwrap(module.generate_enqueue_and_set_args)
+            module,
+            "generate_enqueue_and_set_args",
+            inspect.unwrap(module.generate_enqueue_and_set_args),
         )
         with pytest.raises((TypeError, cl.LogicError)) as right:
             cl.Kernel(program, "add").set_args(*values)
@@ -134,12 +136,19 @@ class TestBuiltSilently:
     def test_options(self, context):
         """The driver gets the options that pyopencl's wrapper would pass."""
         made = made_text()
-        binaries = compilation.from_source(context, made, made.source).get_info(cl.program_info.BINARIES)
+        binaries = compilation.from_source(context, made, made.source).get_info(
+            cl.program_info.BINARIES
+        )
         silent, wrapped = (cl.Program(context, context.devices, binaries) for _ in range(2))
-        assert kernels.built_silently(silent, Build(context, drivers.of(context)).options(made.options))
+        assert kernels.built_silently(
+            silent, Build(context, drivers.of(context)).options(made.options)
+        )
         wrapped.build(options=passed(made.options))
         silent, wrapped = (
-            [built.get_build_info(device, cl.program_build_info.OPTIONS) for device in context.devices]
+            [
+                built.get_build_info(device, cl.program_build_info.OPTIONS)
+                for device in context.devices
+            ]
             for built in (silent, wrapped)
         )
         assert silent == wrapped
@@ -149,17 +158,23 @@ class TestBuiltSilently:
         """Where the driver refuses, pyopencl's wrapper is asked next, which says more."""
         if platform_name == "nvidia":
             pytest.skip("NVIDIA's driver takes any option for PTX")
-        binaries = compilation.from_source(context, made_text(), ADD).get_info(cl.program_info.BINARIES)
+        binaries = compilation.from_source(context, made_text(), ADD).get_info(
+            cl.program_info.BINARIES
+        )
         made, wrong = made_text(options=("-bogus",)), BuildOptions("-bogus")
         assert not kernels.built_silently(cl.Program(context, context.devices, binaries), wrong)
         entries = [Entry(Key([]), {}, {"binary": binary}) for binary in binaries]
         with pytest.raises(cl.Error, match=r"(?s)Build on .*-bogus"):
             kernels.of_binaries(context, context.devices, entries, made, wrong)
 
-    @pytest.mark.parametrize("inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)])
+    @pytest.mark.parametrize(
+        "inner", [None, SimpleNamespace(), SimpleNamespace(_build=lambda: None)]
+    )
     def test_another_pyopencl(self, context, inner):
         """Where pyopencl has no such method, or one that takes other arguments, nothing is built."""
-        assert not kernels.built_silently(SimpleNamespace(_prg=inner), Build(context, drivers.of(context)).options(()))
+        assert not kernels.built_silently(
+            SimpleNamespace(_prg=inner), Build(context, drivers.of(context)).options(())
+        )
 
 
 class TestWarn:

@@ -53,7 +53,11 @@ class TestKeyChanges:
         (identity,) = build.identities
         before = build.slots(generated())[0].key
         for position, part in enumerate(identity):
-            edited = (*identity[:position], part._replace(value=part.value + "x"), *identity[position + 1 :])
+            edited = (
+                *identity[:position],
+                part._replace(value=part.value + "x"),
+                *identity[position + 1 :],
+            )
             build.identities = [edited]
             (difference,) = before.diff(build.slots(generated())[0].key)
             assert difference.name == part.name
@@ -70,13 +74,21 @@ class TestKeyNoise:
         one = key(context, generated(INCLUDING, (f"-I{tmp_path}/one",)))
         assert key(context, generated(INCLUDING, (f"-I{empty}", "-I", f"{tmp_path}/two"))) == one
         assert not any(str(tmp_path) in part.value for part in one.parts)
-        assert key(context, generated(options=("-DADDEND=1", f"-I{empty}"))) == key(context, generated())
+        assert key(context, generated(options=("-DADDEND=1", f"-I{empty}"))) == key(
+            context, generated()
+        )
 
     def test_of_the_process(self, context, monkeypatch, tmp_path):
         """Working directory, user and number of threads make no difference; nor does another context."""
         before = key(context, generated())
         monkeypatch.chdir(tmp_path)
-        for variable in ("USER", "HOME", "POCL_MAX_PTHREAD_COUNT", "POCL_MEMORY_LIMIT", "PYTHONHASHSEED"):
+        for variable in (
+            "USER",
+            "HOME",
+            "POCL_MAX_PTHREAD_COUNT",
+            "POCL_MEMORY_LIMIT",
+            "PYTHONHASHSEED",
+        ):
             monkeypatch.setenv(variable, "7")
         assert key(cl.Context(context.devices), generated()) == before
 
@@ -117,7 +129,9 @@ def test_may_read(source):
     assert may_read(source)
 
 
-@pytest.mark.parametrize("source", ["", "kernel void f(global int *a) { a[0] = 1; }", "char c = '\\n'; // \"\\t\""])
+@pytest.mark.parametrize(
+    "source", ["", "kernel void f(global int *a) { a[0] = 1; }", "char c = '\\n'; // \"\\t\""]
+)
 def test_reads_nothing(source):
     """A source without any of them reads nothing, whatever escapes its texts have."""
     assert not may_read(source)
@@ -147,7 +161,10 @@ class TestPart:
     @pytest.mark.parametrize(
         ("one", "other"),
         [
-            ("-cl-mad-enable -cl-no-signed-zeros", "-cl-no-signed-zeros  -cl-mad-enable -cl-mad-enable"),
+            (
+                "-cl-mad-enable -cl-no-signed-zeros",
+                "-cl-no-signed-zeros  -cl-mad-enable -cl-mad-enable",
+            ),
             ("-DA=1", "-D A=1"),
             ("-I/one -DA=1", "-DA=1 -I /two"),
             ('-I"/with a blank" -DA=1', "-DA=1"),

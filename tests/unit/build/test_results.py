@@ -18,7 +18,10 @@ pytestmark = pytest.mark.slow_platforms
 
 def exchange(binaries, wrong):
     """Put the binary of another kernel into every entry that has not that one's source."""
-    entries = {address: Entry.unpack(binaries.stores[0].get(address)) for address in binaries.stores[0].scan()}
+    entries = {
+        address: Entry.unpack(binaries.stores[0].get(address))
+        for address in binaries.stores[0].scan()
+    }
     (bad,) = [entry for entry in entries.values() if wrong in entry.parts["source.cl"]]
     for address, entry in entries.items():
         if entry is not bad:
@@ -53,15 +56,23 @@ class TestResults:
         """The difference is an error that names kernel and argument; the right number comes out and is stored."""
         under(KCL_VERIFY="results")
         queue, kernel, seen = wrong(), add(), []
-        x = np.full(4, 3, np.float32) if host else cl_array.to_device(queue, np.full(4, 3, np.float32))
+        x = (
+            np.full(4, 3, np.float32)
+            if host
+            else cl_array.to_device(queue, np.full(4, 3, np.float32))
+        )
         remove = kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
         with pytest.warns(
-            kcl.CacheWarning, match=r"kernel 'add': the stored binary computes something else.*x\[0\]: 2"
+            kcl.CacheWarning,
+            match=r"kernel 'add': the stored binary computes something else.*x\[0\]: 2",
         ):
             _event, (y,) = kernel(queue, x=x, a=1)
         remove()
         assert (y if host else y.get()).tolist() == [4.0] * 4
-        assert [event[:2] for event in seen if event[0] == "binary"] == [("binary", "hit"), ("binary", "error")]
+        assert [event[:2] for event in seen if event[0] == "binary"] == [
+            ("binary", "hit"),
+            ("binary", "error"),
+        ]
         _event, (y,) = kernel(queue, x=x, a=1)
         assert (y if host else y.get()).tolist() == [5.0] * 4
         assert client.idle(option.folder("kcl"), 60)
@@ -127,7 +138,10 @@ class TestDifference:
             (np.float32(1), np.nextafter(np.float32(1), np.float32(2))),
             (np.float64("nan"), np.float64("nan")),
             (np.float64("inf"), np.float64("inf")),
-            (np.complex64(1 + 2j), np.complex64(1 + np.nextafter(np.float32(2), np.float32(3)) * 1j)),
+            (
+                np.complex64(1 + 2j),
+                np.complex64(1 + np.nextafter(np.float32(2), np.float32(3)) * 1j),
+            ),
             (np.int64(2**62), np.int64(2**62)),
             (np.float32(0.0), np.float32(-0.0)),
         ],

@@ -29,13 +29,17 @@ from kcl.drivers.pocl import client
 def built_by(build, text):
     """Return the program of a text: found, or built now."""
     with Lead("add") as lead:
-        return build.program(BuildRequest(text), hashlib.sha256(repr(text).encode()).hexdigest(), lead)
+        return build.program(
+            BuildRequest(text), hashlib.sha256(repr(text).encode()).hexdigest(), lead
+        )
 
 
 def computed(built):
     """Launch on ones."""
     queue = cl.CommandQueue(built.build.context)
-    buffer = cl.Buffer(built.build.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(4, np.float32))
+    buffer = cl.Buffer(
+        built.build.context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(4, np.float32)
+    )
     cl.Kernel(built.program, "add")(queue, (4,), (4,), buffer)
     result = np.empty(4, np.float32)
     cl.enqueue_copy(queue, result, buffer)
@@ -69,11 +73,15 @@ class TestHeadersDigest:
         """A program that reads nothing has none, whatever words its comments hold."""
         assert build_on(context).headers_digest(generated("/* include */" + ADD)) == ""
 
-    @pytest.mark.parametrize("line", ["%:include X", "constant char now[] = __TIME__;", "#inc\\\nlude X"])
+    @pytest.mark.parametrize(
+        "line", ["%:include X", "constant char now[] = __TIME__;", "#inc\\\nlude X"]
+    )
     def test_unknown(self, context, line):
         """Where nobody can tell what is read, no two are alike: no living program is taken for another."""
         made = generated(f"{line}\n{ADD}")
-        assert build_on(context).headers_digest(made) != build_on(context).headers_digest(made) != ""
+        assert (
+            build_on(context).headers_digest(made) != build_on(context).headers_digest(made) != ""
+        )
 
 
 class TestBuilt:
@@ -118,7 +126,9 @@ class TestBuilt:
 
     def test_entry(self, context):
         """An entry says what it is: source, options, log, kernels, device, seconds; and no path."""
-        made = generated(options=("-DADDEND=1", f"-DRUN={uuid.uuid4().int}"))  # no PoCL has code of it already
+        made = generated(
+            options=("-DADDEND=1", f"-DRUN={uuid.uuid4().int}")
+        )  # no PoCL has code of it already
         fill(context, made)
         store = Directory(layers.binary().place)
         (address,) = store.scan()
@@ -133,7 +143,11 @@ class TestBuilt:
         assert entry.metadata["seconds"] > 0
         assert entry.metadata["complete"] is True
         header = blob[: len(blob) - sum(map(len, entry.parts.values()))]
-        for text in (layers.binary().place, os.path.expanduser("~"), os.path.dirname(os.path.abspath(__file__))):
+        for text in (
+            layers.binary().place,
+            os.path.expanduser("~"),
+            os.path.dirname(os.path.abspath(__file__)),
+        ):
             assert text.encode() not in header
 
     @pytest.mark.faults
@@ -149,25 +163,39 @@ class TestBuilt:
         entry = Entry.unpack(store.get(one.address))
         other = Entry.unpack(store.get(two.address))
         store.put(
-            two.address, Entry(other.key, other.metadata, {**other.parts, "binary": entry.parts["binary"]}).pack()
+            two.address,
+            Entry(
+                other.key, other.metadata, {**other.parts, "binary": entry.parts["binary"]}
+            ).pack(),
         )
         seen = outcomes()
         with pytest.warns(CacheWarning):
-            assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
+            assert (
+                fill(cl.Context(context.devices), generated(both, kernels=("add", "other")))
+                == [2.0] * 4
+            )
         assert seen == ["error"]
-        assert fill(cl.Context(context.devices), generated(both, kernels=("add", "other"))) == [2.0] * 4
+        assert (
+            fill(cl.Context(context.devices), generated(both, kernels=("add", "other")))
+            == [2.0] * 4
+        )
         assert seen == ["error", "hit"]
 
     @pytest.mark.faults
     def test_refused_binary(self, context, platform_name):
         """A binary that the driver refuses, verified though it is, costs one rebuild and is replaced."""
         if platform_name == "pocl":
-            pytest.skip("this PoCL crashes on what it cannot read; its entries are verified before it sees them")
+            pytest.skip(
+                "this PoCL crashes on what it cannot read; its entries are verified before it sees them"
+            )
         fill(context, generated())
         store = Directory(layers.binary().place)
         (address,) = store.scan()
         entry = Entry.unpack(store.get(address))
-        store.put(address, Entry(entry.key, entry.metadata, {**entry.parts, "binary": b"no binary"}).pack())
+        store.put(
+            address,
+            Entry(entry.key, entry.metadata, {**entry.parts, "binary": b"no binary"}).pack(),
+        )
         seen = outcomes()
         with pytest.warns(CacheWarning, match="goes on"):
             assert fill(cl.Context(context.devices), generated()) == [2.0] * 4
@@ -176,7 +204,10 @@ class TestBuilt:
 
     def test_source_digest(self, context):
         """The source is a part by its digest."""
-        assert dict(key(context, generated()).parts)["source"] == hashlib.sha256(ADD.encode()).hexdigest()
+        assert (
+            dict(key(context, generated()).parts)["source"]
+            == hashlib.sha256(ADD.encode()).hexdigest()
+        )
 
 
 class TestInspect:

@@ -71,7 +71,12 @@ class TestSaveAndLoad:
         assert launch(queue) == {"generator": "miss", "binary": "miss"}
         elsewhere("third")
         info = kcl.load_artifacts(saved)
-        assert (len(info.binary_artifacts), info.bytes, info.unusable, info.refused) == (1, len(saved), [], [])
+        assert (len(info.binary_artifacts), info.bytes, info.unusable, info.refused) == (
+            1,
+            len(saved),
+            [],
+            [],
+        )
         assert info.seconds > 0
         assert launch(queue) == HITS
 
@@ -126,7 +131,9 @@ class TestSaveAndLoad:
 
         @kcl.kernel
         def one():
-            return kcl.Source(text, entry="one", arguments=arguments, global_size="(4,)", build_options=["-g"])
+            return kcl.Source(
+                text, entry="one", arguments=arguments, global_size="(4,)", build_options=["-g"]
+            )
 
         one()(queue)
         info = kcl.save_artifacts()[1]
@@ -261,7 +268,9 @@ class TestArtifacts:
         file.write_bytes(saved)
         file.chmod(0o666)
         process.reset()
-        with pytest.warns(kcl.CacheWarning, match="leaves .* alone.*others can write it.*name a file that") as caught:
+        with pytest.warns(
+            kcl.CacheWarning, match="leaves .* alone.*others can write it.*name a file that"
+        ) as caught:
             with kcl.artifacts(file) as info:
                 launch(queue, 5)
         assert of_the_cache(caught) == 1

@@ -15,13 +15,19 @@ from kcl.cache.stores.base import address
 
 def row(number: int, **metadata) -> Entry:
     """Return a row of the generator layer."""
-    return Entry(Key([Part("number", str(number))]), {"front_end": "loopy", **metadata}, {"source.cl": b"kernel"})
+    return Entry(
+        Key([Part("number", str(number))]),
+        {"front_end": "loopy", **metadata},
+        {"source.cl": b"kernel"},
+    )
 
 
 def program(number: int, *parts: tuple[str, str], binary: bytes = b"code", **metadata) -> Entry:
     """Return an entry of the binary layer."""
     key = Key([Part("options", ""), *parts, Part("number", str(number))])
-    return Entry(key, {"kernel": "k", "complete": True, **metadata}, {"binary": binary} if binary else {})
+    return Entry(
+        key, {"kernel": "k", "complete": True, **metadata}, {"binary": binary} if binary else {}
+    )
 
 
 def place(entry: Entry) -> str:
@@ -29,7 +35,9 @@ def place(entry: Entry) -> str:
 
 
 def bundle(*records: tuple[str, str, Entry]) -> bytes:
-    return write([BundleRecord(kind, at, entry.pack(in_pieces=False)) for kind, at, entry in records])
+    return write(
+        [BundleRecord(kind, at, entry.pack(in_pieces=False)) for kind, at, entry in records]
+    )
 
 
 def taken(info: CacheInfo) -> dict[tuple[str, str], Entry]:
@@ -45,7 +53,9 @@ class TestUsed:
         layers.binary().look_up(place(program(1)), program(1).key)
         info = CacheInfo()
         assert taken(info) == {}
-        assert info.left_out == [(program(1).key.digest, "it is not complete: run kcl flush, then save again")]
+        assert info.left_out == [
+            (program(1).key.digest, "it is not complete: run kcl flush, then save again")
+        ]
 
     @pytest.mark.parametrize(
         ("parts", "words"),
@@ -69,7 +79,10 @@ class TestUsed:
     def test_travels(self):
         """A program with other options travels, also with those that only look like debug information."""
         for options in ("-DG=-1", "-cl-mad-enable", "-DNAME='x -y'"):
-            found, entry = contents.Contents(), Entry(Key([("options", options)]), {}, {"binary": b"code"})
+            found, entry = (
+                contents.Contents(),
+                Entry(Key([("options", options)]), {}, {"binary": b"code"}),
+            )
             contents.add(found, "binary", place(entry), entry, CacheInfo())
             assert len(found) == 1
 
@@ -86,10 +99,16 @@ class TestUsed:
 class TestStore:
     def test_entries(self):
         """Entries are published in the layer of their kind, and count as used."""
-        entries = {("generator", row(1).key.digest): row(1), ("binary", place(program(1))): program(1)}
+        entries = {
+            ("generator", row(1).key.digest): row(1),
+            ("binary", place(program(1))): program(1),
+        }
         info = CacheInfo()
         contents.store(bundle(*[(*at, entry) for at, entry in entries.items()]), info)
-        assert info.artifacts == {"binary": [program(1).key.digest], "generator": [row(1).key.digest]}
+        assert info.artifacts == {
+            "binary": [program(1).key.digest],
+            "generator": [row(1).key.digest],
+        }
         assert taken(CacheInfo()) == entries
         layers.reset()
         assert layers.binary().read(place(program(1))) == program(1)
@@ -106,7 +125,10 @@ class TestStore:
     def test_wrong_layer(self):
         """A row among programs and a program among rows are refused."""
         info = CacheInfo()
-        contents.store(bundle(("binary", place(row(1)), row(1)), ("generator", place(program(1)), program(1))), info)
+        contents.store(
+            bundle(("binary", place(row(1)), row(1)), ("generator", place(program(1)), program(1))),
+            info,
+        )
         assert info.empty()
         assert sorted(reason for _digest, reason in info.refused) == [
             "this is no entry of the binary layer",
@@ -115,7 +137,9 @@ class TestStore:
 
     def test_unknown_kind(self):
         """Records of an unknown kind are skipped and counted, whatever they hold."""
-        data = write([BundleRecord("readings", "anything", b"?"), BundleRecord("readings", "else", b""), *()])
+        data = write(
+            [BundleRecord("readings", "anything", b"?"), BundleRecord("readings", "else", b""), *()]
+        )
         info = CacheInfo()
         contents.store(data, info)
         assert (info.skipped, info.refused, info.empty()) == ({"readings": 2}, [], True)
@@ -134,13 +158,20 @@ class TestStore:
 
     @pytest.mark.parametrize(
         ("variable", "stored"),
-        [("KCL_NO_CACHE", []), ("LOOPY_NO_CACHE", ["binary", "opencl"]), ("PYOPENCL_NO_CACHE", ["loopy"])],
+        [
+            ("KCL_NO_CACHE", []),
+            ("LOOPY_NO_CACHE", ["binary", "opencl"]),
+            ("PYOPENCL_NO_CACHE", ["loopy"]),
+        ],
     )
     def test_layer_that_is_off(self, monkeypatch, variable, stored):
         """What belongs to a layer that is off is not stored; the report names the switch."""
         monkeypatch.setenv(variable, "1")
         named = {"loopy": row(1), "opencl": row(2, front_end="opencl"), "binary": program(1)}
-        records = [("binary" if name == "binary" else "generator", place(one), one) for name, one in named.items()]
+        records = [
+            ("binary" if name == "binary" else "generator", place(one), one)
+            for name, one in named.items()
+        ]
         info = CacheInfo()
         contents.store(bundle(*records), info)
         found = {digest for digests in info.artifacts.values() for digest in digests}
@@ -153,12 +184,20 @@ class TestImproved:
     def test_stays(self):
         """An entry that is there stays, also beside one with the same code and another time."""
         before = program(1, created=1, specialisations={"k": ["8-1-1"]})
-        assert contents.improved(before, program(1, created=2, specialisations={"k": ["8-1-1"]})) is None
+        assert (
+            contents.improved(before, program(1, created=2, specialisations={"k": ["8-1-1"]}))
+            is None
+        )
         assert contents.improved(row(1), row(1, created=2)) is None
 
     def test_more_code(self):
         """A program with the same code and more takes its place; one with less, or with other code, does not."""
-        sizes = [{"k": ["8-1-1"]}, {"k": ["8-1-1", "4-1-1"]}, {"k": ["2-1-1"]}, {"k": ["8-1-1"], "l": ["8-1-1"]}]
+        sizes = [
+            {"k": ["8-1-1"]},
+            {"k": ["8-1-1", "4-1-1"]},
+            {"k": ["2-1-1"]},
+            {"k": ["8-1-1"], "l": ["8-1-1"]},
+        ]
         less, more, other, wider = [program(1, specialisations=one) for one in sizes]
         assert contents.improved(less, more) is more
         assert contents.improved(less, wider) is wider
@@ -167,7 +206,10 @@ class TestImproved:
 
     def test_complete(self):
         """A complete program takes the place of a provisional one, never the reverse."""
-        complete, provisional = program(1), program(1, complete=False, specialisations={"k": ["8-1-1"]})
+        complete, provisional = (
+            program(1),
+            program(1, complete=False, specialisations={"k": ["8-1-1"]}),
+        )
         assert contents.improved(program(1, complete=False), complete) is complete
         assert contents.improved(complete, provisional) is None
 

@@ -26,7 +26,11 @@ HEAD = struct.Struct("<8sIIQ")
 
 def entry(number: int) -> Entry:
     """Return an entry number so-and-so, of a few hundred bytes."""
-    return Entry(Key([("number", str(number))]), {"kernel": f"k{number}"}, {"source.cl": b"kernel %d;" % number * 20})
+    return Entry(
+        Key([("number", str(number))]),
+        {"kernel": f"k{number}"},
+        {"source.cl": b"kernel %d;" % number * 20},
+    )
 
 
 def record(number: int, kind: str = "generator") -> BundleRecord:
@@ -41,7 +45,8 @@ def right(head: tuple[bytes, int, int, int], stream: bytes) -> bytes:
 
 def plain(records: list[BundleRecord]) -> bytes:
     return b"".join(
-        struct.pack("<BHI", *map(len, one)) + one.kind.encode() + one.address.encode() + one.blob for one in records
+        struct.pack("<BHI", *map(len, one)) + one.kind.encode() + one.address.encode() + one.blob
+        for one in records
     )
 
 
@@ -63,18 +68,28 @@ class TestRoundTrip:
     def test_grammar(self):
         """A bundle that is put together by the grammar alone is read."""
         text = plain([record(1), record(2)])
-        assert list(read(right((b"kclbundl", 1, 2, len(text)), lzma.compress(text)))) == [record(1), record(2)]
+        assert list(read(right((b"kclbundl", 1, 2, len(text)), lzma.compress(text)))) == [
+            record(1),
+            record(2),
+        ]
 
     def test_across_entries(self):
         """Entries are compressed together: many that are alike cost little more than one."""
         rows = [random.Random(1).randbytes(20000) + b"%d" % number for number in range(40)]
-        entries = [Entry(Key([("n", str(number))]), {}, {"binary": row}) for number, row in enumerate(rows)]
-        records = [BundleRecord("binary", one.key.digest, one.pack(in_pieces=False)) for one in entries]
+        entries = [
+            Entry(Key([("n", str(number))]), {}, {"binary": row}) for number, row in enumerate(rows)
+        ]
+        records = [
+            BundleRecord("binary", one.key.digest, one.pack(in_pieces=False)) for one in entries
+        ]
         assert len(write(records)) < 2 * len(write(records[:1]))
 
     def test_version_1(self):
         """The bundle of version 1 that is kept as a file is read for ever, with its entries."""
-        found = [(kind, address, Entry.unpack(blob)) for kind, address, blob in read(FIXTURE.read_bytes())]
+        found = [
+            (kind, address, Entry.unpack(blob))
+            for kind, address, blob in read(FIXTURE.read_bytes())
+        ]
         numbers = [*(("generator", entry(number)) for number in range(5)), ("binary", entry(5))]
         wanted = [(kind, one.key.digest, one) for kind, one in numbers]
         assert found == sorted(wanted, key=lambda one: one[:2])
@@ -133,7 +148,9 @@ class TestBadBytes:
             list(read(right(head, b"")))
 
     @pytest.mark.parametrize(
-        "sizes", [(9, 64, 1 << 31), (9, 64, 60 << 20), (255, 65535, 1)], ids=["entry", "rest", "name"]
+        "sizes",
+        [(9, 64, 1 << 31), (9, 64, 60 << 20), (255, 65535, 1)],
+        ids=["entry", "rest", "name"],
     )
     def test_lengths(self, sizes):
         """A length inside is checked against what is left, and against the limit of an entry."""
@@ -165,7 +182,10 @@ class TestBadBytes:
             next(records)
 
     @settings(max_examples=200, deadline=None)
-    @given(st.lists(st.tuples(st.integers(0, 9999), st.binary(max_size=8)), max_size=4), st.integers(-1, 1))
+    @given(
+        st.lists(st.tuples(st.integers(0, 9999), st.binary(max_size=8)), max_size=4),
+        st.integers(-1, 1),
+    )
     def test_any_stream(self, changes, more):
         """Whatever stands under a right digest is refused, or read as the entries that were saved."""
         good = [entry(number) for number in range(3)]
@@ -174,7 +194,9 @@ class TestBadBytes:
             place = number % len(text)
             text = text[:place] + piece + text[place + len(piece) :]
         with contextlib.suppress(CacheFault):  # a damaged entry is one, too
-            for _kind, _address, blob in read(right((b"kclbundl", 1, 3 + more, len(text)), lzma.compress(text))):
+            for _kind, _address, blob in read(
+                right((b"kclbundl", 1, 3 + more, len(text)), lzma.compress(text))
+            ):
                 assert Entry.unpack(blob) in good
 
 

@@ -21,7 +21,9 @@ def counted(by=1):
     """A kernel of loopy."""
     import loopy as lp
 
-    return lp.make_kernel("{[i]: 0<=i<n}", f"y[i] = x[i] + {by}", name="counted", lang_version=(2018, 2))
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}", f"y[i] = x[i] + {by}", name="counted", lang_version=(2018, 2)
+    )
 
 
 @pytest.fixture
@@ -57,13 +59,18 @@ def test_counts():
 
 def test_usable(keys):
     """The keys of this process can hit here."""
-    assert {layer: misfit(layer, key) for layer, key in keys.items()} == {"generator": "", "binary": ""}
+    assert {layer: misfit(layer, key) for layer, key in keys.items()} == {
+        "generator": "",
+        "binary": "",
+    }
 
 
 def changed(key: Key, name: str, value: str | None) -> Key:
     """Return a key with another value of a part, or without it."""
     assert name in dict(key.parts)
-    parts = [Part(name, value) if part.name == name and value is not None else part for part in key.parts]
+    parts = [
+        Part(name, value) if part.name == name and value is not None else part for part in key.parts
+    ]
     return Key([part for part in parts if part.name != name or value is not None])
 
 
@@ -132,7 +139,9 @@ def test_parts_of_a_program(keys):
     assert misfit(settings.GENERATOR, changed(keys["generator"], "record", "1" * 64)) == ""
     for name in ("source", "options"):
         assert misfit(settings.BINARY, changed(keys["binary"], name, "-DX")) == ""
-    header = Key([*keys["binary"].parts[:3], Part("header a.h", "1" * 64), *keys["binary"].parts[3:]])
+    header = Key(
+        [*keys["binary"].parts[:3], Part("header a.h", "1" * 64), *keys["binary"].parts[3:]]
+    )
     assert misfit(settings.BINARY, header) == ""
 
 
@@ -140,7 +149,9 @@ def test_source_and_pure_and_proofs():
     """Keys of kcl.Source, of pure recipes and of proofs are compared too."""
     source = Key([*beside.parts(False), Part("source", "1" * 64)])
     assert misfit(settings.GENERATOR, source) == ""
-    assert "numpy 1.2 -> " in misfit(settings.GENERATOR, changed(source, "distribution numpy", "1.2 " + "1" * 64))
+    assert "numpy 1.2 -> " in misfit(
+        settings.GENERATOR, changed(source, "distribution numpy", "1.2 " + "1" * 64)
+    )
     pure = counted_pure().key(cl.create_some_context(interactive=False))["generator"]
     assert misfit(settings.GENERATOR, pure) == ""
     assert "kcl" in misfit(settings.GENERATOR, Key([Part("kcl", "0"), *pure.parts[1:]]))

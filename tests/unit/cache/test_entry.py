@@ -17,26 +17,53 @@ from harness import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcl.cache.entry import ENTRY_LIMIT, FIXED_SIZE, HEADER_LIMIT, PIECE, PIECES_LIMIT, Entry, entry_at, key_from, peek
+from kcl.cache.entry import (
+    ENTRY_LIMIT,
+    FIXED_SIZE,
+    HEADER_LIMIT,
+    PIECE,
+    PIECES_LIMIT,
+    Entry,
+    entry_at,
+    key_from,
+    peek,
+)
 from kcl.cache.key import Key
 from kcl.cache.stores.base import address
 from kcl.errors import DamagedEntry
 
 NOISE = random.Random(0).randbytes(3 * PIECE)
 shrinking = st.builds(
-    lambda runs: b"".join(NOISE[start : start + length] if noisy else bytes(length) for start, length, noisy in runs),
-    st.lists(st.tuples(st.integers(0, PIECE), st.integers(0, 2 * PIECE), st.booleans()), max_size=4),
+    lambda runs: b"".join(
+        NOISE[start : start + length] if noisy else bytes(length) for start, length, noisy in runs
+    ),
+    st.lists(
+        st.tuples(st.integers(0, PIECE), st.integers(0, 2 * PIECE), st.booleans()), max_size=4
+    ),
 )
 texts = st.text(st.characters(exclude_categories=()), max_size=8)
 keys = st.lists(st.tuples(texts, texts), max_size=5).map(Key)
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
+)
 entries = st.builds(
-    Entry, keys, st.dictionaries(texts, values, max_size=3), st.dictionaries(texts, st.binary(max_size=40), max_size=4)
+    Entry,
+    keys,
+    st.dictionaries(texts, values, max_size=3),
+    st.dictionaries(texts, st.binary(max_size=40), max_size=4),
 )
 
 KEY = Key([("recipe", "axpy"), ("islpy", "2025.2.5")])
-SMALL = Entry(KEY, {"seconds": 0.5}, {"source.cl": b"kernel", "empty": b"", "binary": bytes(range(8))})
+SMALL = Entry(
+    KEY, {"seconds": 0.5}, {"source.cl": b"kernel", "empty": b"", "binary": bytes(range(8))}
+)
 
 
 def envelope(header: bytes, body: bytes = b"", version: int = 2) -> bytes:
@@ -74,7 +101,9 @@ class TestPack:
         blobs = set()
         for seed, order in (("1", "mn"), ("2", "nm")):
             environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root}
-            blobs.add(subprocess.check_output([sys.executable, "-c", code % order], env=environment))
+            blobs.add(
+                subprocess.check_output([sys.executable, "-c", code % order], env=environment)
+            )
         assert len(blobs) == 1
 
     def test_grammar(self) -> None:
@@ -100,7 +129,9 @@ class TestUnpack:
         blob = SMALL.pack()
         for position in range(len(blob)):
             for bit in range(8):
-                flipped = blob[:position] + bytes([blob[position] ^ 1 << bit]) + blob[position + 1 :]
+                flipped = (
+                    blob[:position] + bytes([blob[position] ^ 1 << bit]) + blob[position + 1 :]
+                )
                 with pytest.raises(DamagedEntry):
                     Entry.unpack(flipped)
 
@@ -127,13 +158,17 @@ class TestUnpack:
     def test_other_format_is_named(self) -> None:
         """An entry of a later format is rejected with both format numbers."""
         for version in (0, 3):
-            with pytest.raises(DamagedEntry, match=f"format {version}; this kcl reads formats 1 to 2"):
+            with pytest.raises(
+                DamagedEntry, match=f"format {version}; this kcl reads formats 1 to 2"
+            ):
                 Entry.unpack(envelope(b"{}", version=version))
 
     def test_earlier_format(self) -> None:
         """An entry of format 1, which had no pieces, is read."""
         header = b'{"key":[["a","b"]],"metadata":{},"parts":[["p",1]]}'
-        assert Entry.unpack(envelope(header, b"q", version=1)) == Entry(Key([("a", "b")]), {}, {"p": b"q"})
+        assert Entry.unpack(envelope(header, b"q", version=1)) == Entry(
+            Key([("a", "b")]), {}, {"p": b"q"}
+        )
 
     def test_claims_above_the_limits(self) -> None:
         """Lengths above the caps are rejected before anything is read."""
@@ -152,7 +187,10 @@ class TestUnpack:
                 Entry.unpack(candidate)
 
     @settings(max_examples=50)
-    @given(st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=6), st.binary(max_size=3))
+    @given(
+        st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=6),
+        st.binary(max_size=3),
+    )
     def test_any_json_header(self, parts: Any, body: bytes) -> None:
         """Any JSON in place of the lists either is well-formed or raises DamagedEntry."""
         header = json.dumps({"key": parts, "metadata": {}, "parts": parts}).encode()
@@ -163,7 +201,8 @@ class TestUnpack:
         assert b"".join(entry.parts.values()) == body
 
     @pytest.mark.parametrize(
-        "metadata", ["{", '{"a" 1}', "{} 2", '{"a":NaN}', '{"a":[-Infinity]}', '{"a":01}', '{"a":"\n"}']
+        "metadata",
+        ["{", '{"a" 1}', "{} 2", '{"a":NaN}', '{"a":[-Infinity]}', '{"a":01}', '{"a":"\n"}'],
     )
     def test_no_json(self, metadata: str) -> None:
         """A header that JSON does not have is damage, for the reader of an entry and for that of a listing."""
@@ -202,17 +241,38 @@ class TestPieces:
         blob = Entry(KEY, {}, {"binary": noise + less + half}).pack()
         small = zlib.compress(less)
         assert blob.endswith(noise + small + half)
-        assert json.dumps(["binary", 3 * PIECE, [PIECE, len(small), PIECE]], separators=(",", ":")).encode() in blob
+        assert (
+            json.dumps(
+                ["binary", 3 * PIECE, [PIECE, len(small), PIECE]], separators=(",", ":")
+            ).encode()
+            in blob
+        )
         assert Entry(KEY, {}, {"binary": noise + half}).pack().endswith(noise + half)
-        size = next(size for size in range(2 << 10, PIECE) if size - len(zlib.compress(bytes(size))) > 2 << 10)
+        size = next(
+            size
+            for size in range(2 << 10, PIECE)
+            if size - len(zlib.compress(bytes(size))) > 2 << 10
+        )
         tail, more = bytes(size - 1), bytes(size)
-        assert Entry(KEY, {}, {"binary": padding + tail}).pack().endswith(zlib.compress(padding) + tail)
-        assert Entry(KEY, {}, {"binary": padding + more}).pack().endswith(zlib.compress(padding) + zlib.compress(more))
+        assert (
+            Entry(KEY, {}, {"binary": padding + tail})
+            .pack()
+            .endswith(zlib.compress(padding) + tail)
+        )
+        assert (
+            Entry(KEY, {}, {"binary": padding + more})
+            .pack()
+            .endswith(zlib.compress(padding) + zlib.compress(more))
+        )
         assert b'["log",2000]' in Entry(KEY, {}, {"log": bytes(2000)}).pack()
 
     def test_limit(self) -> None:
         """No more than 64 MiB lie in pieces: what comes after them lies as it is."""
-        entry = Entry(KEY, {}, {"first": bytes(PIECES_LIMIT - 4096), "second": bytes(8192), "third": bytes(4096)})
+        entry = Entry(
+            KEY,
+            {},
+            {"first": bytes(PIECES_LIMIT - 4096), "second": bytes(8192), "third": bytes(4096)},
+        )
         blob = entry.pack()
         assert 8192 < len(blob) < 200_000
         assert Entry.unpack(blob) == entry
@@ -239,7 +299,9 @@ class TestPieces:
     )
     def test_malformed(self, part: list[Any], body: bytes) -> None:
         """Pieces that are not those of the part raise DamagedEntry; no more is decompressed than the part may hold."""
-        header = json.dumps({"key": [list(pair) for pair in KEY.parts], "metadata": {}, "parts": [part]}).encode()
+        header = json.dumps(
+            {"key": [list(pair) for pair in KEY.parts], "metadata": {}, "parts": [part]}
+        ).encode()
         with pytest.raises(DamagedEntry):
             Entry.unpack(envelope(header, body), expected=KEY)
 
@@ -256,7 +318,9 @@ class TestReadHeader:
         positions = [*range(FIXED_SIZE - 32), *range(FIXED_SIZE, len(blob) - 14)]
         for position in positions:
             for bit in range(8):
-                flipped = blob[:position] + bytes([blob[position] ^ 1 << bit]) + blob[position + 1 :]
+                flipped = (
+                    blob[:position] + bytes([blob[position] ^ 1 << bit]) + blob[position + 1 :]
+                )
                 with pytest.raises(DamagedEntry):
                     peek(flipped, len(flipped))
 

@@ -20,7 +20,9 @@ from kcl.cache.key import Difference, Key, Part
 texts = st.text(st.characters(exclude_categories=()), max_size=12)
 keys = st.lists(st.tuples(texts, texts), max_size=8).map(Key)
 # few names and values, so that names repeat and keys resemble each other
-similar_keys = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), max_size=5).map(Key)
+similar_keys = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), max_size=5).map(
+    Key
+)
 
 
 class TestEncoding:
@@ -56,7 +58,11 @@ class TestEncoding:
         digests = set()
         for seed, directory in (("0", "/"), ("1", root)):
             environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root}
-            digests.add(subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=directory))
+            digests.add(
+                subprocess.check_output(
+                    [sys.executable, "-c", code], env=environment, cwd=directory
+                )
+            )
         assert len(digests) == 1
 
 
@@ -95,7 +101,10 @@ class TestDiff:
 
     def test_repeated_names(self) -> None:
         """Parts of one name are compared occurrence by occurrence."""
-        before, after = Key([("inc", "1"), ("inc", "2")]), Key([("inc", "1"), ("inc", "3"), ("inc", "4")])
+        before, after = (
+            Key([("inc", "1"), ("inc", "2")]),
+            Key([("inc", "1"), ("inc", "3"), ("inc", "4")]),
+        )
         assert before.diff(after) == [Difference("inc", "2", "3"), Difference("inc", None, "4")]
 
     def test_order_only(self) -> None:

@@ -55,7 +55,9 @@ class TestStores:
         site = Directory(tmp_path / "site")
         site.put(KEY.digest, b"torn")
         site.writable = False
-        with pytest.warns(CacheWarning, match=f"site/{KEY.digest} is left out.*tell the owner of the site"):
+        with pytest.warns(
+            CacheWarning, match=f"site/{KEY.digest} is left out.*tell the owner of the site"
+        ):
             assert layer(site).look_up(KEY.digest, KEY).outcome == "miss"
         assert list(site.scan()) == [KEY.digest]
 
@@ -165,7 +167,9 @@ class TestFullFileSystem:
                         lead.take(found, key.digest)
                         found.publish(key.digest, Entry(key, {}, {"text": b"1"}))
         said = [str(one.message) for one in recwarn.list if isinstance(one.message, CacheWarning)]
-        (full,) = [one for one in said if "without writing its caches: no space or no inode is left" in one]
+        (full,) = [
+            one for one in said if "without writing its caches: no space or no inode is left" in one
+        ]
         assert str(disk) in full
 
 
@@ -195,7 +199,10 @@ class TestDisabled:
         assert found == [""]
 
     def test_unknown(self):
-        with pytest.raises(ValueError, match="tuning is no layer: generator, binary"), kcl.disabled("tuning"):
+        with (
+            pytest.raises(ValueError, match="tuning is no layer: generator, binary"),
+            kcl.disabled("tuning"),
+        ):
             raise AssertionError
 
     @pytest.mark.one_platform
@@ -214,7 +221,9 @@ class TestDisabled:
 def scaled(factor):
     """Multiply."""
     text = f"kernel void scaled(global float *x) {{ x[get_global_id(0)] *= {factor}; }}"
-    return kcl.Source(text, entry="scaled", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4)
+    return kcl.Source(
+        text, entry="scaled", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4
+    )
 
 
 def launched(queue, factor):

@@ -48,7 +48,12 @@ class TestFaults:
 
         @kcl.kernel
         def nothing():
-            return kcl.Source("kernel void nothing(int n) {}", entry="nothing", arguments=SCALAR, global_size="(1,)")
+            return kcl.Source(
+                "kernel void nothing(int n) {}",
+                entry="nothing",
+                arguments=SCALAR,
+                global_size="(1,)",
+            )
 
         self.unusable(tmp_path, monkeypatch)
         with pytest.warns(CacheWarning) as said:

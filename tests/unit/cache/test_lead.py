@@ -49,7 +49,12 @@ driver.main(*sys.argv[1:])
 
 def started(child, code, **more):
     """Start a process that runs code."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+    }
     command = [sys.executable, "-c", textwrap.dedent(code)]
     return subprocess.Popen(command, env=child.environment(**more), **pipes)
 
@@ -173,7 +178,10 @@ class TestProcesses:
             target.write_text("mine")
         else:
             os.mkdir(target, 0o700)
-            plant = {"link": lambda: place.symlink_to(tmp_path / "t"), "fifo": lambda: os.mkfifo(place)}
+            plant = {
+                "link": lambda: place.symlink_to(tmp_path / "t"),
+                "fifo": lambda: os.mkfifo(place),
+            }
             plant.get(kind, place.mkdir)()
         layers.reset()
         words = "use its directory: " + (".*flight is not a directory" if kind == "file" else "")
@@ -202,13 +210,19 @@ class TestForks:
     os.kill(pid, signal.SIGKILL)
 """
         )
-        process = started(child, "\n    import os, signal\n    from kcl.cache import places\n" + code)
+        process = started(
+            child, "\n    import os, signal\n    from kcl.cache import places\n" + code
+        )
         output, errors = process.communicate(timeout=60)
         assert output.splitlines()[1:] == [json.dumps([[DIGEST], False]), "[true]"], errors
 
     def test_killed_with_a_child(self, child):
         """The lead of a process that is killed passes on though a child that it forked lives."""
-        code = "\n    import os, signal\n" + TAKE + "    pid = os.fork()\n    print(pid, flush=True) if pid else 0\n"
+        code = (
+            "\n    import os, signal\n"
+            + TAKE
+            + "    pid = os.fork()\n    print(pid, flush=True) if pid else 0\n"
+        )
         process = started(child, code + "    signal.pause()\n")
         process.stdout.readline()
         forked = int(process.stdout.readline())
@@ -314,7 +328,9 @@ class TestThreads:
         wait_for(lambda: is_waiting(child, process))
         time.sleep(0.3)
         path = str(child.cache / "kcl" / "flight" / DIGEST)
-        links = [f"/proc/{process.pid}/fd/{number}" for number in os.listdir(f"/proc/{process.pid}/fd")]
+        links = [
+            f"/proc/{process.pid}/fd/{number}" for number in os.listdir(f"/proc/{process.pid}/fd")
+        ]
         assert [os.path.realpath(link) for link in links].count(path) == 1
         leader.stdin.close()
         assert answer(process) == [False, False, True]
@@ -326,7 +342,9 @@ class TestThreads:
             one.take(layers.binary(), DIGEST)
             assert InThread(taken).ended() is False
             monkeypatch.setattr(KeyLead, "wait", None)
-            assert InThread(lambda: Lead("add").alone(one._held[0]._key).__enter__()).ended() is None
+            assert (
+                InThread(lambda: Lead("add").alone(one._held[0]._key).__enter__()).ended() is None
+            )
 
     def test_alone(self):
         """Threads enter the block of a key one at a time, and an error ends the block."""
@@ -448,7 +466,9 @@ class TestStorm:
         command = [sys.executable, crowd.__file__, PLATFORMS[platform_name]]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         for number in range(int(os.environ.get("KCL_STORMS", "1"))):
-            environment = child.environment(KCL_CACHE_DIR=str(child.directory / str(number)), KCL_PROMOTE="off")
+            environment = child.environment(
+                KCL_CACHE_DIR=str(child.directory / str(number)), KCL_PROMOTE="off"
+            )
             processes = [subprocess.Popen(command, env=environment, **streams) for _ in range(3)]
             ended = [process.communicate(timeout=300) for process in processes]
             for output, errors in ended:
@@ -467,19 +487,34 @@ class TestStorm:
         threads = int(os.environ.get("KCL_CROWD_THREADS", "3"))
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         for storm in range(int(os.environ.get("KCL_STORMS", "1"))):
-            environment = child.environment(KCL_CACHE_DIR=str(child.directory / str(storm)), KCL_PROMOTE="off")
+            environment = child.environment(
+                KCL_CACHE_DIR=str(child.directory / str(storm)), KCL_PROMOTE="off"
+            )
             started = []
             for one in range(number):
-                arguments = [PLATFORMS[platform_name], crowd.WAYS[one % len(crowd.WAYS)], str(threads), "20"]
+                arguments = [
+                    PLATFORMS[platform_name],
+                    crowd.WAYS[one % len(crowd.WAYS)],
+                    str(threads),
+                    "20",
+                ]
                 started.append(
-                    subprocess.Popen([sys.executable, crowd.__file__, *arguments], env=environment, **streams)
+                    subprocess.Popen(
+                        [sys.executable, crowd.__file__, *arguments], env=environment, **streams
+                    )
                 )
             for one in started:
                 output, errors = one.communicate(timeout=60 + 30 * number)
                 assert one.returncode == 0, errors
                 assert json.loads(output)[0] == [list(range(20))] * threads, errors
-                said = [line for line in errors.splitlines() if "Traceback" in line or "CacheWarning" in line]
-                said = [line for line in said if "although its code was in the cache" not in line]  # advice
+                said = [
+                    line
+                    for line in errors.splitlines()
+                    if "Traceback" in line or "CacheWarning" in line
+                ]
+                said = [
+                    line for line in said if "although its code was in the cache" not in line
+                ]  # advice
                 assert not said, errors
 
     @pytest.mark.slow_platforms
@@ -488,11 +523,22 @@ class TestStorm:
         command = [sys.executable, "-c", PATIENT, project.platform, "pair"]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         environment = project.child.environment(PYTHONPATH=project.path)
-        processes = [subprocess.Popen(command, env=environment, cwd=project.folder, **streams) for _ in range(4)]
+        processes = [
+            subprocess.Popen(command, env=environment, cwd=project.folder, **streams)
+            for _ in range(4)
+        ]
         ended = [(*process.communicate(timeout=300), process.returncode) for process in processes]
-        runs = [Run(subprocess.CompletedProcess(command, code, output, errors)) for output, errors, code in ended]
+        runs = [
+            Run(subprocess.CompletedProcess(command, code, output, errors))
+            for output, errors, code in ended
+        ]
         for layer in ("generator", "binary"):
-            outcomes = [outcome for run in runs for found in run.outcomes(layer).values() for outcome in found]
+            outcomes = [
+                outcome
+                for run in runs
+                for found in run.outcomes(layer).values()
+                for outcome in found
+            ]
             assert outcomes.count("miss") == len(runs[0].outcomes(layer))
             assert set(outcomes) == {"miss", "hit"}
         assert all(number == NUMBERS[name] for run in runs for name, number in run.numbers.items())
@@ -530,12 +576,16 @@ class TestWhoBuilds:
     def test_code_alone(self, queue, log):
         """Where no program is built the others wait for the code only, also where making it fails."""
         kernel = add(sizes=(8,))
-        assert "kernel void add" in kernel.source(queue, x=np.dtype(np.float32), a=np.dtype(np.float32))
+        assert "kernel void add" in kernel.source(
+            queue, x=np.dtype(np.float32), a=np.dtype(np.float32)
+        )
         assert log == [("leads", 0), ("releases", 0)]
         with pytest.raises(RuntimeError, match="must be supplied"):
             add(sizes=(9,))(queue, a=1)
         with pytest.raises(cl.Error):
-            add(code="no OpenCL C", sizes=(10,))(queue, x=cl.array.zeros(queue, 10, np.float32), a=1)
+            add(code="no OpenCL C", sizes=(10,))(
+                queue, x=cl.array.zeros(queue, 10, np.float32), a=1
+            )
         assert sorted(number for what, number in log if what == "leads") == sorted(
             number for what, number in log if what == "releases"
         )
@@ -546,7 +596,9 @@ def test_publish(tmp_path, monkeypatch):
     steps = []
     for name in ("open", "write", "close", "replace"):
         real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda *given, real=real, name=name: (steps.append(name), real(*given))[1])
+        monkeypatch.setattr(
+            os, name, lambda *given, real=real, name=name: (steps.append(name), real(*given))[1]
+        )
     directory.publish(str(tmp_path / "entry"), b"whole")
     assert steps == ["open", "write", "close", "replace"]
     assert (tmp_path / "entry").read_bytes() == b"whole"

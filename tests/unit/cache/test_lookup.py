@@ -64,7 +64,9 @@ class Numbers(Stage):
             raise MissingArguments(["x"])
         there = {entry.key.digest for entry in entries} if outcome != "hit" else set()
         key = next(place.key for place in places if place.key.digest not in there)
-        return Look(outcome, reason, key, slots=tuple(places), entries=tuple(entries), size=7, spared=5.0)
+        return Look(
+            outcome, reason, key, slots=tuple(places), entries=tuple(entries), size=7, spared=5.0
+        )
 
     def load(self, _job, look):
         return look._replace(value=[entry.metadata["value"] for entry in look.entries])
@@ -80,7 +82,9 @@ class Numbers(Stage):
         time.sleep(0.05)
         self.made.append(job)
         lacking = [place for place in look.slots if place.key.digest not in look.there]
-        entries = [(place.address, Entry(place.key, {"kernel": job, "value": 2}, {})) for place in lacking]
+        entries = [
+            (place.address, Entry(place.key, {"kernel": job, "value": 2}, {})) for place in lacking
+        ]
         return Product([2] * max(len(look.slots), 1), entries, self.promised)
 
 
@@ -107,7 +111,9 @@ class Crowded(Numbers):
 @pytest.fixture
 def stage(tmp_path, monkeypatch):
     """A stage with a layer of its own."""
-    row = layers.LayerRow({}, ("kcl", "numbers"), lambda: str(tmp_path), lambda: [Directory(tmp_path / "numbers")])
+    row = layers.LayerRow(
+        {}, ("kcl", "numbers"), lambda: str(tmp_path), lambda: [Directory(tmp_path / "numbers")]
+    )
     monkeypatch.setitem(layers.TABLE, "numbers", row)
     return Numbers()
 
@@ -212,7 +218,10 @@ class TestObtain:
         with pytest.warns(CacheWarning, match="it is 2"):
             assert got(stage, "wrong") == [2]
         assert got(stage, "wrong") == [2]
-        assert [(event.outcome, event.reason) for event in seen] == [("error", "it is 2"), ("hit", "")]
+        assert [(event.outcome, event.reason) for event in seen] == [
+            ("error", "it is 2"),
+            ("hit", ""),
+        ]
 
     def test_missing_arguments(self, stage, seen):
         """A call that lacks an argument is no look-up."""
@@ -231,7 +240,8 @@ class TestObtain:
         """KCL_STRICT=hit raises for a miss, names key and command, and makes nothing."""
         monkeypatch.setenv("KCL_STRICT", "hit")
         with pytest.raises(
-            CacheMiss, match=rf"miss: not in the cache \(key {Place('two').key.digest[:12]}\).*kcl explain"
+            CacheMiss,
+            match=rf"miss: not in the cache \(key {Place('two').key.digest[:12]}\).*kcl explain",
         ):
             got(stage, "two")
         assert stage.made == []
@@ -244,7 +254,10 @@ class TestObtain:
         monkeypatch.setenv("KCL_STRICT", value)
         layers.reset()
         for job in ("two", "three", "two"):
-            with pytest.raises(SettingError, match="KCL_STRICT: 'hits' is not one of hit, fault; write hit, fault or"):
+            with pytest.raises(
+                SettingError,
+                match="KCL_STRICT: 'hits' is not one of hit, fault; write hit, fault or",
+            ):
                 got(stage, job)
         assert (stage.made, seen) == ([], [])
 
@@ -257,15 +270,22 @@ class TestObtain:
         with pytest.raises(CacheMiss, match="bypass: nobody knows") as raised:
             got(stage, "unknown")
         assert "fill the cache" not in str(raised.value)
-        assert str(raised.value).endswith("nothing is stored as long as the reason holds: mend that first.")
+        assert str(raised.value).endswith(
+            "nothing is stored as long as the reason holds: mend that first."
+        )
         assert outcomes(seen) == ["hit", "bypass"]
 
-    @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a directory in which nobody can make anything")
+    @pytest.mark.skipif(
+        not os.path.isdir("/proc/self"),
+        reason="needs a directory in which nobody can make anything",
+    )
     @pytest.mark.faults
     def test_unusable_directory(self, stage, seen, monkeypatch):
         """Where no directory can be made the look-up is an error, and directory and variable are named."""
         monkeypatch.setenv("KCL_CACHE_DIR", "/proc/no-cache")
-        row = layers.LayerRow({}, ("kcl", "numbers"), lambda: "/proc", lambda: [Directory("/proc/no-cache/numbers")])
+        row = layers.LayerRow(
+            {}, ("kcl", "numbers"), lambda: "/proc", lambda: [Directory("/proc/no-cache/numbers")]
+        )
         monkeypatch.setitem(layers.TABLE, "numbers", row)
         layers.reset()
         words = "could not use its directory: the cache directory '/proc/no-cache' cannot be made: .*set KCL_CACHE_DIR"
@@ -280,7 +300,9 @@ class TestObtain:
         """What a search raises before anything was found is the caller's, and the look-up is counted as a miss."""
         with pytest.raises(LookupError, match="mine"):
             got(stage, "raising")
-        assert [(event.outcome, event.reason) for event in seen] == [("miss", "the recipe raised an error")]
+        assert [(event.outcome, event.reason) for event in seen] == [
+            ("miss", "the recipe raised an error")
+        ]
         assert stage.made == []
 
     def test_threads(self, stage):

@@ -33,21 +33,51 @@ class TestSentences:
             ("code edge", ONE, OTHER, "helper `edge` changed"),
             ("code tile", None, OTHER, "helper `tile` in geometry is used now"),
             ("code tile", ONE, None, "helper `tile` in geometry is not used any more"),
-            ("class Layout", f"sha256 {ONE}", f"sha256 {OTHER}", "class `Layout` in geometry changed"),
+            (
+                "class Layout",
+                f"sha256 {ONE}",
+                f"sha256 {OTHER}",
+                "class `Layout` in geometry changed",
+            ),
             ("class Layout", None, "bases object", "class `Layout` in geometry is used now"),
             ("parameter block", "16", "32", "parameter block: 16 -> 32"),
-            ("parameter dtype", "dtype('<f4')", "dtype('<f8')", "parameter dtype: float32 -> float64"),
+            (
+                "parameter dtype",
+                "dtype('<f4')",
+                "dtype('<f8')",
+                "parameter dtype: float32 -> float64",
+            ),
             ("parameter table", f"sha256 {ONE}", f"sha256 {OTHER}", "parameter table changed"),
-            ("parameter table", "[" + "1, " * 90 + "7]", "[" + "1, " * 90 + "8]", "1, 7] -> ..., 1, "),
-            ("parameter a", f"array({ONE})", f"array({OTHER})", "parameter a: array(11111111) -> array(22222222)"),
+            (
+                "parameter table",
+                "[" + "1, " * 90 + "7]",
+                "[" + "1, " * 90 + "8]",
+                "1, 7] -> ..., 1, ",
+            ),
+            (
+                "parameter a",
+                f"array({ONE})",
+                f"array({OTHER})",
+                "parameter a: array(11111111) -> array(22222222)",
+            ),
             ("parameter by", None, "2", "parameter by is new: 2"),
             ("parameter by", "2", None, "parameter by is no longer there"),
             ("default by in matmul", "1", "2", "default of by in `matmul`: 1 -> 2"),
             ("closure factor in scale", "5", "6", "closure variable factor of `scale`: 5 -> 6"),
             ("global TILE in matmul", "7", "8", "global TILE in `matmul`: 7 -> 8"),
-            ("sys.platform in matmul", "'linux'", "'win32'", "sys.platform in `matmul`: 'linux' -> 'win32'"),
+            (
+                "sys.platform in matmul",
+                "'linux'",
+                "'win32'",
+                "sys.platform in `matmul`: 'linux' -> 'win32'",
+            ),
             ("module geometry", ONE, OTHER, "module geometry changed"),
-            ("python", "cpython 3.11 cpython-311", "cpython 3.12 cpython-312", "Python: cpython 3.11 cpython-311 ->"),
+            (
+                "python",
+                "cpython 3.11 cpython-311",
+                "cpython 3.12 cpython-312",
+                "Python: cpython 3.11 cpython-311 ->",
+            ),
             ("declared version", "'1'", "'2'", "declared version: '1' -> '2'"),
             ("depends 0", "1", "2", "declared dependency 0: 1 -> 2"),
             ("argument x", "<f4", "<f8", "argument x: float32 -> float64"),
@@ -78,18 +108,43 @@ class TestSentences:
         [
             ("options", "", "-cl-fast-relaxed-math", "build option -cl-fast-relaxed-math added"),
             ("options", "-cl-mad-enable -DA", "-DA", "build option -cl-mad-enable removed"),
-            ("options", "-DN=1 -DM=1", "-DN=2 -DM=1", "build option -DN=2 added, build option -DN=1 removed"),
+            (
+                "options",
+                "-DN=1 -DM=1",
+                "-DN=2 -DM=1",
+                "build option -DN=2 added, build option -DN=1 removed",
+            ),
             ("options", "-DN=1 -DN=2", "-DN=2 -DN=1", "build options: another order"),
             ("header stencil.h", ONE, OTHER, "header stencil.h changed"),
             ("header stencil.h", None, OTHER, "header stencil.h is new"),
             ("source", ONE, OTHER, "OpenCL C changed"),
             ("driver", "535.1", "550.2", "device: driver 535.1 -> 550.2"),
             ("device", "A100", "H100", "device: A100 -> H100"),
-            ("platform version", "OpenCL 2.0", "OpenCL 3.0", "platform: version OpenCL 2.0 -> OpenCL 3.0"),
-            ("driver library", "ab12", "cd34", "device: build of the driver's library ab12 -> cd34"),
-            ("cpu features", "avx sse", "avx avx512f", "device: CPU features avx sse -> avx avx512f"),
+            (
+                "platform version",
+                "OpenCL 2.0",
+                "OpenCL 3.0",
+                "platform: version OpenCL 2.0 -> OpenCL 3.0",
+            ),
+            (
+                "driver library",
+                "ab12",
+                "cd34",
+                "device: build of the driver's library ab12 -> cd34",
+            ),
+            (
+                "cpu features",
+                "avx sse",
+                "avx avx512f",
+                "device: CPU features avx sse -> avx avx512f",
+            ),
             ("extensions", "cl_a", "cl_a cl_b", "device: extensions cl_a -> cl_a cl_b"),
-            ("variable POCL_EXTRA_BUILD_FLAGS", None, "-O0", "variable POCL_EXTRA_BUILD_FLAGS is new: -O0"),
+            (
+                "variable POCL_EXTRA_BUILD_FLAGS",
+                None,
+                "-O0",
+                "variable POCL_EXTRA_BUILD_FLAGS is new: -O0",
+            ),
         ],
     )
     def test_program(self, name, before, after, said):
@@ -107,11 +162,18 @@ class TestSentences:
 
     _names = st.one_of(
         st.sampled_from([*phrases._WHOLE, "code matmul", "variable X", "directory"]),
-        st.builds(lambda first, rest: f"{first} {rest}", st.sampled_from(sorted(phrases._FIRST)), st.text(max_size=30)),
+        st.builds(
+            lambda first, rest: f"{first} {rest}",
+            st.sampled_from(sorted(phrases._FIRST)),
+            st.text(max_size=30),
+        ),
         st.text(max_size=30),
     )
     _values = (
-        st.none() | st.text(max_size=200) | st.just(ONE) | st.sampled_from([f"1 {ONE}", "absent", f"2 {OTHER}; a 1"])
+        st.none()
+        | st.text(max_size=200)
+        | st.just(ONE)
+        | st.sampled_from([f"1 {ONE}", "absent", f"2 {OTHER}; a 1"])
     )
 
     @given(_names, _values, _values, st.sampled_from([About(), RECIPE, PROGRAM]))

@@ -11,7 +11,10 @@ from kcl.cache import places
 
 # Modules before `cache.places` in the import order, with a name of their own each.
 BEFORE = {"base.settings": {".kcl_cache", "kcl"}}
-PLAIN = {*places.SORTS, *places.FOLDERS}  # words that also mean something else: names where they are joined to a path
+PLAIN = {
+    *places.SORTS,
+    *places.FOLDERS,
+}  # words that also mean something else: names where they are joined to a path
 DISTINCT = {places.GENERATED, places.BINARIES, places.DICTIONARY + "kcl", places.TEMPORARY}
 DISTINCT |= {places.DAMAGED, ".kcl_cache"}
 CALLS = {"join", "own", "Directory", "Remembered", "Path"}
@@ -31,7 +34,11 @@ def spelled(tree):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             given = {each.value for each in node.args if isinstance(each, ast.Constant)}
             yield from given & PLAIN if name in CALLS else ()
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in left_out
+        ):
             yield from (name for name in DISTINCT if name in node.value)
             yield from (name for name in places.SORTS if re.search(rf"/{name}\b", node.value))
 

@@ -70,7 +70,12 @@ class TestMaking:
             """
         child.run(code, "mm axpy dot", KCL_PROGRESS="1")
         said = child.run(code, "mm dot dot axpy", KCL_PROGRESS="1").stderr
-        assert re.findall("kcl: (.*), ", said) == ["1 of 3 kernels", "2 of 3 kernels", "3 of 3 kernels", "4 kernels"]
+        assert re.findall("kcl: (.*), ", said) == [
+            "1 of 3 kernels",
+            "2 of 3 kernels",
+            "3 of 3 kernels",
+            "4 kernels",
+        ]
 
     def test_loopys_threads(self, terminal, monkeypatch):
         """Threads with which loopy times its log do not hold the line back."""
@@ -80,7 +85,10 @@ class TestMaking:
         over = threading.Event()
         other = threading.Thread(target=over.wait, args=(30,), name="Thread-7 (_log_start_if_long)")
         other.start()
-        mine = [threading.current_thread(), other]  # an earlier test may have left a thread of its own
+        mine = [
+            threading.current_thread(),
+            other,
+        ]  # an earlier test may have left a thread of its own
         monkeypatch.setattr(threading, "enumerate", lambda: mine)
         with progress.making():
             assert terminal.screen.startswith("kcl: 1 kernel")

@@ -13,7 +13,9 @@ KEY = Key([("driver", "a.py")])
 def paths():
     """List the files that runs have left."""
     folder = os.path.join(option.folder("kcl"), "notes")
-    return sorted(os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names)
+    return sorted(
+        os.path.join(place, name) for place, _folders, names in os.walk(folder) for name in names
+    )
 
 
 def test_next_run():
@@ -48,7 +50,9 @@ def test_few_are_kept(monkeypatch):
         RunMemo("notes", Key([("driver", str(number))])).write({"number": number})
         for path in paths():
             os.utime(path, ns=(0, os.stat(path).st_mtime_ns - 10**9))
-    left = [RunMemo("notes", Key([("driver", str(number))])).read().get("number") for number in range(6)]
+    left = [
+        RunMemo("notes", Key([("driver", str(number))])).read().get("number") for number in range(6)
+    ]
     assert left == [None, None, None, 3, 4, 5]
 
 

@@ -8,7 +8,26 @@ import pytest
 from kcl import caches
 from kcl.caches.table import ROWS
 
-WORDS = ["1", "0", "true", "True", "FALSE", "y", "n", "yes", "no", "t", "f", "on", "off", "ON", "", "2", " 1", "sure"]
+WORDS = [
+    "1",
+    "0",
+    "true",
+    "True",
+    "FALSE",
+    "y",
+    "n",
+    "yes",
+    "no",
+    "t",
+    "f",
+    "on",
+    "off",
+    "ON",
+    "",
+    "2",
+    " 1",
+    "sure",
+]
 
 
 class TestOff:
@@ -29,7 +48,9 @@ class TestOff:
         assert ("rejects" in why) is refused
         assert not off or why.startswith(f"{variable}={word}")
 
-    @pytest.mark.parametrize(("value", "on"), [("1", True), ("1x", True), ("true", False), ("0", False), ("", False)])
+    @pytest.mark.parametrize(
+        ("value", "on"), [("1", True), ("1x", True), ("true", False), ("0", False), ("", False)]
+    )
     def test_pocl(self, monkeypatch, value, on):
         """PoCL's cache is on only if the value starts with 1: the word true turns it off."""
         monkeypatch.setenv("POCL_KERNEL_CACHE", value)
@@ -47,7 +68,12 @@ class TestOff:
         [
             ("comgr", "AMD_COMGR_CACHE", ["0"], ["", "1", "no", "false"]),
             ("mesa", "MESA_SHADER_CACHE_DISABLE", ["1", "true", "Y"], ["", "0", "on", "x"]),
-            ("neo", "NEO_CACHE_PERSISTENT", ["0", "", "true", "-0", "00"], ["1", "2", "-1", "01", "1x"]),
+            (
+                "neo",
+                "NEO_CACHE_PERSISTENT",
+                ["0", "", "true", "-0", "00"],
+                ["1", "2", "-1", "01", "1x"],
+            ),
         ],
     )
     def test_words(self, monkeypatch, name, variable, off, on):
@@ -124,11 +150,21 @@ class TestPlace:
             ("intel", {}, "", ""),
             ("mesa", {}, "{xdg}", "XDG_CACHE_HOME"),
             ("mesa", {"MESA_GLSL_CACHE_DIR": "/m"}, "/m", "MESA_GLSL_CACHE_DIR"),
-            ("mesa", {"MESA_GLSL_CACHE_DIR": "/m", "MESA_SHADER_CACHE_DIR": "/n"}, "/n", "MESA_SHADER_CACHE_DIR"),
+            (
+                "mesa",
+                {"MESA_GLSL_CACHE_DIR": "/m", "MESA_SHADER_CACHE_DIR": "/n"},
+                "/n",
+                "MESA_SHADER_CACHE_DIR",
+            ),
             ("neo", {"XDG_CACHE_HOME": ""}, "{home}/.cache/neo_compiler_cache", "default"),
             ("pocl", {"POCL_CACHE_DIR": ""}, "{xdg}/pocl/kcache", "XDG_CACHE_HOME"),
             ("pyopencl-binary", {}, "{xdg}/pyopencl", "XDG_CACHE_HOME"),
-            ("pyopencl-binary", {"XDG_CACHE_HOME": "relative"}, "{home}/.cache/pyopencl", "default"),
+            (
+                "pyopencl-binary",
+                {"XDG_CACHE_HOME": "relative"},
+                "{home}/.cache/pyopencl",
+                "default",
+            ),
         ],
     )
     def test_templates(self, monkeypatch, tmp_path, name, variables, path, why):

@@ -25,13 +25,20 @@ def filled(name, *paths):
 class TestFiles:
     def test_shared_directory(self):
         """In a directory of several owners each has its own files, and those of nobody known are nobody's."""
-        filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-a.sqlite-journal", "pdict-v5-pyopencl-b.sqlite")
+        filled(
+            "loopy",
+            "pdict-v5-loopy-a.sqlite",
+            "pdict-v5-loopy-a.sqlite-journal",
+            "pdict-v5-pyopencl-b.sqlite",
+        )
         filled("loopy", "pdict-v5-kcl-generated-v1.sqlite", "pdict-v5-pytato-c.sqlite", "other")
         assert [os.path.basename(path) for path in contents.files("loopy")] == [
             "pdict-v5-loopy-a.sqlite",
             "pdict-v5-loopy-a.sqlite-journal",
         ]
-        assert [os.path.basename(path) for path in contents.files("pyopencl")] == ["pdict-v5-pyopencl-b.sqlite"]
+        assert [os.path.basename(path) for path in contents.files("pyopencl")] == [
+            "pdict-v5-pyopencl-b.sqlite"
+        ]
 
     def test_never_a_link(self, tmp_path):
         """A link that has the name of something of the cache is none of its files."""
@@ -50,7 +57,9 @@ class TestFiles:
         assert contents.files("comgr") == contents.files("intel") == ()
 
 
-@pytest.mark.parametrize(("place", "wide"), [("/", True), ("{0}/home", True), ("{0}", True), ("{0}/home/a", False)])
+@pytest.mark.parametrize(
+    ("place", "wide"), [("/", True), ("{0}/home", True), ("{0}", True), ("{0}/home/a", False)]
+)
 def test_too_wide(monkeypatch, tmp_path, place, wide):
     """The root, the home directory, and what that lies in are no cache, whatever they hold."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -60,7 +69,11 @@ def test_too_wide(monkeypatch, tmp_path, place, wide):
 class TestMeasure:
     def test_files(self):
         """Entries are the files that stand for one; bytes and times are those of all files."""
-        filled("pocl", *(f"AB/{letter * 37}/program.bc" for letter in "CDE"), "AB/" + "C" * 37 + "/k/0-0-0/k.so")
+        filled(
+            "pocl",
+            *(f"AB/{letter * 37}/program.bc" for letter in "CDE"),
+            "AB/" + "C" * 37 + "/k/0-0-0/k.so",
+        )
         filled("pocl", "tempfile_x.cl", "unknown")
         oldest = os.path.join(caches.place("pocl").path, "AB", "D" * 37, "program.bc")
         os.utime(oldest, (1e9, 1e9))

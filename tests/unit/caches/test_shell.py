@@ -92,10 +92,14 @@ class TestWishes:
         assert "KCL_NO_CACHE" in text
         if program is None:
             return
-        code = "import os; print(os.environ.get('KCL_NO_CACHE'), os.environ['KCL_CACHE_DIR'], sep='|')"
+        code = (
+            "import os; print(os.environ.get('KCL_NO_CACHE'), os.environ['KCL_CACHE_DIR'], sep='|')"
+        )
         (tmp_path / "code.py").write_text(code)
         call = "& " if name == "powershell" else ""
         script = f"{text}\n{call}'{sys.executable}' '{tmp_path / 'code.py'}'\n"
         environment = {**os.environ, "KCL_NO_CACHE": "1"}
-        done = subprocess.run([program, "-c", script], env=environment, text=True, capture_output=True, timeout=60)
+        done = subprocess.run(
+            [program, "-c", script], env=environment, text=True, capture_output=True, timeout=60
+        )
         assert done.stdout.strip() == f"None|{odd}", done.stderr

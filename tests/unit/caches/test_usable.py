@@ -71,7 +71,11 @@ class TestPocl:
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
         said = caches.provide_pocl()
-        assert caches.place("pocl").path == os.environ["POCL_CACHE_DIR"] == f"{tmp_path}/kcl-{os.getuid()}/pocl"
+        assert (
+            caches.place("pocl").path
+            == os.environ["POCL_CACHE_DIR"]
+            == f"{tmp_path}/kcl-{os.getuid()}/pocl"
+        )
         assert "set POCL_CACHE_DIR to a directory of your own" in said
 
     def test_processes(self, child):
@@ -82,14 +86,20 @@ class TestPocl:
         (child.directory / "tmp").mkdir(mode=0o700)
         (child.directory / "program.py").write_text(f"if True:{LAUNCH}")
         command = ["program.py", PLATFORMS["pocl"]]
-        given = {"XDG_CACHE_HOME": "", "KCL_CACHE_DIR": str(child.cache), "TMPDIR": str(child.directory / "tmp")}
+        given = {
+            "XDG_CACHE_HOME": "",
+            "KCL_CACHE_DIR": str(child.cache),
+            "TMPDIR": str(child.directory / "tmp"),
+        }
         environment = child.environment(**given)
         del environment["XDG_CACHE_HOME"]
 
         def run(*options, **variables):
             full = [sys.executable, *options, *command]
             more = {**environment, **variables}
-            return subprocess.run(full, env=more, cwd=child.directory, text=True, capture_output=True)
+            return subprocess.run(
+                full, env=more, cwd=child.directory, text=True, capture_output=True
+            )
 
         assert run().returncode != 0
         done = run("-m", "kcl", "run")

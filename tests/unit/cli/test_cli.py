@@ -31,8 +31,12 @@ class TestMain:
         script = os.path.join(sysconfig.get_path("scripts"), "kcl")
         if not os.path.exists(script):
             pytest.skip("kcl is not installed here, only importable")
-        done = subprocess.run([script, "--help"], env=project.child.environment(), text=True, capture_output=True)
-        assert done.stdout.replace("kcl [", "[") == kcl(project, "--help").stdout.replace("python -m kcl [", "[")
+        done = subprocess.run(
+            [script, "--help"], env=project.child.environment(), text=True, capture_output=True
+        )
+        assert done.stdout.replace("kcl [", "[") == kcl(project, "--help").stdout.replace(
+            "python -m kcl [", "["
+        )
 
 
 @pytest.mark.one_platform
@@ -44,7 +48,12 @@ class TestOutput:
         command = [sys.executable, "-m", "kcl", *arguments]
         environment = project.child.environment(**variables)
         return subprocess.Popen(
-            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=stdout, stderr=subprocess.PIPE
+            command,
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
         )
 
     def test_closed_early(self, project):
@@ -71,9 +80,17 @@ class TestOutput:
     def test_any_name(self, project, encoding):
         """A path that is no text in the encoding of the output is printed all the same."""
         strange = os.fsencode(project.child.directory) + b"/caf\xff\xe2\x82\xac"
-        environment = {os.fsencode(name): os.fsencode(value) for name, value in project.child.environment().items()}
+        environment = {
+            os.fsencode(name): os.fsencode(value)
+            for name, value in project.child.environment().items()
+        }
         environment |= {b"KCL_CACHE_DIR": strange, b"PYTHONIOENCODING": encoding.encode()}
-        done = subprocess.run([sys.executable, "-m", "kcl", "status"], env=environment, capture_output=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-m", "kcl", "status"],
+            env=environment,
+            capture_output=True,
+            timeout=60,
+        )
         assert (done.returncode, done.stderr) == (0, b"")
         assert (strange if "utf" in encoding else b"caf\\udcff\\u20ac") in done.stdout
 
@@ -81,7 +98,9 @@ class TestOutput:
     def test_none(self, project):
         """Without a stdout a command does what it does, and ends as it ends."""
         command = ["sh", "-c", f"exec '{sys.executable}' -m kcl ls >&-"]
-        done = subprocess.run(command, env=project.child.environment(), text=True, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run(
+            command, env=project.child.environment(), text=True, stderr=subprocess.PIPE, timeout=60
+        )
         assert (done.returncode, done.stderr) == (0, "")
 
     @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")

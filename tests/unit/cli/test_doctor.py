@@ -38,7 +38,9 @@ class TestDoctor:
         monkeypatch.setenv("LOOPY_NO_CACHE", "sure")
         done = doctor("--json")
         assert done.exit_code == 1
-        (problem,) = [finding for finding in json.loads(done.output) if finding["severity"] == "problem"]
+        (problem,) = [
+            finding for finding in json.loads(done.output) if finding["severity"] == "problem"
+        ]
         assert set(problem) == {"check", "severity", "words", "cure"}
         assert problem["check"] == "switches"
 

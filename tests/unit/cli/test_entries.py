@@ -31,7 +31,13 @@ class TestUnusable:
 
     def test_said(self, unusable, tmp_path):
         """In the words of the layer itself."""
-        for words in (["ls"], ["show", "typed"], ["unpack", str(tmp_path / "tree")], ["stats"], ["explain"]):
+        for words in (
+            ["ls"],
+            ["show", "typed"],
+            ["unpack", str(tmp_path / "tree")],
+            ["stats"],
+            ["explain"],
+        ):
             said = run(*words, code=1).output
             assert str(unusable) in said, words
             assert "KCL_CACHE_DIR" in said, words
@@ -46,7 +52,9 @@ class TestUnusable:
 
     def test_other_python(self, copy):
         """A damaged file of another Python is named, and hides no entry."""
-        other = pathlib.Path(copy.rows.location).with_name("pdict-v5-kcl-generated-v1-2.7.0.final.0.sqlite")
+        other = pathlib.Path(copy.rows.location).with_name(
+            "pdict-v5-kcl-generated-v1-2.7.0.final.0.sqlite"
+        )
         other.write_bytes(b"no database")
         other.chmod(0o600)
         assert str(other) in run("ls", code=1).stderr
@@ -93,7 +101,9 @@ def test_no_command_imports_loopy(copy, tmp_path):
     said = child.json(code, PYTHONPATH=path, XDG_CONFIG_HOME=str(tmp_path / "config"))
     assert said.pop("doctor")[1] == ["pyopencl"]
     assert [said.pop(name)[0] for name in ("save", "load")] == [0, 0]
-    assert said == {name: [0, []] for name in cli.COMMANDS if name not in ("save", "load", "doctor")}
+    assert said == {
+        name: [0, []] for name in cli.COMMANDS if name not in ("save", "load", "doctor")
+    }
 
 
 @pytest.mark.usefixtures("cache")

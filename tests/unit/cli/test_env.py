@@ -33,7 +33,9 @@ class TestShow:
             switches = [switch.variable for switch in row.switches]
             for variable in (*switches, *row.code_variables):
                 assert name in lines[variable]["read_by"], variable
-        assert all(line["value"] is None or line["variable"] in os.environ for line in lines.values())
+        assert all(
+            line["value"] is None or line["variable"] in os.environ for line in lines.values()
+        )
 
     def test_names_are_whole(self, monkeypatch, tmp_path):
         """No name of a variable or of its reader is cut, however narrow the terminal is."""

@@ -13,12 +13,30 @@ from kcl.cache.key import Key
 
 # what is edited in the project: file, before, after, the kernel that misses, and what is said of it
 EDITS = [
-    ("driver.py", 'scaled("body", 2)', 'scaled("body", 3)', "body", "recipe `body`: body changed at line {line}"),
+    (
+        "driver.py",
+        'scaled("body", 2)',
+        'scaled("body", 3)',
+        "body",
+        "recipe `body`: body changed at line {line}",
+    ),
     ("driver.py", "    return 3\n", "    return 4\n", "helped", "helper `helper` changed"),
     ("factors.py", "    return 4\n", "    return 5\n", "elsewhere", "helper `four` changed"),
-    ("driver.py", "closing(5)", "closing(6)", "closed", "closure variable factor of `closing.<locals>.closed`: 5 -> 6"),
+    (
+        "driver.py",
+        "closing(5)",
+        "closing(6)",
+        "closed",
+        "closure variable factor of `closing.<locals>.closed`: 5 -> 6",
+    ),
     ("driver.py", "factor=6", "factor=7", "defaulted", "parameter factor: 6 -> 7"),
-    ("driver.py", "GLOBAL = 7", "GLOBAL = 8", "from_global", "global GLOBAL in `from_global`: 7 -> 8"),
+    (
+        "driver.py",
+        "GLOBAL = 7",
+        "GLOBAL = 8",
+        "from_global",
+        "global GLOBAL in `from_global`: 7 -> 8",
+    ),
     ("driver.py", "    factor = 8", "    factor = 9", "from_class", "class `Settings` changed"),
     ("driver.py", "parameter(9)", "parameter(10)", "parameter", "parameter factor: 9 -> 10"),
 ]
@@ -51,15 +69,22 @@ def install(project, version):
     about = site / f"scalelib-{version}.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: scalelib\nVersion: {version}\n")
-    (about / "RECORD").write_text(f"scalelib/__init__.py,sha256={version},20\n{about.name}/METADATA,,\n")
+    (about / "RECORD").write_text(
+        f"scalelib/__init__.py,sha256={version},20\n{about.name}/METADATA,,\n"
+    )
     return os.pathsep.join([str(site), project.path])
 
 
 def as_of_older_driver(project, kernel):
     """Exchange a kernel's program for one that another version of the driver made."""
     address, entry = project.binary_of(kernel)
-    key = Key((part.name, "0.9" if part.name == "driver" else part.value) for part in entry.key.parts)
-    project.binaries.put(address.replace(entry.key.digest, key.digest), Entry(key, entry.metadata, entry.parts).pack())
+    key = Key(
+        (part.name, "0.9" if part.name == "driver" else part.value) for part in entry.key.parts
+    )
+    project.binaries.put(
+        address.replace(entry.key.digest, key.digest),
+        Entry(key, entry.metadata, entry.parts).pack(),
+    )
     project.binaries.delete(address)
 
 
@@ -101,10 +126,16 @@ class TestExplain:
         assert sentences(found["generator", "control"][0]) == ["scalelib 1.4 -> 1.5"]
         (driver,) = sentences(found["binary", "control"][0])
         assert driver.startswith("device: driver 0.9 -> ")
-        assert sentences(found["binary", "optioned"][0]) == ["build option -cl-fast-relaxed-math added"]
+        assert sentences(found["binary", "optioned"][0]) == [
+            "build option -cl-fast-relaxed-math added"
+        ]
         assert sentences(found["binary", "included"][0]) == [f"header {header.name} changed"]
         assert sentences(found["binary", "body"][0]) == ["OpenCL C changed"]
-        added = [line for line in found["binary", "body"][0]["changes"][0]["diff"] if line.startswith("+")]
+        added = [
+            line
+            for line in found["binary", "body"][0]["changes"][0]["diff"]
+            if line.startswith("+")
+        ]
         assert added == ["+    y[get_global_id(0)] = x[get_global_id(0)] * 3;"]
         for words in (
             "closed, generator layer: miss",
@@ -117,7 +148,10 @@ class TestExplain:
         """It works on the last run: kernels of no earlier one are new, other dtypes of an argument are named."""
         (first, second) = explained(warm, "untyped")["generator", "untyped"]
         assert (first["changes"], first["nearest"]) == ([], None)
-        assert sentences(second) == ["argument a: float32 -> float64", "argument x: float32 -> float64"]
+        assert sentences(second) == [
+            "argument a: float32 -> float64",
+            "argument x: float32 -> float64",
+        ]
         said = kcl(warm, "explain").stdout
         titles, _, _rest = said.partition("    first time seen\n")
         assert "  typed(block=16), generator layer: miss\n" in titles
@@ -126,7 +160,11 @@ class TestExplain:
         """A bypass is told with the line that caused it and what would cure it; how often, once."""
         warm.run("unknowable")
         ((one,), _binary) = explained(warm).values()
-        assert (one["layer"], one["kernel"], one["outcome"]) == ("generator", "unknowable", "bypass")
+        assert (one["layer"], one["kernel"], one["outcome"]) == (
+            "generator",
+            "unknowable",
+            "bypass",
+        )
         said = kcl(warm, "explain", "unknowable").stdout
         assert "unknowable (driver.py:" in said
         assert "the content of a _io.TextIOWrapper object cannot be known" in said
@@ -142,7 +180,9 @@ class TestExplain:
         """A kernel that never missed is told with the one that was meant."""
         done = kcl(warm, "explain", "tpyed")
         assert done.returncode == 1
-        assert done.stdout.startswith("no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)")
+        assert done.stdout.startswith(
+            "no miss of kernel 'tpyed' is known (did you mean 'typed' or 'untyped'?)"
+        )
 
 
 TILED = """\
@@ -202,12 +242,20 @@ class TestNothingStored:
         self.run(child)
         text = TILED.replace("2*x[i]", "3*x[i]").replace("factor=2", "factor=3")
         printed, found = self.run(child, text, KCL_STRICT="hit")
-        assert printed.count("CacheMiss: generator layer, kernel 'tiled': miss: not in the cache (key ") == 1
+        assert (
+            printed.count(
+                "CacheMiss: generator layer, kernel 'tiled': miss: not in the cache (key "
+            )
+            == 1
+        )
         assert "`python -m kcl explain tiled` says what differs" in printed
         said = "call 1 (driver.py:13), make_kernel: instructions 'y[i] = 2*x[i]' -> 'y[i] = 3*x[i]'"
         assert sentences(found["tiled"]) == [said, "code of `tiled` changed"]
         assert sentences(found["walked"]) == ["parameter factor: 2 -> 3"]
-        assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {"tiled", "walked"}  # nothing was stored
+        assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {
+            "tiled",
+            "walked",
+        }  # nothing was stored
 
     @pytest.mark.slow
     def test_expression(self, child):
@@ -215,5 +263,7 @@ class TestNothingStored:
         self.run(child, EXPRESSION.replace("NUMBER", "4"))
         _printed, found = self.run(child, EXPRESSION.replace("NUMBER", "5"))
         line, _code = sentences(found["tiled"])
-        assert line.startswith("call 1 (driver.py:17), Assignment: expression (-2.5)*x[i + 2] + 1.3333333333")
+        assert line.startswith(
+            "call 1 (driver.py:17), Assignment: expression (-2.5)*x[i + 2] + 1.3333333333"
+        )
         assert " -> (-2.5)*x[i + 2] + 1.6666666666" in line

@@ -58,7 +58,9 @@ class TestFlush:
 @pytest.fixture
 def queue(monkeypatch):
     """A queue with one job; no helper can be started."""
-    monkeypatch.setattr("kcl.drivers.pocl.client._spawn", lambda *_: pytest.fail("a helper was started"))
+    monkeypatch.setattr(
+        "kcl.drivers.pocl.client._spawn", lambda *_: pytest.fail("a helper was started")
+    )
     made = JobQueue(option.folder("kcl"))
     made.add(Entry(Key([("source", "1")]), {"kernel": "add"}, {}))
     return made
@@ -89,7 +91,12 @@ class TestWait:
         """A job for a device that this machine lacks is named with that device, and is no failure."""
         (job,) = queue.jobs()
         queue.drop(job.address)
-        queue.add(Entry(Key([("source", "2")]), {"kernel": "add", "device": {"name": "Another CPU"}}, {}))
+        queue.add(
+            Entry(Key([("source", "2")]), {"kernel": "add", "device": {"name": "Another CPU"}}, {})
+        )
         queue.note_device(queue.jobs()[0].setting, False)
         done = run("wait")
-        assert done.output == "1 job is for another device (Another CPU): run `kcl flush` on a machine that has it\n"
+        assert (
+            done.output
+            == "1 job is for another device (Another CPU): run `kcl flush` on a machine that has it\n"
+        )

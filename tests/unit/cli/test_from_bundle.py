@@ -29,7 +29,10 @@ def test_ls(file, tmp_path):
     done = run("ls", "--from", file, "--json", "--kernel", "typed")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert {(one["kernel"], one["layer"]) for one in found} == {("typed", "generator"), ("typed", "binary")}
+    assert {(one["kernel"], one["layer"]) for one in found} == {
+        ("typed", "generator"),
+        ("typed", "binary"),
+    }
     assert all(os.sep not in one["recipe"] for one in found)
     assert json.loads(run("ls", "--json").stdout) == []
     assert os.listdir(tmp_path / "temporary") == []

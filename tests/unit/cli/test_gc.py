@@ -42,7 +42,9 @@ class TestGc:
         assert len(list(inventory.entries())) == listed - count
         assert sum(len(names) for _place, _folders, names in os.walk(places.binaries())) < files
         assert re.search(
-            r"^\d+ entries were removed: kcl gc$", CliRunner().invoke(main, ["stats"]).output, re.MULTILINE
+            r"^\d+ entries were removed: kcl gc$",
+            CliRunner().invoke(main, ["stats"]).output,
+            re.MULTILINE,
         )
 
     @pytest.mark.usefixtures("copy")

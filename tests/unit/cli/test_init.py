@@ -45,7 +45,11 @@ class TestInit:
         folder = checkout / ".kcl_cache"
         assert str(folder) in done.output
         assert (folder / ".gitignore").read_text() == "*\n"
-        assert (folder / "CACHEDIR.TAG").read_text().startswith("Signature: 8a477f597d28d172789f06886806bc55")
+        assert (
+            (folder / "CACHEDIR.TAG")
+            .read_text()
+            .startswith("Signature: 8a477f597d28d172789f06886806bc55")
+        )
         if sys.platform != "win32":
             assert folder.stat().st_mode & 0o777 == 0o700
         assert str(checkout) in file.checkouts(settings.settings_file())
@@ -115,7 +119,9 @@ class TestRefused:
             layers.generator()
 
     @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
-    @pytest.mark.parametrize(("why", "cure"), [("none", "KCL_CACHE_DIR"), ("records", "chmod"), ("checkout", "chmod")])
+    @pytest.mark.parametrize(
+        ("why", "cure"), [("none", "KCL_CACHE_DIR"), ("records", "chmod"), ("checkout", "chmod")]
+    )
     def test_cannot_be(self, checkout, why, cure):
         """Outside of a checkout, or where others can write it or the records, nothing is made; the cure is named."""
         records = pathlib.Path(settings.settings_file()).parent / "checkouts"

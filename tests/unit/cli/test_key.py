@@ -75,7 +75,9 @@ class TestForget:
         """An entry that the key `team` brought, beside one that was made here."""
         run("key", "trust", LINE)
         process.reset()
-        rows = [Entry(Key([Part("number", str(number))]), {"kernel": "axpy"}, {}) for number in range(2)]
+        rows = [
+            Entry(Key([Part("number", str(number))]), {"kernel": "axpy"}, {}) for number in range(2)
+        ]
         for one in rows:
             layers.generator().publish(one.key.digest, one)
         notes.arrived(f"name/{seal.key_of(LINE).id}", [("generator", rows[0].key.digest)])

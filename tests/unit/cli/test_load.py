@@ -28,7 +28,10 @@ def foreign(file):
     """The same bundle as another Python and another driver would make it."""
     changed = {}
     for (kind, address), entry in contents.unpack(file.read_bytes(), CacheInfo()):
-        parts = [Part(one.name, "other") if one.name in ("python", "driver") else one for one in entry.key.parts]
+        parts = [
+            Part(one.name, "other") if one.name in ("python", "driver") else one
+            for one in entry.key.parts
+        ]
         new = Entry(Key(parts), entry.metadata, entry.parts)
         changed[kind, address[:-64] + new.key.digest] = new
     path = file.with_name("foreign.kclb")

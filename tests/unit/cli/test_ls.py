@@ -45,27 +45,44 @@ class TestLs:
 
     def test_what_made_it(self, cache):
         """Code has the recipe's line, parameters and dtypes, and its programs; a program has those of its code."""
-        entries = {(one["kernel"], one["layer"]): one for one in json.loads(run("ls", "--json").output)}
+        entries = {
+            (one["kernel"], one["layer"]): one for one in json.loads(run("ls", "--json").output)
+        }
         code, program_ = entries["parameter", "generator"], entries["parameter", "binary"]
         _address, row = cache.row_of("parameter")
         assert code["key"] == row.key.digest
         assert code["partners"] == [program_["key"]]
         assert program_["partners"] == [code["key"]]
         assert code["parameters"]
-        assert code["parameters"] == program_["parameters"] == dict(row.metadata["recipe"]["parameters"])
-        assert code["dtypes"] == {name: dtype for name, _kind, dtype, _ in row.metadata["arguments"] if dtype}
+        assert (
+            code["parameters"]
+            == program_["parameters"]
+            == dict(row.metadata["recipe"]["parameters"])
+        )
+        assert code["dtypes"] == {
+            name: dtype for name, _kind, dtype, _ in row.metadata["arguments"] if dtype
+        }
         file, _, line = code["recipe"].partition(":")
         (path,) = [path for path in cache.folder.rglob(file) if ".cache" not in path.parts]
-        assert "def parameter" in "".join(path.read_text().splitlines()[int(line) - 1 : int(line) + 1])
+        assert "def parameter" in "".join(
+            path.read_text().splitlines()[int(line) - 1 : int(line) + 1]
+        )
         table = run("ls", "--kernel", "parameter", "--layer", "generator").output
         assert f"{code['recipe']}  {code['key'][:12]}" in table
 
     def test_elsewhere(self, copy):
         """Programs of a driver that is not on this machine are listed like others, and known in JSON."""
         _address, entry = copy.binary_of("typed")
-        moved = entry.described(platform={"name": "AMD Accelerated Parallel Processing"}, device={"name": "gfx90a"})
-        key = Key((part.name, "another" if part.name == "driver" else part.value) for part in entry.key.parts)
-        copy.binaries.put(address(key.digest, "gfx90a", "typed"), Entry(key, moved.metadata, moved.parts).pack())
+        moved = entry.described(
+            platform={"name": "AMD Accelerated Parallel Processing"}, device={"name": "gfx90a"}
+        )
+        key = Key(
+            (part.name, "another" if part.name == "driver" else part.value)
+            for part in entry.key.parts
+        )
+        copy.binaries.put(
+            address(key.digest, "gfx90a", "typed"), Entry(key, moved.metadata, moved.parts).pack()
+        )
         assert "gfx90a" in run("ls").output
         found = json.loads(run("ls", "--device", "gfx", "--json").output)
         assert [(one["device"], one["here"]) for one in found] == [("gfx90a", False)]
@@ -82,7 +99,11 @@ class TestLs:
         """Words are sorted up, numbers and times down; a limit takes the first."""
         found = json.loads(run("ls", "--json", "--sort", sort).output)
         member = {"size": "bytes", "took": "build_seconds", "used": "last_used"}.get(sort, sort)
-        values = [one[member] or 0 for one in found] if sort == "used" else [one[member] for one in found]
+        values = (
+            [one[member] or 0 for one in found]
+            if sort == "used"
+            else [one[member] for one in found]
+        )
         assert values == sorted(values, reverse=sort not in ("kernel", "layer", "device"))
         assert json.loads(run("ls", "--json", "--sort", sort, "--limit", "3").output) == found[:3]
 

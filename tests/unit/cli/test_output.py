@@ -15,7 +15,14 @@ from kcl.cli import output
 class TestWords:
     @pytest.mark.parametrize(
         ("count", "words"),
-        [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (57_300, "57.3 kB"), (999_960, "1.0 MB"), (2.5e9, "2.5 GB")],
+        [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 kB"),
+            (57_300, "57.3 kB"),
+            (999_960, "1.0 MB"),
+            (2.5e9, "2.5 GB"),
+        ],
     )
     def test_size(self, count, words):
         """Bytes are written with three digits and a decimal unit."""
@@ -30,7 +37,14 @@ class TestWords:
 
     @pytest.mark.parametrize(
         ("count", "words"),
-        [(0, "0 s"), (2e-6, "2.0 us"), (0.0123, "12 ms"), (1.25, "1.2 s"), (90, "1.5 min"), (3 * 86400, "3.0 d")],
+        [
+            (0, "0 s"),
+            (2e-6, "2.0 us"),
+            (0.0123, "12 ms"),
+            (1.25, "1.2 s"),
+            (90, "1.5 min"),
+            (3 * 86400, "3.0 d"),
+        ],
     )
     def test_seconds(self, count, words):
         """A span of time is written in the largest unit of which it is at least one."""

@@ -19,7 +19,11 @@ def address(tmp_path, monkeypatch):
     found = remotes.directory(tmp_path / "remote")
     monkeypatch.setenv("KCL_REMOTE", found)
     remotes.configure(tmp_path / "config", remote_unsigned=[found])
-    row = Entry(Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"})
+    row = Entry(
+        Key([Part("number", "1")]),
+        {"front_end": "loopy", "kernel": "axpy"},
+        {"source.cl": b"kernel"},
+    )
     layers.generator().publish(row.key.digest, row)
     notes.leave(driver.digest(NAME), NAME, {"generator": [row.key.digest]})
     return found
@@ -41,7 +45,10 @@ def test_names(address):
 def test_bundle(address, tmp_path):
     """A bundle is pushed under the name of a driver."""
     run("save", str(tmp_path / "x.kclb"))
-    assert "other: pushed: 1 entry, " in run("push", "--name", "other", str(tmp_path / "x.kclb")).output
+    assert (
+        "other: pushed: 1 entry, "
+        in run("push", "--name", "other", str(tmp_path / "x.kclb")).output
+    )
     assert "other: pulled" in run("pull", "--name", "other").output
     assert address
 

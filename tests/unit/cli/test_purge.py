@@ -12,7 +12,12 @@ from project import files
 def left(project) -> list[str]:
     """Return the files that lie in home and cache of a project."""
     folders = (project.child.cache, project.child.home)
-    return [str(path) for folder in folders for path in folder.rglob("*") if path.is_file() or path.is_symlink()]
+    return [
+        str(path)
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() or path.is_symlink()
+    ]
 
 
 class TestAll:
@@ -90,7 +95,13 @@ class TestAsking:
 
     @pytest.mark.parametrize(
         "words",
-        [["nonsense"], ["--older", "soon"], ["--kernel", "x", "pocl"], ["--kernel", "x", "--all"], ["--older", "1"]],
+        [
+            ["nonsense"],
+            ["--older", "soon"],
+            ["--kernel", "x", "pocl"],
+            ["--kernel", "x", "--all"],
+            ["--older", "1"],
+        ],
     )
     def test_wrong_use(self, project, words):
         """A layer, an age or a combination that there is not is a wrong use, and nothing happens."""
@@ -106,7 +117,9 @@ class TestAsking:
         treasure = project.folder / "treasure"
         treasure.write_text("kept")
         (project.child.cache / "pytools").mkdir()
-        (project.child.cache / "pytools" / "pdict-v5-kcl-generated-v1-x.sqlite").symlink_to(treasure)
+        (project.child.cache / "pytools" / "pdict-v5-kcl-generated-v1-x.sqlite").symlink_to(
+            treasure
+        )
         done = kcl(project, "purge", "--yes")
         assert done.returncode == 1
         assert "link" in done.stderr

@@ -60,8 +60,15 @@ def check(text: str) -> Reader:
     assert text.startswith("<!doctype html>\n")
     reader = Reader(text)
     tags = {tag for tag, _ in reader.elements}
-    assert tags.isdisjoint({"script", "img", "link", "iframe", "object", "embed", "form", "base", "svg"})
-    assert not [name for _tag, found in reader.elements for name in found if name.startswith("on") or name == "src"]
+    assert tags.isdisjoint(
+        {"script", "img", "link", "iframe", "object", "embed", "form", "base", "svg"}
+    )
+    assert not [
+        name
+        for _tag, found in reader.elements
+        for name in found
+        if name.startswith("on") or name == "src"
+    ]
     identities = reader.of("id")
     assert len(identities) == len(set(identities))
     assert all(link.startswith("#") and link[1:] in identities for link in reader.of("href"))
@@ -98,7 +105,9 @@ def evil_run() -> Run:
         LookSummary("binary", EVIL, outcome, EVIL, key.digest, 2, 5.0, 1.0, 1.0, ((EVIL, EVIL),))
         for outcome in ("hit", "miss", "error", "bypass")
     ]
-    miss = Miss(5.0, EVIL, 1, "binary", EVIL, "miss", 1, EVIL, key.digest, None, (), (EVIL,), {EVIL: EVIL})
+    miss = Miss(
+        5.0, EVIL, 1, "binary", EVIL, "miss", 1, EVIL, key.digest, None, (), (EVIL,), {EVIL: EVIL}
+    )
     changed = Change("source", EVIL, (f"-{EVIL}", f"+{EVIL}"))
     told = (
         miss._replace(outcome="bypass"),

@@ -44,7 +44,16 @@ class TestOptions:
     def test_variables(self, child):
         """Options add to what is exported."""
         done = run(
-            child, "--off", "binary,loopy", "--strict", "hit", "--report", "--explain", "-c", SHOW, KCL_STRICT="fault"
+            child,
+            "--off",
+            "binary,loopy",
+            "--strict",
+            "hit",
+            "--report",
+            "--explain",
+            "-c",
+            SHOW,
+            KCL_STRICT="fault",
         )
         found = json.loads(done.stdout.splitlines()[0])
         assert found["KCL_NO_CACHE"] == "binary"
@@ -67,19 +76,25 @@ class TestOptions:
     @pytest.mark.parametrize("option", [("--off", "all"), ("--fresh",)])
     def test_not_late(self, child, option):
         """Variables that `kcl run` sets are not reported as the program's; those that the program sets are."""
-        code = "from kcl import caches; caches.off('pocl'); import os"  # as when a layer is first used
+        code = (
+            "from kcl import caches; caches.off('pocl'); import os"  # as when a layer is first used
+        )
         done = run(child, *option, "--report", "-c", code)
         assert done.returncode == 0, done.stderr
         assert "kcl: no kernel was asked for" in done.stderr
         assert "was set" not in done.stderr
-        done = run(child, *option, "--report", "-c", f"{code}; os.environ['POCL_CACHE_DIR'] = '/nowhere'")
+        done = run(
+            child, *option, "--report", "-c", f"{code}; os.environ['POCL_CACHE_DIR'] = '/nowhere'"
+        )
         assert "POCL_CACHE_DIR=/nowhere was set" in done.stderr
 
     def test_fresh(self, child):
         """`--fresh` has caches of its own, which are gone afterwards."""
         import pathlib
 
-        done = run(child, "--fresh", "-c", f"{SHOW}; import os; os.listdir(os.environ['XDG_CACHE_HOME'])")
+        done = run(
+            child, "--fresh", "-c", f"{SHOW}; import os; os.listdir(os.environ['XDG_CACHE_HOME'])"
+        )
         found = json.loads(done.stdout)
         assert found["XDG_CACHE_HOME"] == found["KCL_CACHE_DIR"] != str(child.cache)
         assert not pathlib.Path(found["XDG_CACHE_HOME"]).exists()

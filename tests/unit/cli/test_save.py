@@ -26,7 +26,9 @@ def test_whole_cache(cache, tmp_path):
     file = tmp_path / "all.kclb"
     done = run("save", file)
     assert done.exit_code == 0, done.output
-    assert {at for _kind, at in held(file)} == {one.address for one in inventory.entries(all_rows=True)}
+    assert {at for _kind, at in held(file)} == {
+        one.address for one in inventory.entries(all_rows=True)
+    }
     assert "binary" in done.output
     assert not cache.quarantined
 
@@ -39,7 +41,9 @@ def test_kernels(tmp_path):
     names = {"typed", "from_global", "from_class", "from_file"}
     assert kernels(file) == names
     code = {"function", "base", "proven"}
-    kinds = {kind for (_layer, _at), entry in held(file).items() for kind in code & entry.metadata.keys()}
+    kinds = {
+        kind for (_layer, _at), entry in held(file).items() for kind in code & entry.metadata.keys()
+    }
     assert kinds == code
 
 

@@ -21,7 +21,11 @@ class TestShow:
         code, made = run("show", "typed").output.split("\n\n")
         facts = dict(line.split(None, 1) for line in made.splitlines())
         address_, entry = cache.binary_of("typed")
-        assert (facts["kernel"], facts["layer"], facts["key"]) == ("typed", "binary", entry.key.digest)
+        assert (facts["kernel"], facts["layer"], facts["key"]) == (
+            "typed",
+            "binary",
+            entry.key.digest,
+        )
         assert facts["file"] == os.path.join(cache.binaries.location, address_)
         assert facts["uses"].startswith("1, last ")
         assert "invoker.py" in code
@@ -37,10 +41,19 @@ class TestShow:
         """Source, options, log, invoker and key are printed as they are, and nothing else."""
         _address, entry = cache.binary_of("optioned")
         _row, code = cache.row_of("optioned")
-        assert run("show", "optioned", "--source").output.strip() == entry.parts["source.cl"].decode().strip()
+        assert (
+            run("show", "optioned", "--source").output.strip()
+            == entry.parts["source.cl"].decode().strip()
+        )
         assert "-DFACTOR=11" in run("show", "optioned", "--options").output.splitlines()
-        assert run("show", "optioned", "--log").output.strip() == entry.parts["build.log"].decode().strip()
-        assert run("show", "optioned", "--invoker").output.strip() == code.parts["invoker.py"].decode().strip()
+        assert (
+            run("show", "optioned", "--log").output.strip()
+            == entry.parts["build.log"].decode().strip()
+        )
+        assert (
+            run("show", "optioned", "--invoker").output.strip()
+            == code.parts["invoker.py"].decode().strip()
+        )
         assert run("show", "optioned", "--key").output.splitlines() == [
             f"{part.name} = {part.value}" for part in entry.key.parts
         ]
@@ -50,7 +63,10 @@ class TestShow:
         _address, entry = cache.binary_of("typed")
         assert run("show", "typed", "--binary", str(tmp_path / "typed.bin")).output == ""
         assert (tmp_path / "typed.bin").read_bytes() == entry.parts["binary"]
-        assert "No such file" in run("show", "typed", "--binary", str(tmp_path / "no" / "x"), code=1).stderr
+        assert (
+            "No such file"
+            in run("show", "typed", "--binary", str(tmp_path / "no" / "x"), code=1).stderr
+        )
 
     @pytest.mark.usefixtures("cache")
     def test_assembly(self):
@@ -75,7 +91,11 @@ class TestShow:
     def test_ambiguous(self):
         """Where several entries are meant they are listed on stderr, and the status is 1."""
         result = run("show", "untyped", code=1)
-        entries = [one for one in inventory.named("untyped", inventory.entries(all_rows=True)) if one.layer == "binary"]
+        entries = [
+            one
+            for one in inventory.named("untyped", inventory.entries(all_rows=True))
+            if one.layer == "binary"
+        ]
         assert all(one.digest[:12] in result.stderr for one in entries)
         assert result.stdout == ""
         assert "give more digits" in result.stderr
@@ -84,9 +104,17 @@ class TestShow:
         """Of programs for several devices the code that they were made of is one."""
         found = program("typed")
         entry = found.read()
-        key = Key((part.name, "another" if part.name == "driver" else part.value) for part in entry.key.parts)
-        copy.binaries.put(address(key.digest, "another", "typed"), Entry(key, entry.metadata, entry.parts).pack())
-        assert run("show", "typed", "--source").stdout.encode().strip() == entry.parts["source.cl"].strip()
+        key = Key(
+            (part.name, "another" if part.name == "driver" else part.value)
+            for part in entry.key.parts
+        )
+        copy.binaries.put(
+            address(key.digest, "another", "typed"), Entry(key, entry.metadata, entry.parts).pack()
+        )
+        assert (
+            run("show", "typed", "--source").stdout.encode().strip()
+            == entry.parts["source.cl"].strip()
+        )
         assert "of 3 entries" in run("show", "typed", code=1).stderr
         assert "of 2 entries" in run("show", "typed", "--log", code=1).stderr
 
@@ -119,7 +147,11 @@ class TestAssembly:
 
     @pytest.mark.parametrize(
         ("binary", "words"),
-        [(b"", "neither PTX"), (b"BC\xc0\xde", "neither PTX"), (b"poclbin\0" + bytes(80), "be taken apart")],
+        [
+            (b"", "neither PTX"),
+            (b"BC\xc0\xde", "neither PTX"),
+            (b"poclbin\0" + bytes(80), "be taken apart"),
+        ],
     )
     def test_unknown(self, binary, words, capsys):
         """What cannot be taken apart is said to be so, and the status is 1."""

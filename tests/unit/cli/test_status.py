@@ -45,7 +45,11 @@ class TestJson:
         assert generator["directory"] == os.path.dirname(warm.rows.location)
         assert binary["why"] == generator["why"] == "XDG_CACHE_HOME"
         assert binary["entries"] == len(list(warm.binaries.scan()))
-        assert generator["entries"] == len(list(inventory.entries("generator"))) < len(list(warm.rows.scan()))
+        assert (
+            generator["entries"]
+            == len(list(inventory.entries("generator")))
+            < len(list(warm.rows.scan()))
+        )
         assert generator["bytes"] == os.path.getsize(warm.rows.location)
         assert binary["oldest"] <= binary["newest"]
         assert 0.4 < binary["hit_rate"] < 0.6
@@ -56,7 +60,11 @@ class TestJson:
 
     def test_switched_off(self, monkeypatch):
         """What is off says by which switch; a layer that is off for some recipes says so too."""
-        for name, value in (("KCL_NO_CACHE", "binary"), ("LOOPY_NO_CACHE", "1"), ("POCL_KERNEL_CACHE", "true")):
+        for name, value in (
+            ("KCL_NO_CACHE", "binary"),
+            ("LOOPY_NO_CACHE", "1"),
+            ("POCL_KERNEL_CACHE", "true"),
+        ):
             monkeypatch.setenv(name, value)
         _document, rows = said()
         assert not rows["binary"]["on"]
@@ -84,7 +92,11 @@ class TestText:
     def test_table(self):
         """A person gets a line for each cache of OpenCL, and for a neighbour where it holds something."""
         printed = status()
-        assert [line.split()[0] for line in printed.splitlines()][:3] == ["layer", "generator", "binary"]
+        assert [line.split()[0] for line in printed.splitlines()][:3] == [
+            "layer",
+            "generator",
+            "binary",
+        ]
         assert os.path.join(option.folder("pyopencl"), "kcl-binary-v1") in printed
         assert "mesa" not in printed
         names = [line.split()[0] for line in status("--all").splitlines()]
@@ -124,7 +136,9 @@ class TestText:
 
     def test_late(self):
         """A switch that came too late in a program of the last week is said, with the program's name."""
-        late_switching.leave(LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True))
+        late_switching.leave(
+            LateSwitch("pocl", "POCL_CACHE_DIR", "/x", "POCL_CACHE_DIR=/x was set too late", True)
+        )
         assert "POCL_CACHE_DIR=/x was set too late" in status()
         document, _rows = said()
         assert document["late"][0]["variable"] == "POCL_CACHE_DIR"
@@ -132,7 +146,9 @@ class TestText:
 
     def test_directory(self, tmp_path):
         """Another cache is shown by its directory, which is not made."""
-        assert str(tmp_path / "other" / "pyopencl") in (said := status("--dir", str(tmp_path / "other")))
+        assert str(tmp_path / "other" / "pyopencl") in (
+            said := status("--dir", str(tmp_path / "other"))
+        )
         assert "cache_dir()" not in said  # nothing but the option decided it
         assert not (tmp_path / "other").exists()
 

@@ -70,9 +70,18 @@ def program(child, device):
     place = str(cl.get_platforms().index(device.platform))
 
     def run(*words, options=None, code=0, **variables):
-        start = [sys.executable, *(["-m", "kcl", "tune", *options] if options is not None else []), "driver.py", place]
+        start = [
+            sys.executable,
+            *(["-m", "kcl", "tune", *options] if options is not None else []),
+            "driver.py",
+            place,
+        ]
         done = subprocess.run(
-            [*start, *words], env=child.environment(**variables), cwd=child.directory, text=True, capture_output=True
+            [*start, *words],
+            env=child.environment(**variables),
+            cwd=child.directory,
+            text=True,
+            capture_output=True,
         )
         assert done.returncode == code, done.stderr
         return done
@@ -83,7 +92,10 @@ def program(child, device):
 
 def listed(child):
     done = subprocess.run(
-        [sys.executable, "-m", "kcl", "tune", "--list"], env=child.environment(), text=True, capture_output=True
+        [sys.executable, "-m", "kcl", "tune", "--list"],
+        env=child.environment(),
+        text=True,
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -148,7 +160,9 @@ class TestTune:
                 with path.open("w") as stderr:
                     environment = child.environment(TMPDIR=str(folder), COUNT_TURNS="1")
                     words = [*program.start, "right", "64"]
-                    running.append(subprocess.Popen(words, env=environment, cwd=child.directory, stderr=stderr))
+                    running.append(
+                        subprocess.Popen(words, env=environment, cwd=child.directory, stderr=stderr)
+                    )
             while not all("waiting for another tuning" in path.read_text() for path in said):
                 assert [one.poll() for one in running] == [None, None]
                 time.sleep(0.01)
@@ -160,12 +174,16 @@ class TestTune:
             assert "1 of 2 choices tried" in path.read_text()
 
     @pytest.mark.parametrize(
-        ("arguments", "said"), [((), "name a program"), (("--level", "3", "x.py"), "3 is not in the range")]
+        ("arguments", "said"),
+        [((), "name a program"), (("--level", "3", "x.py"), "3 is not in the range")],
     )
     def test_wrong_use(self, child, arguments, said):
         """A wrong use ends with 2 and says what to do."""
         done = subprocess.run(
-            [sys.executable, "-m", "kcl", "tune", *arguments], env=child.environment(), text=True, capture_output=True
+            [sys.executable, "-m", "kcl", "tune", *arguments],
+            env=child.environment(),
+            text=True,
+            capture_output=True,
         )
         assert done.returncode == 2
         assert said in done.stderr
@@ -185,7 +203,10 @@ def test_example(child):
 
     def run(*words, **variables):
         done = subprocess.run(
-            [*words, example, "64"], env=child.environment(**variables), text=True, capture_output=True
+            [*words, example, "64"],
+            env=child.environment(**variables),
+            text=True,
+            capture_output=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

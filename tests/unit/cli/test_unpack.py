@@ -19,14 +19,24 @@ class TestUnpack:
         assert "folders written" in run("unpack", str(tmp_path / "tree")).output
         address_, entry = cache.binary_of("optioned")
         folder = tmp_path / "tree" / address_.partition("/")[0] / "optioned" / entry.key.digest
-        names = {"build.log", "invoker.py", "key.json", "options.txt", "program.bin", "rebuild.py", "source.cl"}
+        names = {
+            "build.log",
+            "invoker.py",
+            "key.json",
+            "options.txt",
+            "program.bin",
+            "rebuild.py",
+            "source.cl",
+        }
         assert {name for name in os.listdir(folder) if not name.endswith((".bc", ".so"))} == names
         assert (folder / "source.cl").read_bytes() == entry.parts["source.cl"]
         assert (folder / "program.bin").read_bytes() == entry.parts["binary"]
         assert "-DFACTOR=11" in (folder / "options.txt").read_text().splitlines()
         described = json.loads((folder / "key.json").read_text())
         assert Key(map(tuple, described["key"])).digest == described["digest"] == entry.key.digest
-        assert (folder / "invoker.py").read_bytes() == cache.row_of("optioned")[1].parts["invoker.py"]
+        assert (folder / "invoker.py").read_bytes() == cache.row_of("optioned")[1].parts[
+            "invoker.py"
+        ]
 
     @pytest.mark.usefixtures("cache")
     def test_again(self, tmp_path):

@@ -36,7 +36,10 @@ def flip(path, position):
 class TestDigests:
     def test_fine(self, warm):
         """All entries that were just written are whole, by their headers and by every byte."""
-        counts = {"generator": len(list(warm.rows.scan())), "binary": len(list(warm.binaries.scan()))}
+        counts = {
+            "generator": len(list(warm.rows.scan())),
+            "binary": len(list(warm.binaries.scan())),
+        }
         for options in ([], ["--headers"]):
             status, said = verify(warm, *options)
             assert (status, said["damaged"], said["checked"]) == (0, [], counts)
@@ -77,7 +80,10 @@ class TestDigests:
         path.parent.mkdir(parents=True)
         path.write_bytes(b"garbage")
         status, said = verify(warm)
-        assert (status, said["damaged"]) == (1, [{"layer": "pocl", "place": str(path), "reason": "it is no bitcode"}])
+        assert (status, said["damaged"]) == (
+            1,
+            [{"layer": "pocl", "place": str(path), "reason": "it is no bitcode"}],
+        )
         done = kcl(warm, "verify")
         assert f"pocl: {path}: it is no bitcode\n" in done.stdout
         assert "kcl purge pocl removes the rest" in done.stdout

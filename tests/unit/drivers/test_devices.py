@@ -12,7 +12,15 @@ from kcl.drivers.devices import compared, context_at, places_of
 def test_the_device_here(device):
     """The parts of a program of a device here are those of the device."""
     identity = drivers.named(device.platform.name).identity(device)
-    key = Key([Part("format", "1"), Part("source", "1" * 64), Part("options", "-g"), Part("header a", "2"), *identity])
+    key = Key(
+        [
+            Part("format", "1"),
+            Part("source", "1" * 64),
+            Part("options", "-g"),
+            Part("header a", "2"),
+            *identity,
+        ]
+    )
     mine, here = compared(key)
     assert mine == here == Key([Part("format", "1"), *identity])
 

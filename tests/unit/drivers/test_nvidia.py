@@ -26,7 +26,12 @@ def test_without_headers():
 
 @pytest.mark.one_platform
 @pytest.mark.parametrize(
-    ("log", "kept"), [(NOTE + "\n", ""), (f"{NOTE}:1:2: warning: look\n{NOTE}", ":1:2: warning: look\n"), ("\n", "\n")]
+    ("log", "kept"),
+    [
+        (NOTE + "\n", ""),
+        (f"{NOTE}:1:2: warning: look\n{NOTE}", ":1:2: warning: look\n"),
+        ("\n", "\n"),
+    ],
 )
 def test_log(context, log, kept):
     """The log of an entry has the compiler's warnings, and no note about each kernel."""

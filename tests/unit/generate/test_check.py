@@ -130,7 +130,9 @@ class TestRecipe:
             get_or_register_dtype("nothing", np.float32)
         tamper(layers.generator(), TAMPERED[part])
         under(KCL_VERIFY="1")
-        with pytest.warns(kcl.CacheWarning, match=rf"kernel 'add': what the recipe generates differs in {part}"):
+        with pytest.warns(
+            kcl.CacheWarning, match=rf"kernel 'add': what the recipe generates differs in {part}"
+        ):
             number, seen = launched(queue, add())
         outcome, reason = generator(seen)
         assert outcome == "error"
@@ -187,7 +189,9 @@ class TestRecipe:
         """A recipe that differs from itself differs on a hit."""
         launched(queue, drawn())
         under(KCL_VERIFY="1")
-        with pytest.warns(kcl.CacheWarning, match=r"'drawn'.*OpenCL C: line 3: .*the same in each run"):
+        with pytest.warns(
+            kcl.CacheWarning, match=r"'drawn'.*OpenCL C: line 3: .*the same in each run"
+        ):
             outcome, _reason = generator(launched(queue, drawn())[1])
         assert outcome == "error"
 
@@ -210,6 +214,8 @@ class TestChosen:
         """A Kernel whose key is not drawn hits as ever."""
         key = add().key(queue)["generator"].digest
         launched(queue, add())
-        fractions = [fraction for fraction in (0.25, 0.5, 0.75) if not verify.is_drawn(fraction, key)]
+        fractions = [
+            fraction for fraction in (0.25, 0.5, 0.75) if not verify.is_drawn(fraction, key)
+        ]
         under(KCL_VERIFY=str(fractions[-1] if fractions else 0))
         assert generator(launched(queue, add())[1]) == ("hit", "")

@@ -44,7 +44,11 @@ def source(factor=2, options=()):
     """Return OpenCL C."""
     code = f"kernel void f(global int *a) {{ a[0] = {factor}; }}"
     return kcl.Source(
-        code, arguments=[kcl.Array("a", np.int32, "(1,)")], global_size="(1,)", entry="f", build_options=options
+        code,
+        arguments=[kcl.Array("a", np.int32, "(1,)")],
+        global_size="(1,)",
+        entry="f",
+        build_options=options,
     )
 
 
@@ -87,8 +91,14 @@ class TestRecorded:
         assert names(origin(source).key())[-1] == "source"
         assert origin(recipe).key().digest == origin(recipe).key().digest
         assert origin(of_loopy).key().digest == origin(of_loopy).key().digest
-        keys = [origin(function, factor=factor).key() for function in (recipe, of_loopy, source) for factor in (2, 3)]
-        assert len({key.digest for key in keys}) == 4  # the same calls, by the face and by loopy itself, are one record
+        keys = [
+            origin(function, factor=factor).key()
+            for function in (recipe, of_loopy, source)
+            for factor in (2, 3)
+        ]
+        assert (
+            len({key.digest for key in keys}) == 4
+        )  # the same calls, by the face and by loopy itself, are one record
 
     def test_neither_the_recipe_nor_its_parameters_count(self):
         """Another recipe with other parameters that asks for the same has the same key."""
@@ -100,7 +110,9 @@ class TestRecorded:
 
     def test_a_declared_version_counts(self):
         """`version` is a part of the key."""
-        found = [origin(recipe, Declarations(version=version)).key() for version in (None, "1", "2")]
+        found = [
+            origin(recipe, Declarations(version=version)).key() for version in (None, "1", "2")
+        ]
         assert len({key.digest for key in found}) == 3
         assert "declared version" in names(found[1])
 
@@ -125,9 +137,16 @@ class TestRecorded:
 
         def changing(late):
             table = lp.TemporaryVariable(
-                "table", np.float32, shape=(4,), initializer=array, read_only=True, address_space=lp.AddressSpace.GLOBAL
+                "table",
+                np.float32,
+                shape=(4,),
+                initializer=array,
+                read_only=True,
+                address_space=lp.AddressSpace.GLOBAL,
             )
-            unit = lp.make_kernel("{[i]: 0<=i<4}", "out[i] = table[i]", [table, ...], name="made", **VERSION)
+            unit = lp.make_kernel(
+                "{[i]: 0<=i<4}", "out[i] = table[i]", [table, ...], name="made", **VERSION
+            )
             array[0] = late
             return unit
 

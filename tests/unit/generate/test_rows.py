@@ -35,7 +35,15 @@ class TestEntry:
     KEY = Key([("recipe", "f")])
     CODE = Code(
         ProgramText("f", "kernel void f(global int *a) {}", ("-DA=1",), ("f",)),
-        Invoker("opencl", "def f(q):\n    return q + 1\n", "f", (Argument("a", "array", "<i4", True),), {}, {}, []),
+        Invoker(
+            "opencl",
+            "def f(q):\n    return q + 1\n",
+            "f",
+            (Argument("a", "array", "<i4", True),),
+            {},
+            {},
+            [],
+        ),
     )
 
     def stored(self):

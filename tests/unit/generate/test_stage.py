@@ -83,7 +83,11 @@ class TestRows:
         """Each choice of dtypes has a row of its own, and one that is new says so."""
         for given in (FLOAT, DOUBLE, FLOAT):
             got(stage(tripled), given)
-        assert seen == [("miss", "not in the cache"), ("miss", "new choice of dtypes: x: float64"), ("hit", "")]
+        assert seen == [
+            ("miss", "not in the cache"),
+            ("miss", "new choice of dtypes: x: float64"),
+            ("hit", ""),
+        ]
 
     def test_is_stored(self, monkeypatch):
         """Any row of the Kernel will do, for whatever dtypes; a layer that is off holds none."""
@@ -141,7 +145,11 @@ class TestLookUps:
         generate._origin.remark = "3 calls carried out"
         got(generate, DOUBLE)
         got(generate, FLOAT)
-        assert [reason for outcome, reason in seen if outcome == "hit"] == ["3 calls carried out", "", ""]
+        assert [reason for outcome, reason in seen if outcome == "hit"] == [
+            "3 calls carried out",
+            "",
+            "",
+        ]
         assert [outcome for outcome, _reason in seen] == ["hit", "hit", "miss", "hit"]
 
     @pytest.mark.parametrize("launch", [False, True])
@@ -159,7 +167,11 @@ class TestLookUps:
         got(generate)
         key = generate.key()
         entry = generate.layer.look_up(key.digest, key).entry
-        broken = Entry(key, {**entry.metadata, "code": "of another Python"}, {**entry.parts, "invoker.py": b"1 / 0"})
+        broken = Entry(
+            key,
+            {**entry.metadata, "code": "of another Python"},
+            {**entry.parts, "invoker.py": b"1 / 0"},
+        )
         generate.layer.publish(key.digest, broken)
         with pytest.warns(CacheWarning, match="division by zero"):
             got(stage())
@@ -186,6 +198,15 @@ class TestExplanation:
 
 def test_dtypes_of():
     """Arrays, scalars of numpy, dtypes, types and names say which dtype they have; numbers and None do not."""
-    values = {"a": np.ones(2, np.int8), "b": np.float32(1), "c": np.dtype("f8"), "d": np.int32, "e": "c8"}
+    values = {
+        "a": np.ones(2, np.int8),
+        "b": np.float32(1),
+        "c": np.dtype("f8"),
+        "d": np.int32,
+        "e": "c8",
+    }
     found = dtypes_of({**values, "f": 1.5, "g": None})
-    assert found == {name: np.dtype(text) for name, text in zip("abcde", ["i1", "f4", "f8", "i4", "c8"], strict=True)}
+    assert found == {
+        name: np.dtype(text)
+        for name, text in zip("abcde", ["i1", "f4", "f8", "i4", "c8"], strict=True)
+    }

@@ -26,7 +26,9 @@ class TestEntries:
         assert done.exit_code == 0
         listed = json.loads(done.stdout)
         found = kcl.entries()
-        assert [one._asdict() for one in found] == [{**row, "partners": tuple(row["partners"])} for row in listed]
+        assert [one._asdict() for one in found] == [
+            {**row, "partners": tuple(row["partners"])} for row in listed
+        ]
 
     def test_chosen(self):
         """Layer, kernel and device narrow the list."""
@@ -34,7 +36,9 @@ class TestEntries:
         names = {one.kernel for one in every}
         assert {one.layer for one in kcl.entries("binary")} == {"binary"}
         assert len(kcl.entries("binary")) + len(kcl.entries("generator")) == len(every)
-        assert {one.kernel for one in kcl.entries(kernel="f*")} == {name for name in names if name.startswith("f")}
+        assert {one.kernel for one in kcl.entries(kernel="f*")} == {
+            name for name in names if name.startswith("f")
+        }
         (device,) = {one.device for one in kcl.entries("binary")}
         assert kcl.entries(device=device[2:9].upper()) == kcl.entries("binary")
         assert kcl.entries(device="no such device") == []
@@ -43,7 +47,9 @@ class TestEntries:
         """A notebook shows the entries as a table with a line for each."""
         shown = kcl.entries()._repr_html_()
         assert shown.count("<tr>") == len(kcl.entries()) + 1
-        assert all(f">{one.key}</td>" in shown and f">{one.kernel}</td>" in shown for one in kcl.entries())
+        assert all(
+            f">{one.key}</td>" in shown and f">{one.kernel}</td>" in shown for one in kcl.entries()
+        )
 
     def test_unknown_layer(self):
         """A layer that there is not is named, with those that there are."""

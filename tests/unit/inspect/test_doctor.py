@@ -17,7 +17,10 @@ from kcl.inspect import doctor
 @pytest.fixture(autouse=True)
 def unset(monkeypatch):
     """Unset what any owner reads, but for the root of a fresh cache."""
-    for variable in {each for row in ROWS.values() for each in row.variables} - {"HOME", "XDG_CACHE_HOME"}:
+    for variable in {each for row in ROWS.values() for each in row.variables} - {
+        "HOME",
+        "XDG_CACHE_HOME",
+    }:
         monkeypatch.delenv(variable, raising=False)
 
 
@@ -58,7 +61,10 @@ class TestFiles:
         monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
         found = list(doctor.directories())
         assert {finding.severity for finding in found} == {"problem"}
-        assert {finding.cure.split()[1] for finding in found if finding.cure} >= {"POCL_CACHE_DIR", "XDG_CACHE_HOME"}
+        assert {finding.cure.split()[1] for finding in found if finding.cure} >= {
+            "POCL_CACHE_DIR",
+            "XDG_CACHE_HOME",
+        }
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         assert list(doctor.directories()) == []
 
@@ -68,7 +74,9 @@ class TestFiles:
             (tmp_path / "own" / folder).mkdir(parents=True, mode=0o700)
         option.cache_dir(tmp_path / "own")
         monkeypatch.setattr(
-            doctor.usable, "fault", lambda path, **_how: "a fault" if path.startswith(str(tmp_path / "own")) else ""
+            doctor.usable,
+            "fault",
+            lambda path, **_how: "a fault" if path.startswith(str(tmp_path / "own")) else "",
         )
         assert [finding.severity for finding in doctor.directories()] == ["note"] * 3
 
@@ -77,7 +85,9 @@ class TestFiles:
         monkeypatch.setattr(trust, "is_network", lambda _path: True)
         assert {finding.severity for finding in doctor.directories()} == {"note"}
 
-    @pytest.mark.parametrize(("limit", "severity"), [("_NEEDED", "problem"), ("_WANTED", "warning")])
+    @pytest.mark.parametrize(
+        ("limit", "severity"), [("_NEEDED", "problem"), ("_WANTED", "warning")]
+    )
     def test_disk(self, monkeypatch, limit, severity):
         """A disk with less room than is needed is a problem, with less than is good to have a warning."""
         assert list(doctor.disk()) == []
@@ -99,7 +109,9 @@ class TestFiles:
         """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
         folder = caches.place("loopy").path
         os.makedirs(folder, 0o700)
-        with closing(sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))) as database:
+        with closing(
+            sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))
+        ) as database:
             database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
         assert list(doctor.damaged()) == []
         with open(os.path.join(folder, "pdict-v5-loopy-bad.sqlite"), "w") as stream:
@@ -127,7 +139,9 @@ class TestFiles:
 
     def test_lock(self):
         """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
-        path = os.path.join(caches.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock")
+        path = os.path.join(
+            caches.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock"
+        )
         os.makedirs(os.path.dirname(path))
         assert list(doctor.locks()) == []
         open(path, "w").close()
@@ -156,14 +170,34 @@ class TestSwitches:
     @pytest.mark.parametrize(
         ("variable", "value", "severity", "words"),
         [
-            ("POCL_KERNEL_CACHE", "true", "note", "is off: POCL_KERNEL_CACHE=true (PoCL reads anything but 1 as off)"),
+            (
+                "POCL_KERNEL_CACHE",
+                "true",
+                "note",
+                "is off: POCL_KERNEL_CACHE=true (PoCL reads anything but 1 as off)",
+            ),
             ("POCL_KERNEL_CACHE", "0", "note", "is off"),
             ("POCL_KERNEL_CACHE", "1", "ok", "PoCL's kernel cache is on: POCL_KERNEL_CACHE=1"),
-            ("NEO_CACHE_PERSISTENT", "yes", "note", "is off: NEO_CACHE_PERSISTENT=yes (read as the number 0)"),
-            ("CUDA_CACHE_DISABLE", "true", "ok", "NVIDIA ComputeCache is on: CUDA_CACHE_DISABLE=true"),
+            (
+                "NEO_CACHE_PERSISTENT",
+                "yes",
+                "note",
+                "is off: NEO_CACHE_PERSISTENT=yes (read as the number 0)",
+            ),
+            (
+                "CUDA_CACHE_DISABLE",
+                "true",
+                "ok",
+                "NVIDIA ComputeCache is on: CUDA_CACHE_DISABLE=true",
+            ),
             ("LOOPY_NO_CACHE", "sure", "problem", "makes the import fail"),
             ("LOOPY_NO_CACHE", "no", "ok", "is on: LOOPY_NO_CACHE=no"),
-            ("PYOPENCL_NO_CACHE", "1", "note", "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1"),
+            (
+                "PYOPENCL_NO_CACHE",
+                "1",
+                "note",
+                "pyopencl's PersistentDict cache is off: PYOPENCL_NO_CACHE=1",
+            ),
             ("NEO_CACHE_DIR", "/none", "note", "there is no such directory"),
         ],
     )
@@ -210,14 +244,17 @@ class TestSystem:
         monkeypatch.setattr("pyopencl.get_platforms", lambda: [platform])
         found = list(doctor.platforms())
         assert [finding.severity for finding in found] == severities
-        assert all("conda install" in finding.cure and "with_pocl" in finding.cure for finding in found[1:])
+        assert all(
+            "conda install" in finding.cure and "with_pocl" in finding.cure for finding in found[1:]
+        )
 
     def test_no_linker(self, monkeypatch, tmp_path):
         """Where PoCL finds no linker the first build aborts the program; the doctor says so before, with the cure."""
         monkeypatch.setenv("PATH", str(tmp_path))
         warnings = [finding for finding in doctor.platforms() if finding.severity == "warning"]
         assert [
-            finding.words.startswith("Portable Computing Language links what it builds") for finding in warnings
+            finding.words.startswith("Portable Computing Language links what it builds")
+            for finding in warnings
         ] == [True]
         assert "binutils" in warnings[0].cure
 
@@ -226,8 +263,12 @@ class TestSystem:
         (child.directory / "empty").mkdir()
         code = "import json; from kcl.inspect import doctor; print(json.dumps(list(doctor.platforms())))"
         # PoCL, which is found without such a folder, disappears where it cannot make its directory
-        found = child.json(code, OCL_ICD_VENDORS=str(child.directory / "empty"), POCL_CACHE_DIR="/proc/nowhere")
+        found = child.json(
+            code, OCL_ICD_VENDORS=str(child.directory / "empty"), POCL_CACHE_DIR="/proc/nowhere"
+        )
         severity, words, cure = found[-1]
         assert severity == "problem"
         assert "OCL_ICD_VENDORS=" in words
-        assert cure.startswith("cure the directories first; if that is not enough: pip install pocl-binary-")
+        assert cure.startswith(
+            "cure the directories first; if that is not enough: pip install pocl-binary-"
+        )

@@ -31,7 +31,9 @@ def doubled():
 def halved():
     """Write OpenCL C."""
     text = "kernel void halved(global float *x) { x[get_global_id(0)] /= 2; }"
-    return kcl.Source(text, entry="halved", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4)
+    return kcl.Source(
+        text, entry="halved", arguments=[kcl.Array("x", np.float32, 4, "inout")], global_size=4
+    )
 
 
 @pytest.fixture
@@ -118,8 +120,6 @@ class TestFaults:
 
     def test_unset(self, child):
         """Without the variable nothing of it is imported."""
-        code = (
-            "import sys, kcl, kcl.handle, kcl.generate.stage, kcl.build.stage; print('kcl.inspect.dump' in sys.modules)"
-        )
+        code = "import sys, kcl, kcl.handle, kcl.generate.stage, kcl.build.stage; print('kcl.inspect.dump' in sys.modules)"
         assert child.run(code).stdout.strip() == "False"
         assert "kcl.inspect.dump" in sys.modules

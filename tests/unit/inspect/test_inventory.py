@@ -19,9 +19,19 @@ from kcl.inspect.inventory import Refusal
 
 def entry(kernel: str, number: int = 0, **metadata) -> Entry:
     """Return an entry of a program."""
-    about = {"kernel": kernel, "created": 1000 + number, "seconds": 0.5, "kernels": [kernel], "options": ["-DN=1"]}
+    about = {
+        "kernel": kernel,
+        "created": 1000 + number,
+        "seconds": 0.5,
+        "kernels": [kernel],
+        "options": ["-DN=1"],
+    }
     device = {"platform": {"name": "a platform"}, "device": {"name": "a device"}}
-    return Entry(Key([Part("source", f"{kernel} {number}")]), {**about, **device, **metadata}, {"binary": b"1234"})
+    return Entry(
+        Key([Part("source", f"{kernel} {number}")]),
+        {**about, **device, **metadata},
+        {"binary": b"1234"},
+    )
 
 
 def code(kernel: str, number: int = 0) -> list[Entry]:
@@ -31,7 +41,9 @@ def code(kernel: str, number: int = 0) -> list[Entry]:
     about = {"kernel": kernel, "created": 1000 + number, "seconds": 2.0}
     return [
         Entry(Key(direct), about, {"reached.json": b"{}"}),
-        Entry(key, {**about, "function": "invoke", "base": {"open": ["x"]}}, {"source.cl": b"// code"}),
+        Entry(
+            key, {**about, "function": "invoke", "base": {"open": ["x"]}}, {"source.cl": b"// code"}
+        ),
     ]
 
 
@@ -96,7 +108,9 @@ class TestSummaries:
         """Where the generator layer keeps a directory instead of a database, its entries are listed as well."""
         fill(stores, "axpy")
         row = code("elsewhere")[-1]
-        Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(row.key.digest, row.pack())
+        Directory(os.path.join(option.folder("pytools"), "kcl-generated-v1")).put(
+            row.key.digest, row.pack()
+        )
         assert {found.kernel for found in inventory.entries("generator")} == {"axpy", "elsewhere"}
         (found,) = [one for one in inventory.entries("generator") if one.kernel == "elsewhere"]
         assert found.read() == row
@@ -142,7 +156,9 @@ class TestFaults:
             stream.write(blob or b"")
         for _ in range(2):
             faults: list[Refusal] = []
-            assert [found.kernel for found in inventory.entries("binary", faults=faults)] == ["axpy"]
+            assert [found.kernel for found in inventory.entries("binary", faults=faults)] == [
+                "axpy"
+            ]
             (fault,) = faults
             assert fault.place == path_of(victim)
             assert fault.reason
@@ -231,7 +247,13 @@ class TestMeasure:
         store(tmp_path / "store", ["a", "b"], 3)
         (tmp_path / "store" / "a" / ".kcl-tmp-1").write_bytes(b"1")
         assert inventory.measure_store("binary", Directory(tmp_path / "store"))[:3] == (6, 30, 1e9)
-        assert inventory.measure_store("binary", Directory(tmp_path / "none")) == (0, 0, 0.0, 0.0, "")
+        assert inventory.measure_store("binary", Directory(tmp_path / "none")) == (
+            0,
+            0,
+            0.0,
+            0.0,
+            "",
+        )
 
     def test_without_folders(self, tmp_path):
         """Entries that lie in no folder are counted too."""
@@ -245,7 +267,9 @@ class TestMeasureCode:
         """Put so many bases, and as many rows with code, into a database an hour old."""
         rows = Rows(tmp_path)
         for number in range(count):
-            base = Entry(Key([Part("base", str(number))]), {}, {"record.json": b'{"source.cl": "function"}'})
+            base = Entry(
+                Key([Part("base", str(number))]), {}, {"record.json": b'{"source.cl": "function"}'}
+            )
             code = Entry(Key([Part("code", str(number))]), {"function": "f"}, {"source.cl": b"//"})
             for entry in (base, code):
                 rows.put(entry.key.digest, entry.pack())
@@ -255,14 +279,22 @@ class TestMeasureCode:
     def test_database(self, tmp_path):
         """Of a database the rows with code are counted, and all bytes."""
         store = self.rows(tmp_path, 3)
-        assert inventory.measure_store("generator", store) == (3, os.path.getsize(store.location), 1e9, 1e9, "")
+        assert inventory.measure_store("generator", store) == (
+            3,
+            os.path.getsize(store.location),
+            1e9,
+            1e9,
+            "",
+        )
 
     def test_damaged(self, tmp_path):
         """A file that is no database says so."""
         many = self.rows(tmp_path, 3)
         with open(many.location, "r+b") as stream:
             stream.write(b"garbage" * 100)
-        assert "not a database" in inventory.measure_store("generator", Database(many.location)).fault
+        assert (
+            "not a database" in inventory.measure_store("generator", Database(many.location)).fault
+        )
 
     def test_directory(self, tmp_path):
         """Of a directory the headers are read."""

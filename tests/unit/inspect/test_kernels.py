@@ -22,7 +22,12 @@ from kcl.inspect.kernels import LookSummary
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
     """Return a look-up."""
     return LookSummary(
-        layer, kernel, outcome, "", digest, **{"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others}
+        layer,
+        kernel,
+        outcome,
+        "",
+        digest,
+        **{"times": 1, "time": 9.0, "seconds": 0.5, "saved": 2.0, **others},
     )
 
 
@@ -52,7 +57,10 @@ class TestSource:
     )
     def test_macros(self, one, other, is_same):
         """Programs of one text are told apart by the macros of their build options, however these are written."""
-        found = [kernels.text_of(stored("binary", "axpy", "1", options=options)) for options in (one, other)]
+        found = [
+            kernels.text_of(stored("binary", "axpy", "1", options=options))
+            for options in (one, other)
+        ]
         assert (found[0] == found[1]) is is_same
 
 
@@ -78,7 +86,12 @@ class TestRows:
         code = [stored("generator", "mm", source, block=source) for source in "ab"]
         built = [stored("binary", "mm", source) for source in "ba"]
         looks = [
-            look(one.layer, "mm", digest=one.digest, parameters=(("block", one.program),) if one in code else None)
+            look(
+                one.layer,
+                "mm",
+                digest=one.digest,
+                parameters=(("block", one.program),) if one in code else None,
+            )
             for one in [*code, *built]
         ]
         found = rows(looks, *code, *built)
@@ -89,14 +102,21 @@ class TestRows:
     def test_not_stored(self):
         """Look-ups of which nothing is stored belong together by their kernel."""
         (row,) = rows([look("generator", outcome="bypass"), look("binary", outcome="miss")])
-        assert [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")] == ["bypass", "miss"]
+        assert [kernels.outcome(row.of(layer)) for layer in ("generator", "binary")] == [
+            "bypass",
+            "miss",
+        ]
         assert kernels.labels([row]) == ["axpy"]
 
     def test_partial_hit(self):
         """A kernel whose code is a hit and whose program is a miss is one line."""
         code = stored("generator", "axpy", "a")
-        found = rows([look("generator", digest=code.digest), look("binary", outcome="miss", saved=0.0)], code)
-        assert [line.split() for line in kernels.lines(found)[1:]] == [["axpy", "hit", "miss", "1.000", "2.000"]]
+        found = rows(
+            [look("generator", digest=code.digest), look("binary", outcome="miss", saved=0.0)], code
+        )
+        assert [line.split() for line in kernels.lines(found)[1:]] == [
+            ["axpy", "hit", "miss", "1.000", "2.000"]
+        ]
 
     def test_program_of_several(self):
         """A program of pyopencl is named by its first kernel, and counts the others that its entry names."""
@@ -118,7 +138,11 @@ class TestLooks:
         entry = Entry(Key([("source", "1")]), {"kernel": "axpy"}, {})
         layers.binary().publish(address(entry.key.digest, "device", "axpy"), entry)
         for seconds in (0.5, 0.25):
-            events.emit(Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0), entry.key, [entry.key.digest])
+            events.emit(
+                Event("binary", "axpy", "ab", "hit", "", seconds, 1, 1.0),
+                entry.key,
+                [entry.key.digest],
+            )
         for _ in range(2):
             ((found,),) = [row.looks for row in of_this_process()]
             assert (found.times, found.seconds, found.saved) == (2, 0.75, 2.0)
@@ -164,17 +188,26 @@ class TestLines:
     def test_dtypes(self):
         """Where parameters do not tell rows apart, the dtypes that differ do, else the key, which `kcl show` takes."""
         dtypes = [{"x": kind, "y": kind, "n": "<i4"} for kind in ("<f4", "<f8", "<f8")]
-        code = [stored("generator", "axpy", source, found) for source, found in zip("abc", dtypes, strict=True)]
+        code = [
+            stored("generator", "axpy", source, found)
+            for source, found in zip("abc", dtypes, strict=True)
+        ]
         keys = [one.digest for one in code]
         looks = [look("generator", digest=key) for key in keys]
         typed = ["axpy x, y: float32", "axpy x, y: float64"]
         assert kernels.labels(rows(looks[:2], *code)) == typed
-        assert kernels.labels(rows(looks, *code)) == [typed[0], *(f"{typed[1]}, key {key[:12]}" for key in keys[1:])]
+        assert kernels.labels(rows(looks, *code)) == [
+            typed[0],
+            *(f"{typed[1]}, key {key[:12]}" for key in keys[1:]),
+        ]
         assert kernels.labels(rows(looks[:1], *code)) == ["axpy"]
 
     def test_outcome(self):
         """Several ends of look-ups in a layer are all told."""
-        assert kernels.outcome([look("binary", outcome="miss"), look("binary", times=2)]) == "miss, hit x2"
+        assert (
+            kernels.outcome([look("binary", outcome="miss"), look("binary", times=2)])
+            == "miss, hit x2"
+        )
         assert kernels.outcome([]) == "-"
 
 
@@ -183,7 +216,10 @@ class TestAddTo:
         """Each call adds one line of JSON."""
         for _ in range(2):
             summary.add_to(str(tmp_path / "report"))
-        told = [json.loads(line) for line in (tmp_path / "report").read_text(encoding="utf-8").splitlines()]
+        told = [
+            json.loads(line)
+            for line in (tmp_path / "report").read_text(encoding="utf-8").splitlines()
+        ]
         assert [one["kernels"] for one in told] == [[]] * 2
 
 
@@ -211,7 +247,9 @@ class TestLastRun:
         run = kernels.last_run("driver.py")
         looks = [look for row in run.rows for look in row.looks]
         for row in run.layers:
-            assert sum(look.times for look in looks if look.layer == row["layer"]) == row["hits"] > 0
+            assert (
+                sum(look.times for look in looks if look.layer == row["layer"]) == row["hits"] > 0
+            )
         assert sum(row["misses"] for row in run.layers) == 0
         assert run.told == []
         assert all(row["files"] for row in run.layers)

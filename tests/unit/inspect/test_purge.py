@@ -35,7 +35,9 @@ def stored():
     for name in ("first", "second"):
         key = Key([Part("name", name)])
         metadata = {"kernel": name, "created": 0}
-        layers.binary().publish(address(key.digest, "device", name), Entry(key, metadata, {"binary": b"12345"}))
+        layers.binary().publish(
+            address(key.digest, "device", name), Entry(key, metadata, {"binary": b"12345"})
+        )
         row = Entry(key, {**metadata, "function": "f"}, {"invoker.py": b"pass"})
         layers.generator().publish(address(key.digest), row)
     return ["first", "second"]
@@ -108,7 +110,11 @@ class TestPurge:
 
 def put(store, kernel: str, number: int = 0, special: bool = False, **metadata) -> str:
     """Put an entry of a kernel into a store, with `special` one that a base row leads to."""
-    parts = [("kernel", kernel), ("number", str(number)), *([("row", "special")] if special else ())]
+    parts = [
+        ("kernel", kernel),
+        ("number", str(number)),
+        *([("row", "special")] if special else ()),
+    ]
     entry = Entry(Key(parts), {"kernel": kernel, **metadata}, {"part": b"x" * 99})
     place = address(entry.key.digest, label=kernel)
     store.put(place, entry.pack())
@@ -153,7 +159,10 @@ class TestItems:
         (generator,) = found("generator")[0]
         (binary,) = found("binary")[0]
         (kept,) = found("kept")[0]
-        assert (generator.path, generator.size) == (rows().location, os.path.getsize(rows().location))
+        assert (generator.path, generator.size) == (
+            rows().location,
+            os.path.getsize(rows().location),
+        )
         assert (binary.path, binary.files) == (binaries().location, 1)
         assert binary.size > 99
         assert (os.path.basename(kept.path), kept.files) == ("journal", 0)
@@ -161,7 +170,9 @@ class TestItems:
     def test_nothing(self):
         """An empty home has nothing to remove, and nothing to refuse."""
         for name in ROWS:
-            assert found(name) == ([], []) or name == "pocl"  # this process's own PoCL has its directory
+            assert (
+                found(name) == ([], []) or name == "pocl"
+            )  # this process's own PoCL has its directory
 
     def test_links(self, treasure):
         """A link in the place of a cache directory or of what is in it is refused, and left alone."""
@@ -220,7 +231,9 @@ class TestEntries:
         places = [put(binaries(), kernel) for kernel in ("old", "used", "new")]
         for place in places[:2]:
             os.utime(os.path.join(binaries().location, place), (1e9, 1e9))
-        events.emit(Event("binary", "used", places[1][-64:], "hit", "", 0.5, 1), None, [places[1][-64:]])
+        events.emit(
+            Event("binary", "used", places[1][-64:], "hit", "", 0.5, 1), None, [places[1][-64:]]
+        )
         records.write()
         assert self.chosen(("binary",), None, DAY) == {("binary", places[0])}
 
@@ -229,7 +242,9 @@ class TestEntries:
         code = put(rows(), "first", 1, special=True, function="f", created=1e9)
         lead, other = put(rows(), "first", 1, created=time.time()), put(rows(), "b", created=1e9)
         young = put(rows(), "c", created=time.time())
-        assert self.chosen(("generator",), "first", None) == {("generator", one) for one in (code, lead, other)}
+        assert self.chosen(("generator",), "first", None) == {
+            ("generator", one) for one in (code, lead, other)
+        }
         assert ("generator", young) not in self.chosen(("generator",), None, DAY)
         assert self.chosen(("generator",), "c", None) == set()
 

@@ -9,7 +9,9 @@ class TestAtExit:
         """KCL_REPORT=1 prints the table on stderr at exit, whatever the driver is; without it there is nothing."""
         run = project.run("warned", KCL_REPORT="1")
         first = [
-            line.split()[0] for line in run.stderr.splitlines() if line.startswith(("layer", "generator", "binary"))
+            line.split()[0]
+            for line in run.stderr.splitlines()
+            if line.startswith(("layer", "generator", "binary"))
         ]
         assert first == ["layer", "generator", "binary", "generator:", "binary:"]
         assert "/pyopencl/kcl-binary-v1" in run.stderr
@@ -17,5 +19,9 @@ class TestAtExit:
 
     def test_closed_stream(self, project):
         """A closed stderr at exit is nobody's fault."""
-        project.edit("driver.py", "    main(*sys.argv[1:])\n", "    main(*sys.argv[1:])\n    sys.stderr.close()\n")
+        project.edit(
+            "driver.py",
+            "    main(*sys.argv[1:])\n",
+            "    main(*sys.argv[1:])\n    sys.stderr.close()\n",
+        )
         assert project.run("warned", KCL_REPORT="1").code == 0

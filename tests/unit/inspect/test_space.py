@@ -22,7 +22,12 @@ from kcl.inspect import inventory, purge, space
 def put(name, size, days_ago, layer="binary", seconds=1.0, program=""):
     """Store an entry that was last used so many days ago; returns its address."""
     key = Key([Part("name", name), Part("program", program)])
-    metadata = {"kernel": name, "created": time.time() - 86400 * days_ago, "seconds": seconds, "program": program}
+    metadata = {
+        "kernel": name,
+        "created": time.time() - 86400 * days_ago,
+        "seconds": seconds,
+        "program": program,
+    }
     if layer == "binary":
         where = address(key.digest, "device", name)
         layers.binary().publish(where, Entry(key, metadata, {"binary": os.urandom(size)}))
@@ -56,7 +61,9 @@ def recipe(queue):
         def body():
             import loopy as lp
 
-            return lp.make_kernel("{[i]: 0<=i<8}", f"{name}[i] = 2*x[i]", name=name, lang_version=(2018, 2))
+            return lp.make_kernel(
+                "{[i]: 0<=i<8}", f"{name}[i] = 2*x[i]", name=name, lang_version=(2018, 2)
+            )
 
         body.__name__ = body.__qualname__ = name
         kcl.kernel(body)().source(queue.context, x="float32")
@@ -158,7 +165,9 @@ class TestKeepBound:
         put("c", 25_000, 1)
         space.keep_bound()
         assert 25_000 < space.used() < 36_000
-        assert [reason for _digest, reason, _time in purge.removed()][:1] == ["the bound on space (KCL_MAX_SIZE)"]
+        assert [reason for _digest, reason, _time in purge.removed()][:1] == [
+            "the bound on space (KCL_MAX_SIZE)"
+        ]
 
     def test_at_exit(self, child):
         """A process in which something missed keeps the bound as it ends; one that hits looks at nothing."""
@@ -244,11 +253,15 @@ class TestBeside:
         ]
         removed = 0
         while any(one.poll() is None for one in crowd):
-            done = child.run("from kcl.cli import main; main()", "gc", "--max-size", "50K", **variables)
+            done = child.run(
+                "from kcl.cli import main; main()", "gc", "--max-size", "50K", **variables
+            )
             assert (done.returncode, beside_waits(done.stderr)) == (0, [])
             removed += "are removed" in done.stdout
         ended = [(*one.communicate(), one.returncode) for one in crowd]
-        assert [(beside_waits(errors), code) for _output, errors, code in ended] == [([], 0)] * number
+        assert [(beside_waits(errors), code) for _output, errors, code in ended] == [
+            ([], 0)
+        ] * number
         counts = [json.loads(output) for output, _errors, _code in ended]
         assert removed
         assert sum(one["hit"] for one in counts) > number
@@ -272,7 +285,10 @@ class TestPins:
     def test_damaged(self, content):
         """A file that holds no pins pins nothing."""
         space.pin(["a"])
-        (place,) = (os.path.join(places.own(places.PINS), name) for name in os.listdir(places.own(places.PINS)))
+        (place,) = (
+            os.path.join(places.own(places.PINS), name)
+            for name in os.listdir(places.own(places.PINS))
+        )
         with open(place, "wb") as stream:
             stream.write(content)
         assert space.pins() == []

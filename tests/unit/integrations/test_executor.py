@@ -122,10 +122,15 @@ class TestExecutors:
             for where in (queue, cl.CommandQueue(context)):
                 assert np.array_equal(run(where, a=FIRST)[1][0], 2 * FIRST)
             typed().executor(other)(other, a=FIRST)
-            with pytest.raises(cl.LogicError, match="queue is of another context than the executor") as raised:
+            with pytest.raises(
+                cl.LogicError, match="queue is of another context than the executor"
+            ) as raised:
                 run(other, a=FIRST)
             # Intel's runtime looks at the buffers first
-            assert raised.value.code in (cl.status_code.INVALID_CONTEXT, cl.status_code.INVALID_MEM_OBJECT)
+            assert raised.value.code in (
+                cl.status_code.INVALID_CONTEXT,
+                cl.status_code.INVALID_MEM_OBJECT,
+            )
 
     @pytest.mark.timeout(60)
     def test_beside_a_call_of_loopy(self, queue, monkeypatch):
@@ -188,10 +193,14 @@ class TestEntryPoints:
         for _ in range(2):
             unit = two()
             for name, factor in (("doubled", 2), ("tripled", 3)):
-                assert np.array_equal(unit.executor(queue, entrypoint=name)(queue, a=FIRST)[1][0], factor * FIRST)
+                assert np.array_equal(
+                    unit.executor(queue, entrypoint=name)(queue, a=FIRST)[1][0], factor * FIRST
+                )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    assert np.array_equal(unit(queue, entrypoint=name, a=FIRST)[1][0], factor * FIRST)
+                    assert np.array_equal(
+                        unit(queue, entrypoint=name, a=FIRST)[1][0], factor * FIRST
+                    )
                 chosen = unit.with_entrypoints(name)
                 assert np.array_equal(chosen.executor(queue)(queue, a=FIRST)[1][0], factor * FIRST)
         assert is_waiting(two())

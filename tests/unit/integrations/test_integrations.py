@@ -27,13 +27,19 @@ def package(tmp_path, monkeypatch):
         folder = tmp_path / "wobble"
         folder.mkdir()
         (folder / "__init__.py").write_text(body)
-        (folder / "version.py").write_text(f"VERSION = {version}\nVERSION_TEXT = '.'.join(map(str, VERSION))\n")
+        (folder / "version.py").write_text(
+            f"VERSION = {version}\nVERSION_TEXT = '.'.join(map(str, VERSION))\n"
+        )
         monkeypatch.syspath_prepend(str(tmp_path))
         module = types.ModuleType("wobble_in_kcl")
         module.NEEDED = ("answer",)
         module.replacements = lambda found: [(found, "answer", lambda: "kcl's")]
         monkeypatch.setitem(sys.modules, "wobble_in_kcl", module)
-        monkeypatch.setattr(integrations, "TABLE", (integrations.PackageRow("wobble", "wobble_in_kcl", ((1,), (2,))),))
+        monkeypatch.setattr(
+            integrations,
+            "TABLE",
+            (integrations.PackageRow("wobble", "wobble_in_kcl", ((1,), (2,))),),
+        )
 
     yield write
     sys.modules.pop("wobble", None)

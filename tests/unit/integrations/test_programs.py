@@ -28,7 +28,9 @@ def installed():
 
 def added(queue, program):
     host = np.zeros(2, np.int32)
-    buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=host)
+    buffer = cl.Buffer(
+        queue.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=host
+    )
     program.add(queue, host.shape, None, buffer)
     cl.enqueue_copy(queue, host, buffer)
     return host.tolist()
@@ -46,7 +48,9 @@ class TestBuild:
         """A program of a source is kcl's, and tells its source and options as pyopencl's does."""
         program = cl.Program(queue.context, SOURCE)
         assert program.build("-DN=2") is program
-        assert [(look.layer, look.outcome, look.kernel) for look in looks] == [("binary", "miss", "add")]
+        assert [(look.layer, look.outcome, look.kernel) for look in looks] == [
+            ("binary", "miss", "add")
+        ]
         assert added(queue, program) == [2, 2]
         assert program.source == SOURCE
         (device,) = queue.context.devices
@@ -84,7 +88,9 @@ class TestBuild:
         """A source that does not compile is compiled once, and its log is there."""
         built = []
         build = cl._cl._Program.build
-        monkeypatch.setattr(cl._cl._Program, "build", lambda *given: (built.append(given), build(*given))[1])
+        monkeypatch.setattr(
+            cl._cl._Program, "build", lambda *given: (built.append(given), build(*given))[1]
+        )
         program = cl.Program(queue.context, "__kernel void f() { b; }")
         with pytest.raises(cl.RuntimeError, match="BUILD_PROGRAM_FAILURE"):
             program.build()
@@ -106,7 +112,10 @@ class TestBuild:
             raise ZeroDivisionError
 
         monkeypatch.setattr(programs, "_stage", fail)
-        with caplog.at_level(logging.WARNING, "kcl"), pytest.warns(kcl.CacheWarning, match="build a program"):
+        with (
+            caplog.at_level(logging.WARNING, "kcl"),
+            pytest.warns(kcl.CacheWarning, match="build a program"),
+        ):
             program = cl.Program(queue.context, SOURCE).build("-DN=4")
         assert added(queue, program) == [4, 4]
 
@@ -151,7 +160,11 @@ class TestNames:
 
         def said(*words, **variables):
             done = subprocess.run(
-                [*run, *words], cwd=child.directory, env=child.environment(**variables), capture_output=True, text=True
+                [*run, *words],
+                cwd=child.directory,
+                env=child.environment(**variables),
+                capture_output=True,
+                text=True,
             )
             assert done.returncode == 0, done.stderr
             return done.stdout + done.stderr
@@ -170,5 +183,7 @@ class TestNames:
         assert "-DREAL, -DN=16, extra.h" in shown
         assert "solver.py:6" in shown
         for found in (said("run", "solver.py", KCL_REPORT="kernels"), said("report")):
-            lines = [line.rsplit(None, 4)[:3] for line in found.splitlines() if line.startswith("lap(")]
+            lines = [
+                line.rsplit(None, 4)[:3] for line in found.splitlines() if line.startswith("lap(")
+            ]
             assert lines == [[names[0], "-", "hit"], [names[1], "-", "hit"]]

@@ -48,15 +48,30 @@ class TestParsed:
     def test_options(self):
         """Options add up, and take a list."""
         wanted = runner.parsed(
-            ["--off", "generator,pocl", "--off=binary", "--strict", "hit", "--report", "--explain", "--fresh", "x"]
+            [
+                "--off",
+                "generator,pocl",
+                "--off=binary",
+                "--strict",
+                "hit",
+                "--report",
+                "--explain",
+                "--fresh",
+                "x",
+            ]
         )
         assert wanted.off == ("generator", "pocl", "binary")
         assert wanted.strict == ("hit",)
         assert wanted.report == ("1", "explain")
         assert wanted.fresh
-        assert runner.parsed(["--trace=a, b", "--trace", "", "x"]).trace == ("a, b", "")  # the last one counts
+        assert runner.parsed(["--trace=a, b", "--trace", "", "x"]).trace == (
+            "a, b",
+            "",
+        )  # the last one counts
 
-    @pytest.mark.parametrize("line", ["", "--help", "-h", "--off", "-m", "--wobble x", "--report", "--off generator"])
+    @pytest.mark.parametrize(
+        "line", ["", "--help", "-h", "--off", "-m", "--wobble x", "--report", "--off generator"]
+    )
     def test_needs_an_answer(self, line):
         """Help, and what names no program, are for the command line."""
         assert runner.parsed(line.split()) is None
@@ -144,7 +159,9 @@ class TestProgram:
         strip = [(one[0], one[1], _plain(one[2])) for one in (python, mine)]
         assert strip[1] == strip[0]
 
-    @pytest.mark.parametrize("arguments", [("nowhere.py",), ("-m", "no_such_module"), ("-c", "1/0")])
+    @pytest.mark.parametrize(
+        "arguments", [("nowhere.py",), ("-m", "no_such_module"), ("-c", "1/0")]
+    )
     def test_cannot_run(self, child, arguments):
         """What cannot be run is told in Python's words."""
         python, mine = both(child, *arguments)
@@ -154,7 +171,9 @@ class TestProgram:
     def test_interactive(self, places):
         """`python -i` is left with the names of the program."""
         (places.directory / "names.py").write_text("answer = 41\n")
-        python, mine = both(places, "names.py", options=("-i",), standard_input="print(answer + 1)\n")
+        python, mine = both(
+            places, "names.py", options=("-i",), standard_input="print(answer + 1)\n"
+        )
         assert python[1] == mine[1] == "42\n"
 
     def test_pickled(self, places):

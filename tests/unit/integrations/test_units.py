@@ -34,7 +34,9 @@ def unit():
 def made(factor=3, name="scaled"):
     """Make a unit as a library does: what this module would get from the face is passed by."""
     with recorder_off():
-        return lp.make_kernel("{[i]: 0<=i<4}", f"out[i] = {factor}*a[i]", name=name, lang_version=(2018, 2))
+        return lp.make_kernel(
+            "{[i]: 0<=i<4}", f"out[i] = {factor}*a[i]", name=name, lang_version=(2018, 2)
+        )
 
 
 def recorder_off():
@@ -113,7 +115,10 @@ class TestDirectCall:
         ):
             both(queue, a=X)
         assert caught[0].filename == __file__
-        with pytest.warns(lp.diagnostic.DirectCallUncachedWarning), pytest.raises(lp.LoopyError, match="not in list"):
+        with (
+            pytest.warns(lp.diagnostic.DirectCallUncachedWarning),
+            pytest.raises(lp.LoopyError, match="not in list"),
+        ):
             both(queue, a=X, entrypoint="nobody")
 
 
@@ -126,7 +131,9 @@ class TestUnit:
         again = pickle.loads(pickle.dumps(unit))
         assert again == unit
         assert vars(again)[units._KERNELS].found == {}
-        assert copy.copy(unit).executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+        assert (
+            copy.copy(unit).executor(queue.context)(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+        )
 
     def test_layer_off(self, queue, unit, looks, monkeypatch):
         """With the generator layer off the unit is loopy's."""
@@ -171,7 +178,9 @@ class TestTaken:
 
     def two(self):
         units = [
-            face.make_kernel("{[i]: 0<=i<4}", f"out[i] = {n}*a[i]", name=f"by{n}", lang_version=(2018, 2))
+            face.make_kernel(
+                "{[i]: 0<=i<4}", f"out[i] = {n}*a[i]", name=f"by{n}", lang_version=(2018, 2)
+            )
             for n in (3, 5)
         ]
         return face.merge(units)
@@ -189,7 +198,10 @@ class TestTaken:
             else:
                 _event, (out,) = chosen.executor(queue.context, entrypoint="by5")(queue, a=X)
             assert out.tolist() == (5 * X).tolist()
-        assert [(look.layer, look.outcome) for look in looks] == [("generator", "bypass"), ("binary", "miss")]
+        assert [(look.layer, look.outcome) for look in looks] == [
+            ("generator", "bypass"),
+            ("binary", "miss"),
+        ]
 
     def test_others(self, queue, looks):
         """A unit of a library stays loopy's."""
@@ -202,7 +214,10 @@ class TestTaken:
         unit = self.two()
         for change in (kcl.install, kcl.uninstall):
             change()
-            assert unit.executor(queue.context, entrypoint="by3")(queue, a=X)[1][0].tolist() == (3 * X).tolist()
+            assert (
+                unit.executor(queue.context, entrypoint="by3")(queue, a=X)[1][0].tolist()
+                == (3 * X).tolist()
+            )
         assert [look.layer for look in looks] == ["generator", "binary"]
 
     def test_copied(self):

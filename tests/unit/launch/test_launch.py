@@ -185,13 +185,20 @@ class TestEvents:
     )
     def test_are_waited_for(self, context, order, same):
         """A launch reads what another queue, or its own one without an order, writes only after it was written."""
-        queue, other, third = cl.CommandQueue(context, properties=order), *(cl.CommandQueue(context) for _ in range(2))
+        queue, other, third = (
+            cl.CommandQueue(context, properties=order),
+            *(cl.CommandQueue(context) for _ in range(2)),
+        )
         x, y, z = (on(third, [0.0] * 5) for _ in range(3))
         for _ in range(3):
             SCALE(queue, x=x, y=y, a=2.0)
         queue.finish()
         assert launcher_on(queue).hot is not None
-        gate, new, writer = cl.UserEvent(context), np.arange(5, dtype=np.float32), queue if same else other
+        gate, new, writer = (
+            cl.UserEvent(context),
+            np.arange(5, dtype=np.float32),
+            queue if same else other,
+        )
         x.add_event(cl.enqueue_copy(writer, x.base_data, new, is_blocking=False, wait_for=[gate]))
         event, _outputs = SCALE(queue, x=x, y=y, a=2.0)
         queue.flush()
@@ -277,7 +284,9 @@ class TestThreads:
             found[number] = [y.get(queue)[1] - 1 for y in done]
 
         at_once(work)
-        assert found == {number: [float(100 * number + repeat) for repeat in range(100)] for number in range(8)}
+        assert found == {
+            number: [float(100 * number + repeat) for repeat in range(100)] for number in range(8)
+        }
 
 
 class TestBind:
@@ -338,7 +347,9 @@ class TestBind:
         """Another thread is refused: it must not set the arguments of this one's kernel."""
         x, y, seen = on(queue, range(4)), on(queue, range(4)), []
         bound = SCALE.bind(queue, x=x, y=y, a=0.0)
-        thread = threading.Thread(target=lambda: seen.append(error_of(lambda: bound(x=x, y=y, a=1.0))))
+        thread = threading.Thread(
+            target=lambda: seen.append(error_of(lambda: bound(x=x, y=y, a=1.0)))
+        )
         thread.start()
         thread.join()
         assert seen[0]["classes"][0] == "RuntimeError"

@@ -34,7 +34,9 @@ class TestUnusual:
     def test_usual(self):
         """An invoker that sets arguments, enqueues and returns its event is recorded."""
         found = noted(SET + ENQUEUE.format(size="(1,)") + "return event, ()", a=2)
-        assert [(step.kernel, step.arguments) for step in found.steps] == [("f", {0: ("_set_arg_multi", (2,))})]
+        assert [(step.kernel, step.arguments) for step in found.steps] == [
+            ("f", {0: ("_set_arg_multi", (2,))})
+        ]
         assert found.outputs == ()
 
     @pytest.mark.parametrize(
@@ -45,10 +47,16 @@ class TestUnusual:
             ("f = _kernels.f\nf.set_args([a])\n", "another kind"),
             ("f = _kernels.f\n" + ENQUEUE.format(size="(1,)"), "sets arguments in another way"),
             (SET + ENQUEUE.format(size="(1.5,)"), "no numbers"),
-            (SET + ENQUEUE.format(size="(1,)").replace("wait_for", "[a]"), "enqueues in another way"),
+            (
+                SET + ENQUEUE.format(size="(1,)").replace("wait_for", "[a]"),
+                "enqueues in another way",
+            ),
             (SET + 2 * ENQUEUE.format(size="(1,)"), "enqueues in another way"),
             (SET + ENQUEUE.format(size="(1,)") + "return None, ()", "event of another launch"),
-            (SET + ENQUEUE.format(size="(1,)") + "return event, (a,)", "something else than arrays"),
+            (
+                SET + ENQUEUE.format(size="(1,)") + "return event, (a,)",
+                "something else than arrays",
+            ),
         ],
     )
     def test_unusual(self, body, said):
@@ -57,7 +65,9 @@ class TestUnusual:
             noted(body, a=2)
 
 
-@pytest.mark.parametrize("ask", [bool, lambda mark: mark == 1, lambda mark: mark != mark, lambda mark: mark in [2]])
+@pytest.mark.parametrize(
+    "ask", [bool, lambda mark: mark == 1, lambda mark: mark != mark, lambda mark: mark in [2]]
+)
 def test_decision(ask):
     """An invoker that decides by a value cannot be recorded."""
     with pytest.raises(NotPlayable, match="decides"):

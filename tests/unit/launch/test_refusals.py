@@ -44,7 +44,11 @@ def typed():
     """Return a unit of loopy whose dtypes are all declared."""
     import loopy as lp
 
-    arguments = [lp.GlobalArg("x,y", np.float32, shape="n"), lp.ValueArg("a", np.float32), lp.ValueArg("n", np.int32)]
+    arguments = [
+        lp.GlobalArg("x,y", np.float32, shape="n"),
+        lp.ValueArg("a", np.float32),
+        lp.ValueArg("n", np.int32),
+    ]
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = a*x[i]", arguments, lang_version=(2018, 2))
 
 
@@ -97,11 +101,16 @@ class TestArguments:
         """A buffer is shown the way to an array."""
         buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 16)
         said = refused(queue, typed(), {"x": buffer})
-        assert "not a Buffer; write x=pyopencl.array.Array(queue, shape, np.float32, data=buffer)" in said
+        assert (
+            "not a Buffer; write x=pyopencl.array.Array(queue, shape, np.float32, data=buffer)"
+            in said
+        )
 
     def test_shape_of_a_number(self, queue):
         """An array in the place of a number is named with its shape."""
-        assert "'a' is a number of dtype float32, not an array of shape (4,)" in refused(queue, typed(), {"a": ONES})
+        assert "'a' is a number of dtype float32, not an array of shape (4,)" in refused(
+            queue, typed(), {"a": ONES}
+        )
 
     def test_positional(self, queue):
         """Arguments without a name are refused with the way to write them, by their names once these are known."""
@@ -194,9 +203,18 @@ class TestEveryPath:
     @pytest.mark.parametrize(
         ("given", "words"),
         [
-            (lambda queue: {"x": cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8)}, "'x' is a buffer of 8 bytes"),
-            (lambda queue: {"y": cl.Buffer(queue.context, cl.mem_flags.READ_ONLY, 16)}, "'y' is written, .* READ_ONLY"),
-            (lambda queue: {"x": elsewhere(queue).base_data}, "'x' is a buffer of another context than the queue's"),
+            (
+                lambda queue: {"x": cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8)},
+                "'x' is a buffer of 8 bytes",
+            ),
+            (
+                lambda queue: {"y": cl.Buffer(queue.context, cl.mem_flags.READ_ONLY, 16)},
+                "'y' is written, .* READ_ONLY",
+            ),
+            (
+                lambda queue: {"x": elsewhere(queue).base_data},
+                "'x' is a buffer of another context than the queue's",
+            ),
         ],
     )
     def test_buffers(self, queue, given, words):
@@ -207,13 +225,18 @@ class TestEveryPath:
     def test_no_queue(self):
         """A call without a queue, and one with something else, names the kernel."""
         for arguments in ((), (ONES,)):
-            with pytest.raises(TypeError, match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not"):
+            with pytest.raises(
+                TypeError,
+                match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not",
+            ):
                 raw()(*arguments, x=ONES)
 
     def test_context(self, queue):
         """A context is refused so too, also one with which the kernel is ready; `bind` takes none either."""
         kernel, x = raw(), cl.array.to_device(queue, ONES)
-        refused = pytest.raises(TypeError, match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not")
+        refused = pytest.raises(
+            TypeError, match=r"the first argument of kernel 'raw' is a pyopencl.CommandQueue, not"
+        )
         with refused:
             kernel.bind(queue.context, x=x, a=TWO)
         for prepare in (lambda: kernel(queue, x=x, a=TWO), lambda: kernel.prepare(queue.context)):
@@ -241,16 +264,22 @@ class TestAsked:
         """A name that the kernel does not take is refused, and so is an array of another dtype than it takes."""
         ask = getattr(recipe(), verb)
         ask(context, x=np.float32, a="float32", n=4)
-        with pytest.raises(TypeError, match=r"takes no argument 'xs' \(did you mean 'x'\?\); it takes "):
+        with pytest.raises(
+            TypeError, match=r"takes no argument 'xs' \(did you mean 'x'\?\); it takes "
+        ):
             ask(context, x="float32", a=TWO, xs=ONES)
         if recipe is not untyped:
-            with pytest.raises(TypeError, match="argument 'x' is an array of dtype float32, not float64"):
+            with pytest.raises(
+                TypeError, match="argument 'x' is an array of dtype float32, not float64"
+            ):
                 ask(context, x=np.ones(4), a=TWO)
 
     @pytest.mark.parametrize("verb", ["prepare", "source"])
     def test_open_dtypes(self, context, verb):
         """The dtypes that the kernel lacks are named with the recipe."""
-        words = r"kernel 'untyped': give the dtypes of {}, which decide the code, such as {}=np.float32"
+        words = (
+            r"kernel 'untyped': give the dtypes of {}, which decide the code, such as {}=np.float32"
+        )
         for given, names, first in (({}, "'a', 'x'", "a"), ({"a": np.float32}, "'x'", "x")):
             with pytest.raises(RuntimeError, match=words.format(names, first)):
                 getattr(untyped(), verb)(context, **given)
@@ -261,7 +290,10 @@ class TestAsked:
 
     def test_executor(self):
         """Who looks for loopy's executor is told that the kernel is one."""
-        with pytest.raises(AttributeError, match=r"no attribute 'executor'; it is called itself: kernel\(queue, ...\)"):
+        with pytest.raises(
+            AttributeError,
+            match=r"no attribute 'executor'; it is called itself: kernel\(queue, ...\)",
+        ):
             _ = typed().executor
         assert not hasattr(typed(), "others")
 
@@ -285,7 +317,9 @@ class TestNoted:
         for _ in range(2):
             with pytest.raises(KeyError) as raised:
                 kernel(queue, x=ONES)
-            assert raised.value.__notes__ == [f"in the recipe of kernel misspelt(iname='j'): {__file__}, line {line}"]
+            assert raised.value.__notes__ == [
+                f"in the recipe of kernel misspelt(iname='j'): {__file__}, line {line}"
+            ]
 
     def test_own_errors(self, queue):
         """An error of kcl names the recipe itself."""
@@ -306,7 +340,9 @@ class TestUnknown:
         kernel = recipe()
         kernel(queue, x=ONES, a=TWO)
         words = r"takes no argument 'outhost' \(did you mean 'out_host'\?\); .*allocator, wait_for, out_host\"?$"
-        with pytest.raises(KeyError if recipe is untyped else TypeError, match=words):  # loopy looks for open dtypes
+        with pytest.raises(
+            KeyError if recipe is untyped else TypeError, match=words
+        ):  # loopy looks for open dtypes
             kernel(queue, x=ONES, a=TWO, outhost=True)
 
 
@@ -339,12 +375,18 @@ class TestLocal:
     def test_no_elements(self, queue, size, number):
         """A size below one is refused on every driver, with its expression and its value."""
         for _ in range(2):
-            with pytest.raises(ValueError, match=f"kernel 'shared': argument 'part' is local memory of {number} ele"):
+            with pytest.raises(
+                ValueError,
+                match=f"kernel 'shared': argument 'part' is local memory of {number} ele",
+            ):
                 shared(size)(queue, x=ONES.copy())
 
     def test_tuple(self, queue):
         """A size that is a tuple in the launch is refused with its value."""
-        with pytest.raises(ValueError, match=r"'part' is local memory of local_size = \(1,\) elements; write a size"):
+        with pytest.raises(
+            ValueError,
+            match=r"'part' is local memory of local_size = \(1,\) elements; write a size",
+        ):
             shared("local_size")(queue, x=ONES.copy())
 
     def test_not_given(self, queue):
@@ -364,7 +406,9 @@ def grouped(attribute="", local=None):
     """Return a kernel that may ask for its local size."""
     text = f"kernel {attribute} void grouped(global float *x) {{ x[get_global_id(0)] += 1; }}"
     arguments = [kcl.Array("x", np.float32, "x.size", "inout")]
-    return kcl.Source(text, entry="grouped", arguments=arguments, global_size="x.size", local_size=local)
+    return kcl.Source(
+        text, entry="grouped", arguments=arguments, global_size="x.size", local_size=local
+    )
 
 
 class TestLocalSize:
@@ -373,14 +417,20 @@ class TestLocalSize:
     @pytest.mark.parametrize(
         ("declared", "given", "words"),
         [
-            ({}, {"local_size": 3}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
+            (
+                {},
+                {"local_size": 3},
+                r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3",
+            ),
             ({"local": 3}, {}, r"global_size=\(4,\), local_size=\(3,\): 4 is no multiple of 3"),
             ({}, {"local_size": 2**20}, r"local_size=\(1048576,\)"),
         ],
     )
     def test_reason(self, queue, declared, given, words):
         """The reason is one of the device, of the kernel, or of both sizes."""
-        with pytest.raises(cl.LogicError, match=f"INVALID_WORK_GROUP_SIZE - kernel 'grouped' with .*{words}"):
+        with pytest.raises(
+            cl.LogicError, match=f"INVALID_WORK_GROUP_SIZE - kernel 'grouped' with .*{words}"
+        ):
             grouped(**declared)(queue, x=ONES.copy(), **given)
 
 
@@ -404,9 +454,13 @@ class TestBuild:
 
         @kcl.kernel
         def misnamed():
-            return kcl.Source(SCALED, entry="scale", arguments=[kcl.Scalar("n", int)], global_size="(1,)")
+            return kcl.Source(
+                SCALED, entry="scale", arguments=[kcl.Scalar("n", int)], global_size="(1,)"
+            )
 
-        with pytest.raises(kcl.RecipeError, match=r"'misnamed' \(recipe in .*: the program has no kernel 'scale'"):
+        with pytest.raises(
+            kcl.RecipeError, match=r"'misnamed' \(recipe in .*: the program has no kernel 'scale'"
+        ):
             misnamed()(queue, n=1)
 
 
@@ -423,7 +477,9 @@ kernel void broken(global int *x)
 def broken(text, directories=()):
     """A kernel that does not compile."""
     arguments = [kcl.Array("x", np.int32, 4, "out")]
-    return kcl.Source(text, entry="broken", arguments=arguments, global_size=1, include_dirs=list(directories))
+    return kcl.Source(
+        text, entry="broken", arguments=arguments, global_size=1, include_dirs=list(directories)
+    )
 
 
 class TestDoesNotCompile:
@@ -433,10 +489,14 @@ class TestDoesNotCompile:
         """Where PoCL does not know the CPU the error ends with the command that has the cure; no other error does."""
 
         def said(log):
-            record = cl._cl._ErrorRecord(msg=f"clBuildProgram failed: {log}", code=-11, routine="clBuildProgram")
+            record = cl._cl._ErrorRecord(
+                msg=f"clBuildProgram failed: {log}", code=-11, routine="clBuildProgram"
+            )
             return str(refusals.not_built("scaled", None, cl.RuntimeError(record), ""))
 
-        assert said("error: unknown target CPU 'generic'\n1 error").endswith("\n\n`python -m kcl doctor` has the cure")
+        assert said("error: unknown target CPU 'generic'\n1 error").endswith(
+            "\n\n`python -m kcl doctor` has the cure"
+        )
         assert "doctor" not in said("error: use of undeclared identifier 'missing'")
 
     def test_does_not_compile(self, queue):
@@ -445,7 +505,9 @@ class TestDoesNotCompile:
         @kcl.kernel
         def broken():
             text = "kernel void broken(int n) { missing; }"
-            return kcl.Source(text, entry="broken", arguments=[kcl.Scalar("n", np.int32)], global_size="(1,)")
+            return kcl.Source(
+                text, entry="broken", arguments=[kcl.Scalar("n", np.int32)], global_size="(1,)"
+            )
 
         with pytest.raises(cl.RuntimeError) as raised:
             broken()(queue, n=1)
@@ -467,7 +529,9 @@ class TestDoesNotCompile:
         """Of an error in a header it is the header's line, and not one of the text."""
         (tmp_path / "broken.h").write_text("\n\ninline int f() { return absent; }\n")
         with pytest.raises(cl.RuntimeError) as raised:
-            broken('#include "broken.h"\n' + TEXT.replace("missing", "f()"), (str(tmp_path),))(queue)
+            broken('#include "broken.h"\n' + TEXT.replace("missing", "f()"), (str(tmp_path),))(
+                queue
+            )
         assert below(str(raised.value), "'absent'").endswith(" inline int f() { return absent; }")
 
 
@@ -490,7 +554,10 @@ class TestLines:
     )
     def test_messages(self, message):
         """Messages of several drivers name a line of the text, by its number."""
-        assert refusals.with_lines(f"{message}\nend", TEXT) == f"{message}\n    x[0] = missing + n;\nend"
+        assert (
+            refusals.with_lines(f"{message}\nend", TEXT)
+            == f"{message}\n    x[0] = missing + n;\nend"
+        )
 
     @pytest.mark.parametrize(
         "log",

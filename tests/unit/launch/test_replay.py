@@ -49,7 +49,9 @@ def _hot(monkeypatch):
 
 def gated_copy(queue, array, values, gate):
     """Begin to copy from memory of the host, once the gate opens, and leave the event on the array."""
-    array.add_event(cl.enqueue_copy(queue, array.base_data, values, is_blocking=False, wait_for=[gate]))
+    array.add_event(
+        cl.enqueue_copy(queue, array.base_data, values, is_blocking=False, wait_for=[gate])
+    )
     queue.flush()
 
 
@@ -72,7 +74,9 @@ class TestCallsWithinCalls:
             assert y.get(queue).tolist() == [[float(i)] * 9 for i in range(9)]
             assert inner[1].get(queue).tolist() == [[float(i)] * 3 for i in range(3)]
 
-    @pytest.mark.parametrize("error", [OSError("no more"), KeyboardInterrupt()], ids=["error", "interrupt"])
+    @pytest.mark.parametrize(
+        "error", [OSError("no more"), KeyboardInterrupt()], ids=["error", "interrupt"]
+    )
     def test_of_an_allocator_that_raises(self, queue, error):
         """The error of an allocator, or an interrupt in the middle, is the caller's, and the next call is a hot one."""
         x = on(queue, range(4))
@@ -186,14 +190,26 @@ class TestArguments:
 
     @pytest.mark.parametrize(
         "a",
-        [np.array(2.5), np.array([2.5]), Fraction(5, 2), np.longdouble(2.5), True, np.float16(2.5), 10**400, 1j],
+        [
+            np.array(2.5),
+            np.array([2.5]),
+            Fraction(5, 2),
+            np.longdouble(2.5),
+            True,
+            np.float16(2.5),
+            10**400,
+            1j,
+        ],
         ids=lambda a: type(a).__name__,
     )
     def test_scalars_of_other_kinds(self, queue, monkeypatch, a):
         """What is no ordinary number goes the way of a first call: the same result or the same error."""
         x, y = on(queue, range(4)), on(queue, range(4))
         monkeypatch.setattr(launch, "HOT", 10**9)
-        expected = outcome(lambda: SCALE(cl.CommandQueue(queue.context), x=x, y=y, a=a)), y.get(queue).tolist()
+        expected = (
+            outcome(lambda: SCALE(cl.CommandQueue(queue.context), x=x, y=y, a=a)),
+            y.get(queue).tolist(),
+        )
         monkeypatch.setattr(launch, "HOT", 0)
         for _ in range(3):
             SCALE(queue, x=x, y=y, a=2.0)

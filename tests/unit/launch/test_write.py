@@ -2,12 +2,23 @@
 
 import pytest
 
-from kcl.launch.recording import AllocatedOutput, Allocation, Allocator, Mark, NotPlayable, QueueMark, Recording, Step
+from kcl.launch.recording import (
+    AllocatedOutput,
+    Allocation,
+    Allocator,
+    Mark,
+    NotPlayable,
+    QueueMark,
+    Recording,
+    Step,
+)
 from kcl.launch.write import Form, script
 
 FORM = Form(("x", "y", "a"), ("x", "y"), (), ("a",), (), in_order=True, bound=False)
 BOUND = FORM._replace(bound=True)
-ARRAYS = {index: ("_set_arg_multi", (Mark(f"{name}.base_data"),)) for index, name in enumerate("xy")}
+ARRAYS = {
+    index: ("_set_arg_multi", (Mark(f"{name}.base_data"),)) for index, name in enumerate("xy")
+}
 
 
 def recording(size=4, number="_kcl_float(a)", **beside):
@@ -20,7 +31,11 @@ def recording(size=4, number="_kcl_float(a)", **beside):
 def allocated(value):
     """Return an output that is made of this size."""
     return AllocatedOutput(
-        "_kcl_made0", (QueueMark("_kcl_queue"), value, "f4"), {"allocator": Allocator("_kcl_allocator")}, {}, 0
+        "_kcl_made0",
+        (QueueMark("_kcl_queue"), value, "f4"),
+        {"allocator": Allocator("_kcl_allocator")},
+        {},
+        0,
     )
 
 

@@ -19,7 +19,9 @@ class TestParts:
         """kcl, Python, -O, loopy and what generates with it stand in every key; a kcl.Source names less."""
         names = [part.name for part in beside.parts(True)]
         assert names[:3] == ["kcl", "python", "optimize"]
-        assert {f"distribution {name}" for name in ("loopy", "islpy", "pymbolic", "pyopencl", "numpy")} < {*names}
+        assert {
+            f"distribution {name}" for name in ("loopy", "islpy", "pymbolic", "pyopencl", "numpy")
+        } < {*names}
         assert len(names) == len({*names})
         source = [part.name for part in beside.parts(False)]
         assert source == ["kcl", "python", "distribution numpy", "distribution pyopencl"]
@@ -65,7 +67,9 @@ class TestNow:
             exec(f"def parse(name):\n    return {number} if name == 'mine' else None", names)
             parsers[:] = [names["parse"]]
             found.append(beside.now().state)
-        monkeypatch.setitem(module._REDUCTION_OPS, "mine", type("Mine", (module.ScalarReductionOperation,), {}))
+        monkeypatch.setitem(
+            module._REDUCTION_OPS, "mine", type("Mine", (module.ScalarReductionOperation,), {})
+        )
         found.append(beside.now().state)
         assert len({*found}) == 4
 
@@ -80,7 +84,9 @@ class TestNow:
             monkeypatch.setattr(dtypes.TYPE_REGISTRY, "dtype_to_name", named)
             found.append(beside.structures())
         assert len({*found, ()}) == 4
-        assert [part.name for part in beside.state(beside.Moment(structures=found[0]), True)] == ["state"]
+        assert [part.name for part in beside.state(beside.Moment(structures=found[0]), True)] == [
+            "state"
+        ]
         assert beside.state(beside.Moment(structures=found[0])) == []
 
     @pytest.mark.parametrize("attribute", [None, "untag_inames"])
@@ -110,10 +116,17 @@ def test_shared_parts():
 
 def test_parts_of_elsewhere():
     """A part of elsewhere stands beside its value here; one that is absent here has none."""
-    parts = [Part("optimize", "7"), Part("distribution nobody-has-this", "1.0"), Part("argument checks", "skipped")]
+    parts = [
+        Part("optimize", "7"),
+        Part("distribution nobody-has-this", "1.0"),
+        Part("argument checks", "skipped"),
+    ]
     mine, here = beside.compared(Key(parts))
     assert mine == Key(parts)
-    assert dict(here.parts) == {"optimize": str(sys.flags.optimize), "distribution nobody-has-this": "absent"}
+    assert dict(here.parts) == {
+        "optimize": str(sys.flags.optimize),
+        "distribution nobody-has-this": "absent",
+    }
 
 
 def test_only_where_loopy_generates(monkeypatch):

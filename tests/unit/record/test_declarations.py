@@ -54,7 +54,9 @@ class TestDeclare:
 
     def test_nothing_declared(self):
         """Without arguments the decorator is as the bare one."""
-        assert kcl.kernel()(constant).declared == kcl.kernel(constant).declared == declarations.NOTHING
+        assert (
+            kcl.kernel()(constant).declared == kcl.kernel(constant).declared == declarations.NOTHING
+        )
 
 
 def test_version(queue):
@@ -66,7 +68,10 @@ def test_version(queue):
 def test_parameters():
     """The texts of the parameters are those of the record, by name; there are none without a record."""
     beside = [["kcl", "1"], ["parameter block", "32"], ["parameter names", "('x', 'y')"]]
-    assert declarations.Evidence({}, record={"beside": beside}).parameters == [("block", "32"), ("names", "('x', 'y')")]
+    assert declarations.Evidence({}, record={"beside": beside}).parameters == [
+        ("block", "32"),
+        ("names", "('x', 'y')"),
+    ]
     assert declarations.Evidence({}).parameters == []
 
 

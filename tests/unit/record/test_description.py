@@ -33,11 +33,19 @@ class TestPlaces:
     def test_of_a_recipe(self):
         """A record is described with its calls, their parameters by name, the recipe's text and parameters."""
         unit = recipe()
-        task = RecipeCall("recipe", recipe, {"block": 16, "dtype": np.float32, "odd": Unspeakable()}, NOTHING)
+        task = RecipeCall(
+            "recipe", recipe, {"block": 16, "dtype": np.float32, "odd": Unspeakable()}, NOTHING
+        )
         place = description.place(unmade.record_of(unit), unit, task, KEY)
         assert place.record is not None
-        assert [call["function"] for call in place.record["calls"]] == ["make_kernel", "add_dtypes", "split_iname"]
-        assert all(call["place"].startswith("test_description.py:") for call in place.record["calls"])
+        assert [call["function"] for call in place.record["calls"]] == [
+            "make_kernel",
+            "add_dtypes",
+            "split_iname",
+        ]
+        assert all(
+            call["place"].startswith("test_description.py:") for call in place.record["calls"]
+        )
         assert place.record["calls"][2]["arguments"] == [
             ["kernel", "call 2"],
             ["split_iname", "'i'"],
@@ -57,7 +65,11 @@ class TestPlaces:
 
     def test_names_of_parameters(self):
         """Arguments are named as a class or its base names them; those that loopy passes on as `*args` are numbered."""
-        arguments = [lp.GlobalArg("a", np.int32), lp.ConstantArg("b", np.int32), lp.ValueArg("n", np.int32)]
+        arguments = [
+            lp.GlobalArg("a", np.int32),
+            lp.ConstantArg("b", np.int32),
+            lp.ValueArg("n", np.int32),
+        ]
         unit = lp.make_kernel("{[i]: 0<=i<n}", "a[i] = b[i]", arguments, **VERSION)
         unit = lp.set_options(unit, "return_dict")
         place = description.place(unmade.record_of(unit), unit, None, None)
@@ -79,7 +91,9 @@ class TestPlaces:
         (call,) = description.place(None, own, None, KEY).record["calls"]
         assert call == {"function": "a unit that loopy made", "place": "", "arguments": []}
         code, array = "kernel void f(global int *a) { a[0] = 1; }", kcl.Array("a", np.int32, "(1,)")
-        source = kcl.Source(code, arguments=[array], global_size="(1,)", entry="f", include_dirs=["/somewhere"])
+        source = kcl.Source(
+            code, arguments=[array], global_size="(1,)", entry="f", include_dirs=["/somewhere"]
+        )
         (call,) = description.place(None, source, None, KEY).record["calls"]
         assert call["function"] == "kcl.Source"
         assert dict(call["arguments"])["code"] == repr(source.code)

@@ -29,7 +29,9 @@ class Site:
         self.root = root / "site-packages"
         self.root.mkdir(parents=True)
 
-    def install(self, files: dict[str, str], name: str = "thing", version: str = "1.0", extra: str = "") -> None:
+    def install(
+        self, files: dict[str, str], name: str = "thing", version: str = "1.0", extra: str = ""
+    ) -> None:
         """Write files and the record of them, as pip does."""
         lines = []
         for file, text in files.items():
@@ -60,17 +62,25 @@ class TestOwn:
 
     def own(self, root: pathlib.Path, *paths: str) -> str:
         code = "from kcl.record import distributions; print(distributions.own())"
-        packages = [path for path in sys.path if path.endswith("site-packages")]  # of what kcl needs
+        packages = [
+            path for path in sys.path if path.endswith("site-packages")
+        ]  # of what kcl needs
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *paths, *packages])}
         done = subprocess.run(
-            [sys.executable, "-S", "-c", code], env=environment, cwd=root.parent, text=True, capture_output=True
+            [sys.executable, "-S", "-c", code],
+            env=environment,
+            cwd=root.parent,
+            text=True,
+            capture_output=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def test_checkout_and_installed(self, tmp_path: pathlib.Path) -> None:
         """An installed kcl has the text of its checkout."""
-        shutil.copytree(ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__")
+        )
         assert self.own(tmp_path) == distributions.own()
         version, digest = distributions.own().split()
         assert version == "0.1.0"
@@ -78,7 +88,9 @@ class TestOwn:
 
     def test_unreadable(self, tmp_path: pathlib.Path) -> None:
         """With a file that cannot be read, kcl counts as no other process does: nothing hits, and nothing is raised."""
-        shutil.copytree(ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__")
+        )
         assert self.own(tmp_path) == distributions.own()
         unread = tmp_path / "kcl" / "cli" / "run.py"
         unread.unlink()
@@ -110,7 +122,9 @@ class TestInstalled:
             ({"extra": "../../../bin/thing,sha256=x,9"}, False),
         ],
     )
-    def test_what_counts(self, change: dict[str, Any], counts: bool, project: Project, tmp_path: pathlib.Path) -> None:
+    def test_what_counts(
+        self, change: dict[str, Any], counts: bool, project: Project, tmp_path: pathlib.Path
+    ) -> None:
         """The version and the content of each file count; how it was installed does not."""
         keys = []
         for more in {}, change:
@@ -120,11 +134,15 @@ class TestInstalled:
         assert (keys[0] != keys[1]) is counts
 
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
-    def test_module_of_another_name(self, name: str, project: Project, tmp_path: pathlib.Path) -> None:
+    def test_module_of_another_name(
+        self, name: str, project: Project, tmp_path: pathlib.Path
+    ) -> None:
         """A module is found in the record where its distribution bears another name."""
         site = Site(tmp_path)
         site.install({"thing.py": MODULE}, name=name)
-        assert part(site.parts(project), f"distribution {name.replace('_', '-').replace('.', '-').lower()}")
+        assert part(
+            site.parts(project), f"distribution {name.replace('_', '-').replace('.', '-').lower()}"
+        )
 
     def test_namespace(self, tmp_path: pathlib.Path) -> None:
         """Two distributions may bring parts of one namespace package."""
@@ -136,7 +154,9 @@ class TestInstalled:
         parts = site.parts(project)
         assert part(parts, "distribution space-one")
         assert not part(parts, "distribution space-two")
-        project.write("recipes.py", "def build(n):\n    import space.two\n    return space.two.make(n)")
+        project.write(
+            "recipes.py", "def build(n):\n    import space.two\n    return space.two.make(n)"
+        )
         assert part(site.parts(project), "distribution space-two")
 
     def test_data_of_a_late_import(self, project: Project, tmp_path: pathlib.Path) -> None:
@@ -156,7 +176,9 @@ class TestInstalled:
 
     def test_users_function_in_a_decorator(self, tmp_path: pathlib.Path) -> None:
         """A function of the user's that a library's decorator wraps counts by its code."""
-        text = "def kept(function):\n    def inner(n):\n        return function(n)\n    return inner\n"
+        text = (
+            "def kept(function):\n    def inner(n):\n        return function(n)\n    return inner\n"
+        )
         site = Site(tmp_path)
         site.install({"thing/__init__.py": text})
         recipe = "import thing\n@thing.kept\ndef helper(n):\n    return n + 1\ndef build(n):\n    return helper(n)"
@@ -173,7 +195,9 @@ class TestNotInstalled:
         """An editable install counts by what is reached of it."""
         site = Site(tmp_path)
         site.install({"__editable__.thing-1.0.pth": str(tmp_path / "src")})
-        (site.root / "thing-1.0.dist-info" / "direct_url.json").write_text(json.dumps({"dir_info": {"editable": True}}))
+        (site.root / "thing-1.0.dist-info" / "direct_url.json").write_text(
+            json.dumps({"dir_info": {"editable": True}})
+        )
         source = Project(tmp_path / "src", {"thing.py": MODULE})
         before = f"sys.path[1:1] = [{str(source.root)!r}, {str(site.root)!r}]"
         parts = project.parts("n=1", before=before)
@@ -213,7 +237,10 @@ class TestGenerators:
     @pytest.mark.parametrize("name", distributions.GENERATORS)
     def test_version(self, name: str) -> None:
         """The version is the one that importlib.metadata tells."""
-        assert distributions.counted(name).split()[0] in (importlib.metadata.version(name), "editable")
+        assert distributions.counted(name).split()[0] in (
+            importlib.metadata.version(name),
+            "editable",
+        )
 
     def test_absent(self) -> None:
         """One that is not installed is absent."""
@@ -243,7 +270,9 @@ class TestGenerators:
             "import sys; sys.path.insert(0, sys.argv[1]); from kcl.record import distributions as d\n"
             "[d.counted(name) for name in d.GENERATORS]; print(*sys.modules)"
         )
-        child = subprocess.run([sys.executable, "-c", program, str(ROOT)], capture_output=True, text=True, check=True)
+        child = subprocess.run(
+            [sys.executable, "-c", program, str(ROOT)], capture_output=True, text=True, check=True
+        )
         assert not {"importlib.metadata", *distributions.GENERATORS} & set(child.stdout.split())
 
     def test_content_of_an_editable_one(self, tmp_path: pathlib.Path) -> None:
@@ -265,12 +294,16 @@ class TestGenerators:
 class TestOwner:
     """Whose a module is."""
 
-    @pytest.mark.parametrize("name", ["os", "os.path", "json", "sys", "_io", "email.message", "math", "__future__"])
+    @pytest.mark.parametrize(
+        "name", ["os", "os.path", "json", "sys", "_io", "email.message", "math", "__future__"]
+    )
     def test_standard_library(self, name: str) -> None:
         """Modules of the standard library, loaded or not."""
         assert distributions.owner(name).kind == distributions.PYTHON
 
-    @pytest.mark.parametrize("name", ["numpy", "numpy.random", "pytest", "_pytest.python", "pyopencl", "loopy.target"])
+    @pytest.mark.parametrize(
+        "name", ["numpy", "numpy.random", "pytest", "_pytest.python", "pyopencl", "loopy.target"]
+    )
     def test_distributions(self, name: str) -> None:
         """Modules of installed distributions, loaded or not."""
         assert distributions.owner(name).kind == distributions.DISTRIBUTION

@@ -46,14 +46,24 @@ class TestNames:
         elif isinstance(found, type) and issubclass(type(found), unmade.Kind):
             assert found.real() is own
             assert found == own
-            assert (found.__name__, found.__doc__, dir(found)) == (own.__name__, own.__doc__, dir(own))
+            assert (found.__name__, found.__doc__, dir(found)) == (
+                own.__name__,
+                own.__doc__,
+                dir(own),
+            )
             assert getattr(lp, name) is own  # from the first question on
         else:
             assert found is own
 
     def test_names_that_loopy_does_not_have(self):
         """A name that loopy does not have raises AttributeError, on members, too."""
-        for holder in (lp, face.face, face.submodule("loopy.kernel.data"), thing("AddressSpace"), lp.AddressSpace):
+        for holder in (
+            lp,
+            face.face,
+            face.submodule("loopy.kernel.data"),
+            thing("AddressSpace"),
+            lp.AddressSpace,
+        ):
             with pytest.raises(AttributeError):
                 holder.NONEXISTENT  # noqa: B018
             assert not hasattr(holder, "nonexistent")
@@ -70,7 +80,10 @@ class TestNames:
         assert lp.transform.iname.split_iname is lp.split_iname
         assert lp.schedule is loopy.schedule
         assert lp.kernel.tools is loopy.kernel.tools
-        assert lp.version.LOOPY_USE_LANGUAGE_VERSION_2018_2 == loopy.version.LOOPY_USE_LANGUAGE_VERSION_2018_2
+        assert (
+            lp.version.LOOPY_USE_LANGUAGE_VERSION_2018_2
+            == loopy.version.LOOPY_USE_LANGUAGE_VERSION_2018_2
+        )
         assert lp.transform.callable.rename_iname is loopy.transform.callable.rename_iname
 
     @pytest.mark.parametrize("name", ["add_barrier", "precompute", "realize_reduction"])
@@ -140,7 +153,9 @@ class TestThings:
         assert union == loopy.TranslationUnit | None
         assert hash(union) == hash(loopy.TranslationUnit | None)
         assert (None | thing("TranslationUnit")).__args__ == (type(None), loopy.TranslationUnit)
-        assert (int | thing("TranslationUnit") | thing("LoopKernel") | str).__args__[2] == loopy.LoopKernel
+        assert (int | thing("TranslationUnit") | thing("LoopKernel") | str).__args__[
+            2
+        ] == loopy.LoopKernel
         assert isinstance(None, union)
         assert isinstance(3, union | int)
         assert issubclass(loopy.TranslationUnit, union)
@@ -165,7 +180,13 @@ class TestThings:
 class TestCopies:
     def test_pickles(self):
         """Functions, classes and members are pickled by name, and come back as the face's."""
-        for one in (lp.split_iname, thing("AddressSpace.LOCAL"), thing("LoopKernel"), thing("CTarget"), lp.get_op_map):
+        for one in (
+            lp.split_iname,
+            thing("AddressSpace.LOCAL"),
+            thing("LoopKernel"),
+            thing("CTarget"),
+            lp.get_op_map,
+        ):
             assert pickle.loads(pickle.dumps(one)) is one
             assert copy.deepcopy(one) is one or copy.deepcopy(one) == one
         assert pickle.loads(pickle.dumps(loopy.AddressSpace.LOCAL)) == thing("AddressSpace.LOCAL")
@@ -275,7 +296,10 @@ class TestRecorded:
                 warnings.simplefilter("always")
                 exec("unit = lp.make_kernel('{[i]: 0<=i<16}', 'a[i] = 2*i')", names)
             found.append(
-                (unmade.record_of(names["unit"]).digest, any("lang_version" in str(one.message) for one in heard))
+                (
+                    unmade.record_of(names["unit"]).digest,
+                    any("lang_version" in str(one.message) for one in heard),
+                )
             )
         assert found[0][0] != found[1][0]
         assert [warned for _digest, warned in found] == [True, False]
@@ -286,7 +310,9 @@ class TestAtOnce:
     def test_questions_are_loopys(self):
         """What answers a question gets loopy's own units."""
         assert lp.get_op_map(make(), subgroup_size=1) is not None
-        assert isinstance(lp.generate_code_v2(lp.set_options(make(), no_numpy=True)).device_code(), str)
+        assert isinstance(
+            lp.generate_code_v2(lp.set_options(make(), no_numpy=True)).device_code(), str
+        )
 
     def test_callables_that_run_during_the_call(self):
         """A call with a callable of the user is carried out each time, wherever the callable stands."""
@@ -297,10 +323,19 @@ class TestAtOnce:
             return instruction
 
         for count in (1, 2):
-            kernel = lp.map_instructions(make().default_entrypoint, None, partial(change, more=count))
+            kernel = lp.map_instructions(
+                make().default_entrypoint, None, partial(change, more=count)
+            )
             assert isinstance(kernel, loopy.LoopKernel)
             assert len(seen) == count
-        for given in (change, partial(change, more=1), [change], {"x": (change,)}, Calling(), Calling):
+        for given in (
+            change,
+            partial(change, more=1),
+            [change],
+            {"x": (change,)},
+            Calling(),
+            Calling,
+        ):
             assert face._calls_user("tag_inames", (make(), given), {})
         for given in (np.float32, lp.CTarget, loopy.CTarget, "change", [1], int, lp.auto):
             assert not face._calls_user("tag_inames", (make(), given), {})
@@ -353,7 +388,11 @@ class TestContainers:
 
         digests = set()
         for dtype in (np.float32, np.float64, np.float32):
-            unit = make("a[i] = 9*i", kernel_data=Listed([lp.GlobalArg("a", dtype, shape=(16,))]), name="made")
+            unit = make(
+                "a[i] = 9*i",
+                kernel_data=Listed([lp.GlobalArg("a", dtype, shape=(16,))]),
+                name="made",
+            )
             assert unit["made"].arg_dict["a"].dtype.numpy_dtype == dtype
             digests.add(unit["made"].arg_dict["a"].dtype.numpy_dtype)
             tagged = lp.tag_inames(make(), OrderedDict(i="unr"))

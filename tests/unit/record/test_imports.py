@@ -109,7 +109,9 @@ class TestModules:
         for package in ("pack", "pack/inner"):
             (here / package).mkdir()
             (here / package / "__init__.py").write_text("")
-        (here / "pack" / "inner" / "deep.py").write_text(text + "from . import *\nfrom ..inner import deep\n")
+        (here / "pack" / "inner" / "deep.py").write_text(
+            text + "from . import *\nfrom ..inner import deep\n"
+        )
         with zipfile.ZipFile(here / "zipped.zip", "w") as archive:
             archive.writestr("in_zip.py", text)
         site = here / "venv" / "site-packages"
@@ -121,7 +123,9 @@ class TestModules:
         about = site / "editable-1.0.dist-info"
         about.mkdir()
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: editable\nVersion: 1.0\n")
-        (about / "RECORD").write_text("__editable__.editable-1.0.pth,,\neditable-1.0.dist-info/RECORD,,\n")
+        (about / "RECORD").write_text(
+            "__editable__.editable-1.0.pth,,\neditable-1.0.dist-info/RECORD,,\n"
+        )
         (site / "__editable__.editable-1.0.pth").write_text(f"{source}\n")
         assert run(
             child,
@@ -302,7 +306,9 @@ class TestTheHook:
         before = builtins.__import__
         imports.install()
         assert builtins.__import__ is before
-        assert "loopy" not in sys.modules or not hasattr(sys.modules["loopy"], "__kcl_lazy_module__")
+        assert "loopy" not in sys.modules or not hasattr(
+            sys.modules["loopy"], "__kcl_lazy_module__"
+        )
 
 
 class TestWatched:
@@ -346,7 +352,13 @@ class TestPrograms:
     def test_lines(self, child, platform_name, first, off):
         """It names the lines that had pyopencl build a program, however deep in a library, and `kcl.install()`."""
         lines = [
-            *(first, "import kcl.loopy as lp", "import numpy as np", "import pyopencl as cl", "import pyopencl.array"),
+            *(
+                first,
+                "import kcl.loopy as lp",
+                "import numpy as np",
+                "import pyopencl as cl",
+                "import pyopencl.array",
+            ),
             f"(platform,) = [one for one in cl.get_platforms() if one.name == {PLATFORMS[platform_name]!r}]",
             "context = cl.Context(platform.get_devices())",
             "queue = cl.CommandQueue(context)",
@@ -359,7 +371,9 @@ class TestPrograms:
         ]
         (child.directory / "solver.py").write_text("\n".join(lines))
         said = child.python("solver.py", KCL_REPORT="1", KCL_NO_CACHE=off).stderr
-        words = "a program of pyopencl was built outside of kcl (solver.py:10); kcl.install() caches it"
+        words = (
+            "a program of pyopencl was built outside of kcl (solver.py:10); kcl.install() caches it"
+        )
         assert " ".join(said.split()).count(words) == (not off)
         assert said.count("built outside") == (not off)
 

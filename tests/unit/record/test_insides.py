@@ -46,7 +46,11 @@ class TestNow:
             (loopy, "_DEFAULT_TARGET", loopy.CTarget),
             (loopy.PyOpenCLTarget, "device_program_name_suffix", "_mine"),
             (parser.Parser, "lex_table", []),
-            (importlib.import_module("loopy.kernel.creation"), "parse_instructions", functools.partial(emit, 1)),
+            (
+                importlib.import_module("loopy.kernel.creation"),
+                "parse_instructions",
+                functools.partial(emit, 1),
+            ),
             (importlib.import_module("pytools"), "flatten", emit),
         ],
     )
@@ -114,7 +118,10 @@ class TestText:
         """A change that no key can hold is named."""
         stream = open(__file__)  # noqa: SIM115
         monkeypatch.setattr(c.CASTBuilder, "emit_if", stream)
-        with pytest.raises(UnknownInput, match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process"):
+        with pytest.raises(
+            UnknownInput,
+            match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process",
+        ):
             insides.text(insides.now())
         stream.close()
 
@@ -149,7 +156,9 @@ class TestOriginal:
         assert insides.original("loopy.target.c.CFamilyASTBuilder", "emit_if") is own
         assert insides.original("loopy.target.c", "kcl_added") is None
 
-    @pytest.mark.parametrize("value", ["lambda *_: 1", "functools.partial(original)", "Mine().made", "Mine()", "Mine"])
+    @pytest.mark.parametrize(
+        "value", ["lambda *_: 1", "functools.partial(original)", "Mine().made", "Mine()", "Mine"]
+    )
     def test_early(self, child, value):
         """What another package put there before kcl came is no original."""
         code = f"""

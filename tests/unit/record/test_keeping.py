@@ -23,7 +23,13 @@ CHANGES = [
 
 def shown(thing):
     """Return a text of a container; that of a set does not depend on its order."""
-    return repr(sorted(thing) if type(thing) is set else vars(thing) if type(thing) is lp.ValueArg else thing)
+    return repr(
+        sorted(thing)
+        if type(thing) is set
+        else vars(thing)
+        if type(thing) is lp.ValueArg
+        else thing
+    )
 
 
 class TestContent:
@@ -45,7 +51,9 @@ class TestContent:
         array = np.zeros(3)
         held = keeping.hold((array,))
         array[:] = 1
-        assert [one.is_changed(in_place=in_place) for one in held for in_place in (True, False)] == [False, True]
+        assert [
+            one.is_changed(in_place=in_place) for one in held for in_place in (True, False)
+        ] == [False, True]
         with keeping.as_of_call(held):
             assert array.sum() == 3
 

@@ -78,7 +78,10 @@ class TestFinding:
         """Another kcl, loopy or Python finds no proof of this one."""
         stored("driver.py", "a")
         new_process()
-        parts = tuple(part._replace(value="other") if part.name == change else part for part in beside.parts(True))
+        parts = tuple(
+            part._replace(value="other") if part.name == change else part
+            for part in beside.parts(True)
+        )
         assert parts != beside.parts(True)
         monkeypatch.setattr(beside, "parts", lambda _with_loopy: parts)
         assert proofs.find("a", proofs.group("driver.py")) is None
@@ -115,7 +118,13 @@ class TestWriting:
         stored("driver.py", *"abcde")
         new_process()
         group = proofs.group("driver.py")
-        assert [proofs.find(digest, group) for digest in "abcde"] == [None, None, QUIET, QUIET, QUIET]
+        assert [proofs.find(digest, group) for digest in "abcde"] == [
+            None,
+            None,
+            QUIET,
+            QUIET,
+            QUIET,
+        ]
 
     def test_switched_off(self, monkeypatch, tmp_path):
         """With the generator layer off nothing is written at exit."""

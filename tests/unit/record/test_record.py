@@ -52,7 +52,11 @@ class Listing:
     def __call__(self, record, arguments, keywords):
         """Carry out one record."""
         self.carried.append(record)
-        return [*(item for value in arguments if isinstance(value, list) for item in value), record.function, *keywords]
+        return [
+            *(item for value in arguments if isinstance(value, list) for item in value),
+            record.function,
+            *keywords,
+        ]
 
 
 @pytest.fixture
@@ -118,7 +122,10 @@ class TestChains:
         """Records are carried out in the order of their calls, each once."""
         last = chain(3)
         assert last.made(listing) == ["make_kernel", *["prioritize_loops"] * 3]
-        assert [one.function for one in listing.carried] == ["make_kernel", *["prioritize_loops"] * 3]
+        assert [one.function for one in listing.carried] == [
+            "make_kernel",
+            *["prioritize_loops"] * 3,
+        ]
         last.made(listing)
         assert len(listing.carried) == 4
 
@@ -138,8 +145,13 @@ class TestChains:
     def test_diamonds(self, listing):
         """A root that two chains share is one call, and is carried out once."""
         root = call("make_kernel", "a")
-        left, right = call("rename_iname", unit(root), "i", "j"), call("rename_iname", unit(root), "i", "k")
-        both = call("fuse_kernels", [unit(left), unit(right), unit(left)], suffixes=["_l", "_r", "_m"])
+        left, right = (
+            call("rename_iname", unit(root), "i", "j"),
+            call("rename_iname", unit(root), "i", "k"),
+        )
+        both = call(
+            "fuse_kernels", [unit(left), unit(right), unit(left)], suffixes=["_l", "_r", "_m"]
+        )
         described = description.listing(both)
         assert [one["function"] for one in described["calls"]] == [
             *("make_kernel", "rename_iname", "rename_iname", "fuse_kernels")
@@ -153,13 +165,20 @@ class TestChains:
         last = call("make_kernel", "a")
         for _ in range(300):
             last = call("fuse_kernels", [unit(last), unit(last)])
-        assert len(ordered(last, lambda one: one.inputs)) == description.listing(last)["result"] == 301
+        assert (
+            len(ordered(last, lambda one: one.inputs)) == description.listing(last)["result"] == 301
+        )
         assert not last.changed()
 
     def test_equal_calls_are_described_once(self):
         """Two records of one digest are one call in the description."""
-        both = call("fuse_kernels", [unit(call("make_kernel", "a")), unit(call("make_kernel", "a"))])
-        assert [one["function"] for one in description.listing(both)["calls"]] == ["make_kernel", "fuse_kernels"]
+        both = call(
+            "fuse_kernels", [unit(call("make_kernel", "a")), unit(call("make_kernel", "a"))]
+        )
+        assert [one["function"] for one in description.listing(both)["calls"]] == [
+            "make_kernel",
+            "fuse_kernels",
+        ]
 
     def test_an_error_is_raised_again(self):
         """A record that could not be carried out is carried out again when it is asked for again."""
@@ -240,7 +259,9 @@ class TestReal:
         """What stands for loopy's things is exchanged wherever it stands; all else is the same object."""
         one, array = call("make_kernel", "a"), np.zeros(2)
         last, seen = call("f", [unit(one), (unit(one),), {"a": unit(one)}, {1, 2}, array]), []
-        last.made(lambda record, arguments, _keywords: seen.append(arguments) or listing(record, (), {}))
+        last.made(
+            lambda record, arguments, _keywords: seen.append(arguments) or listing(record, (), {})
+        )
         (found,) = seen[-1]
         assert found[:3] == [["make_kernel"], (["make_kernel"],), {"a": ["make_kernel"]}]
         assert found[3] == {1, 2}

@@ -34,7 +34,9 @@ class TestMembers:
             assert isinstance(one, loopy.AddressSpace)
             assert not isinstance(one, thing("KernelState"))
         spaces = [thing(f"AddressSpace.{name}") for name in ("GLOBAL", "PRIVATE", "LOCAL")]
-        assert [one.name for one in sorted(spaces)] == [own.name for own in sorted(loopy.AddressSpace)]
+        assert [one.name for one in sorted(spaces)] == [
+            own.name for own in sorted(loopy.AddressSpace)
+        ]
         assert max(spaces) == loopy.AddressSpace.GLOBAL
         assert spaces[1] < loopy.AddressSpace.LOCAL <= spaces[2] < 2 <= spaces[0]
         assert spaces[0] > loopy.AddressSpace.LOCAL >= spaces[2]
@@ -43,7 +45,11 @@ class TestMembers:
 
     def test_members_that_are_values(self):
         """Members of classes that are no enumerations mean what they mean in loopy."""
-        for name in ("MemoryOrdering.SEQ_CST", "MemoryScope.WORK_GROUP", "CountGranularity.WORKITEM"):
+        for name in (
+            "MemoryOrdering.SEQ_CST",
+            "MemoryScope.WORK_GROUP",
+            "CountGranularity.WORKITEM",
+        ):
             kind, _, member = name.partition(".")
             own = getattr(getattr(loopy, kind), member)
             assert thing(name) == own

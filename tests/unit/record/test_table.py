@@ -40,7 +40,11 @@ def make():
         <> t = f(b[j]) {id=first,inames=i:j}
         out[i,j] = a[i,j] + t {id=second,dep=first}
         """,
-        [loopy.GlobalArg("a,b,out", np.float32, shape=loopy.auto), loopy.ValueArg("n", np.int32), ...],
+        [
+            loopy.GlobalArg("a,b,out", np.float32, shape=loopy.auto),
+            loopy.ValueArg("n", np.int32),
+            ...,
+        ],
         name="made",
         **VERSION,
     )
@@ -141,7 +145,10 @@ class TestNames:
             found = getattr(loopy, name)
             assert callable(found), name
             assert not isinstance(found, type), name
-        assert all(issubclass(getattr(loopy.diagnostic, name), Exception) for name in CONDITIONS | table.WARNINGS)
+        assert all(
+            issubclass(getattr(loopy.diagnostic, name), Exception)
+            for name in CONDITIONS | table.WARNINGS
+        )
 
     def test_modules(self):
         """Every module that the table names is there."""
@@ -190,7 +197,9 @@ class TestFunctions:
             loopy.make_einsum("ij,jk->ik", ["a", "b"]),
             unit.with_entrypoints("made"),
         ]
-        assert len(made) == len(table.MAKERS) - 1  # the method instead of make_kernel and make_function
+        assert (
+            len(made) == len(table.MAKERS) - 1
+        )  # the method instead of make_kernel and make_function
         assert all(isinstance(one, loopy.TranslationUnit) for one in [*made, unit, other])
 
     @pytest.mark.parametrize("name", sorted(table.FOR_GENERATING))

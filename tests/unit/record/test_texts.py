@@ -24,7 +24,22 @@ from kcl.record import texts
 
 lp = importlib.import_module("loopy")  # itself, where an import statement gives the face
 DIGEST = "0123456789abcdef" * 4
-WORDS = ["", "a", "b'1'", "'", '"', "', '", "(1,)", "1", "None", "<root>", f"<{DIGEST}>", "call 3", "\n", "\ud800"]
+WORDS = [
+    "",
+    "a",
+    "b'1'",
+    "'",
+    '"',
+    "', '",
+    "(1,)",
+    "1",
+    "None",
+    "<root>",
+    f"<{DIGEST}>",
+    "call 3",
+    "\n",
+    "\ud800",
+]
 
 
 def text(value):
@@ -59,7 +74,23 @@ def same(one, other):
 
 small = st.integers(-2, 2)
 leaves = st.one_of(
-    st.sampled_from([None, True, False, ..., NotImplemented, 0.0, -0.0, 1.0, math.nan, math.inf, 1j, -1j, 1 + 0j]),
+    st.sampled_from(
+        [
+            None,
+            True,
+            False,
+            ...,
+            NotImplemented,
+            0.0,
+            -0.0,
+            1.0,
+            math.nan,
+            math.inf,
+            1j,
+            -1j,
+            1 + 0j,
+        ]
+    ),
     small,
     st.sampled_from(WORDS),
     st.text(max_size=3),
@@ -67,20 +98,44 @@ leaves = st.one_of(
     st.sampled_from([range(1), range(0, 1, 1), range(0, 2, 2), range(2)]),
     st.builds(
         lambda kind, value: kind(value),
-        st.sampled_from([np.int8, np.int32, np.int64, np.float32, np.float64, np.complex64, np.bool_, np.str_]),
+        st.sampled_from(
+            [np.int8, np.int32, np.int64, np.float32, np.float64, np.complex64, np.bool_, np.str_]
+        ),
         st.integers(0, 2),
     ),
-    st.sampled_from([*map(np.dtype, ("i4", "<f4", ">f4", "f8", "S1", "U1", "V4", "O", "?")), np.int32, np.float32]),
-    st.sampled_from([np.dtype([("a", "i4")]), np.dtype([("b", "i4")]), np.dtype(("i4", (2,))), np.dtype("(2,)f4")]),
+    st.sampled_from(
+        [
+            *map(np.dtype, ("i4", "<f4", ">f4", "f8", "S1", "U1", "V4", "O", "?")),
+            np.int32,
+            np.float32,
+        ]
+    ),
+    st.sampled_from(
+        [
+            np.dtype([("a", "i4")]),
+            np.dtype([("b", "i4")]),
+            np.dtype(("i4", (2,))),
+            np.dtype("(2,)f4"),
+        ]
+    ),
     st.sampled_from([int, float, str, lp.AddressSpace, lp.CTarget, lp.auto, lp.TranslationUnit]),
     st.sampled_from([*lp.AddressSpace, *lp.KernelState]),
-    st.builds(np.full, st.sampled_from([(), (1,), (2,), (1, 2), (2, 1), (6,)]), small, st.sampled_from(["i4", "f4"])),
-    st.sampled_from(["i", "i + 1", "1 + i", "a[i]", "a[i, 1]", "f(i)", "i.a", "1", "1.0"]).map(parse),
+    st.builds(
+        np.full,
+        st.sampled_from([(), (1,), (2,), (1, 2), (2, 1), (6,)]),
+        small,
+        st.sampled_from(["i4", "f4"]),
+    ),
+    st.sampled_from(["i", "i + 1", "1 + i", "a[i]", "a[i, 1]", "f(i)", "i.a", "1", "1.0"]).map(
+        parse
+    ),
     st.sampled_from(["{[i]: 0<=i<n}", "{[i]: 0<=i<4}", "{[j]: 0<=j<4}", "[n]->{[i]: 0<=i<4}"]).map(
         lambda words: isl.Set(words if "n" not in words or "->" in words else f"[n] -> {words}")
     ),
 )
-members = st.one_of(st.none(), st.booleans(), small, st.sampled_from(WORDS), st.sampled_from([b"1", 1.5, "1", (1,)]))
+members = st.one_of(
+    st.none(), st.booleans(), small, st.sampled_from(WORDS), st.sampled_from([b"1", 1.5, "1", (1,)])
+)
 values = st.recursive(
     leaves,
     lambda inner: st.one_of(
@@ -124,8 +179,14 @@ class TestOneTextForOneMeaning:
 
     def test_signs_of_zero_and_payloads_of_nan_count(self):
         """Two values that no comparison tells apart, or calls equal, can generate different code."""
-        nans = [struct.unpack("<d", bits)[0] for bits in (b"\0" * 6 + b"\xf8\x7f", b"\1" + b"\0" * 5 + b"\xf8\x7f")]
-        found = [text(value) for value in (0.0, -0.0, *nans, complex(0, -0.0), 0j, complex(nans[0], 1), -nans[0])]
+        nans = [
+            struct.unpack("<d", bits)[0]
+            for bits in (b"\0" * 6 + b"\xf8\x7f", b"\1" + b"\0" * 5 + b"\xf8\x7f")
+        ]
+        found = [
+            text(value)
+            for value in (0.0, -0.0, *nans, complex(0, -0.0), 0j, complex(nans[0], 1), -nans[0])
+        ]
         assert len(set(found)) == len(found)
         arrays = [np.array([nan]) for nan in nans] + [np.float32(-0.0), np.float32(0)]
         assert len({text(one) for one in arrays}) == 4
@@ -133,7 +194,9 @@ class TestOneTextForOneMeaning:
     def test_orders(self):
         """Dictionaries keep their order, sets have none."""
         assert text({"a": 1, "b": 2}) != text({"b": 2, "a": 1})
-        assert text({*range(50), "a", None, (1, "x")}) == text({(1, "x"), None, "a", *reversed(range(50))})
+        assert text({*range(50), "a", None, (1, "x")}) == text(
+            {(1, "x"), None, "a", *reversed(range(50))}
+        )
 
     def test_lengths(self):
         """Bytes and strings of any length count to their ends."""
@@ -165,13 +228,34 @@ class Named(str):
 class TestObjects:
     def test_members_of_enumerations(self):
         """Members count by enumeration and name, combinations of flags too."""
-        found = [Colour.RED, Colour.GREEN, Flags.A, Flags.B, Flags.A | Flags.B, lp.AddressSpace.LOCAL, 1, 2, 3]
+        found = [
+            Colour.RED,
+            Colour.GREEN,
+            Flags.A,
+            Flags.B,
+            Flags.A | Flags.B,
+            lp.AddressSpace.LOCAL,
+            1,
+            2,
+            3,
+        ]
         assert len({text(value) for value in found}) == len(found)
 
     def test_subclasses_of_builtin_types(self):
         """An instance of a subclass is not what it extends."""
-        found = [Named("a"), "a", OrderedDict(a=1), {"a": 1}, (1,), struct.unpack("<i", b"\1\0\0\0"), True, 1]
-        assert len({text(value) for value in found}) == len(found) - 1  # an unpacked tuple is a tuple
+        found = [
+            Named("a"),
+            "a",
+            OrderedDict(a=1),
+            {"a": 1},
+            (1,),
+            struct.unpack("<i", b"\1\0\0\0"),
+            True,
+            1,
+        ]
+        assert (
+            len({text(value) for value in found}) == len(found) - 1
+        )  # an unpacked tuple is a tuple
 
     def test_a_class_that_claims_to_be_of_numpy(self):
         """A class is numpy's if numpy has it, not if it says so."""
@@ -181,13 +265,23 @@ class TestObjects:
 
     def test_a_package_whose_name_begins_like_loopys(self):
         """Objects of `loopy_helpers` are the user's."""
-        kind = type("Thing", (), {"__module__": "loopy_helpers", "__init__": lambda self, x: setattr(self, "x", x)})
+        kind = type(
+            "Thing",
+            (),
+            {"__module__": "loopy_helpers", "__init__": lambda self, x: setattr(self, "x", x)},
+        )
         with pytest.raises(UnknownInput, match="may change"):
             text(kind(1))
 
     def test_what_may_change(self):
         """Objects that Python lets change have no text, and neither has loopy's own unit."""
-        for value in (lp.make_kernel("{[i]: 0<=i<4}", "a[i] = 1"), lp.Options(), bytearray(b"1"), deque(), [deque()]):
+        for value in (
+            lp.make_kernel("{[i]: 0<=i<4}", "a[i] = 1"),
+            lp.Options(),
+            bytearray(b"1"),
+            deque(),
+            [deque()],
+        ):
             with pytest.raises(UnknownInput, match="may change"):
                 text(value)
 
@@ -259,4 +353,6 @@ class TestInOtherProcesses:
         """Neither the seed of hashes nor an import of loopy changes a text."""
         first = child.json(SAYS.format(loopy=False), PYTHONHASHSEED="1")
         for loopy, seed in ((False, "2"), (True, "3")):
-            assert child.json(SAYS.format(loopy=loopy), PYTHONHASHSEED=seed) == first, json.dumps(first, indent=1)
+            assert child.json(SAYS.format(loopy=loopy), PYTHONHASHSEED=seed) == first, json.dumps(
+                first, indent=1
+            )

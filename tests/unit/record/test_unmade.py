@@ -45,10 +45,17 @@ def is_waiting(value):
 def test_cell_of_a_notebook():
     """A cell that ends in a unit asks it nothing, and shows a line with its digest."""
     unit = waiting()
-    names = ("_ipython_display_", "_ipython_canary_method_should_not_exist_", "_repr_html_", "_repr_pretty_")
+    names = (
+        "_ipython_display_",
+        "_ipython_canary_method_should_not_exist_",
+        "_repr_html_",
+        "_repr_pretty_",
+    )
     assert not any(hasattr(unit, name) for name in names)
     digest = unmade.record_of(unit).digest[:12]
-    assert unit._repr_mimebundle_(include=None, exclude=None) == {"text/plain": f"<TranslationUnit {digest}>"}
+    assert unit._repr_mimebundle_(include=None, exclude=None) == {
+        "text/plain": f"<TranslationUnit {digest}>"
+    }
     assert is_waiting(unit)
 
 
@@ -199,7 +206,11 @@ class TestMemory:
         unit = waiting()
         for number in range(3 * sys.getrecursionlimit()):
             record = recorder.Record(
-                "assume", (unit, f"n >= {number}"), {}, unmade.record_of(unit).moment, unmade.record_of(unit).place
+                "assume",
+                (unit, f"n >= {number}"),
+                {},
+                unmade.record_of(unit).moment,
+                unmade.record_of(unit).place,
             )
             unit = unmade.new(record)
         last = weakref.ref(record)

@@ -21,7 +21,9 @@ def place(names=None):
     """Return a place in a program."""
     code = compile("\n" * 6 + "pass", "/users/driver.py", "exec")
     names = {"__name__": "driver"} if names is None else names
-    return CallSite(types.SimpleNamespace(f_code=code, f_lasti=len(code.co_code) - 2, f_globals=names))
+    return CallSite(
+        types.SimpleNamespace(f_code=code, f_lasti=len(code.co_code) - 2, f_globals=names)
+    )
 
 
 def heard(action, *filters):
@@ -51,9 +53,13 @@ class TestCollecting:
         kept = []
         warn = warnings.warn_explicit
         first = heard(
-            lambda: kept.append(collected(lambda: warn("mine", loopy.LoopyWarning, loopy.__file__, 3, "loopy")))
+            lambda: kept.append(
+                collected(lambda: warn("mine", loopy.LoopyWarning, loopy.__file__, 3, "loopy"))
+            )
         )
-        assert [(kind, text) for kind, text, _file, _line in first] == [(loopy.LoopyWarning, "mine")]
+        assert [(kind, text) for kind, text, _file, _line in first] == [
+            (loopy.LoopyWarning, "mine")
+        ]
         again = heard(lambda: warned.again(kept[0], place()))
         assert [one[:2] for one in again] == [one[:2] for one in first]
 
@@ -77,9 +83,13 @@ class TestCollecting:
             warnings.warn_explicit("mine", UserWarning, warned.__file__, 1)
 
         kept = []
-        assert heard(lambda: kept.append(collected(action))) == [(UserWarning, "mine", "/users/driver.py", 7)]
+        assert heard(lambda: kept.append(collected(action))) == [
+            (UserWarning, "mine", "/users/driver.py", 7)
+        ]
         assert kept == [(WarningFact("builtins", "UserWarning", "mine", "", 1),)]
-        assert heard(lambda: warned.again(kept[0], place())) == [(UserWarning, "mine", "/users/driver.py", 7)]
+        assert heard(lambda: warned.again(kept[0], place())) == [
+            (UserWarning, "mine", "/users/driver.py", 7)
+        ]
 
     def test_categories_that_are_not_known(self):
         """A warning of a class that a later process may not have keeps the record from being proven."""
@@ -92,7 +102,11 @@ class TestCollecting:
         """The file of a warning begins with a package's name."""
         file = loopy.kernel.creation.__file__
         kept = []
-        heard(lambda: kept.append(collected(lambda: warnings.warn_explicit("x", UserWarning, file, 3))))
+        heard(
+            lambda: kept.append(
+                collected(lambda: warnings.warn_explicit("x", UserWarning, file, 3))
+            )
+        )
         assert kept[0][0].file == "loopy/kernel/creation.py"
 
     def test_the_users_filters_are_as_before(self):
@@ -110,7 +124,13 @@ class TestAgain:
         again = [lambda: warned.again(self.SAID, place())]
         assert len(heard(*again)) == 1
         assert heard(*again, lambda: warnings.simplefilter("ignore", loopy.LoopyWarning)) == []
-        assert heard(*again, lambda: warnings.filterwarnings("ignore", module=r"loopy\.kernel\.creation$")) == []
+        assert (
+            heard(
+                *again,
+                lambda: warnings.filterwarnings("ignore", module=r"loopy\.kernel\.creation$"),
+            )
+            == []
+        )
         assert heard(*again, lambda: warnings.filterwarnings("ignore", message="other")) != []
         with pytest.raises(loopy.LoopyWarning):
             heard(*again, lambda: warnings.simplefilter("error"))
@@ -129,15 +149,30 @@ class TestAgain:
 
     def test_categories_that_are_gone(self):
         """A category that this process does not have says nothing."""
-        assert heard(lambda: warned.again((WarningFact("nowhere", "Gone", "x", "", 1),), place())) == []
-        assert heard(lambda: warned.again((WarningFact("builtins", "print", "x", "", 1),), place())) == []
-        assert heard(lambda: warned.again((WarningFact("builtins", "ValueError", "x", "", 1),), place())) == []
+        assert (
+            heard(lambda: warned.again((WarningFact("nowhere", "Gone", "x", "", 1),), place()))
+            == []
+        )
+        assert (
+            heard(lambda: warned.again((WarningFact("builtins", "print", "x", "", 1),), place()))
+            == []
+        )
+        assert (
+            heard(
+                lambda: warned.again((WarningFact("builtins", "ValueError", "x", "", 1),), place())
+            )
+            == []
+        )
 
     def test_without_loopy(self, monkeypatch):
         """A category of loopy's is known without loopy."""
         monkeypatch.delitem(sys.modules, "loopy.diagnostic")
         ((kind, text, _file, _line),) = heard(lambda: warned.again(self.SAID, place()))
-        assert (kind.__name__, kind.__module__, text) == ("LoopyWarning", "loopy.diagnostic", "said")
+        assert (kind.__name__, kind.__module__, text) == (
+            "LoopyWarning",
+            "loopy.diagnostic",
+            "said",
+        )
 
 
 class TestInProcesses:

@@ -27,7 +27,9 @@ from kcl.remote import ask, driver, notes, seal
 from kcl.remote.stores import store_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
-ROW = Entry(Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"})
+ROW = Entry(
+    Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"}
+)
 PLACE = ("generator", ROW.key.digest)
 SLACK = 1.5  # seconds that a loaded machine may take to start a child
 
@@ -149,7 +151,9 @@ CASES = [
 
 
 class TestFaults:
-    @pytest.mark.parametrize(("kind", "fault", "answer"), CASES, ids=lambda value: value if len(value) < 20 else "")
+    @pytest.mark.parametrize(
+        ("kind", "fault", "answer"), CASES, ids=lambda value: value if len(value) < 20 else ""
+    )
     @pytest.mark.slow_cases(3)  # each waits for its second, and all end in the same few lines
     def test_fault(self, remote, kind, fault, answer):
         """A fault is a miss: no exception, one warning at most, a bounded wait, and a minute without a second try."""
@@ -168,7 +172,9 @@ class TestFaults:
             assert later.said == []
             assert bad.connections == connections
 
-    @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"])
+    @pytest.mark.parametrize(
+        "address", ["redis://127.0.0.1:{}/0", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"]
+    )
     def test_refused(self, remote, address):
         """A dead port costs no timeout."""
         remotes.demand("redis", "obstore")
@@ -301,9 +307,15 @@ class TestIsolation:
     def test_no_client_here(self, remote, monkeypatch):
         """This process imports no client, and no child of it is left to be waited for."""
         remote("redis")
-        for name in [name for name in sys.modules if name.partition(".")[0] in ("redis", "obstore", "cryptography")]:
+        for name in [
+            name
+            for name in sys.modules
+            if name.partition(".")[0] in ("redis", "obstore", "cryptography")
+        ]:
             monkeypatch.delitem(sys.modules, name)
-        children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")  # the servers of the tests
+        children = pathlib.Path(
+            f"/proc/self/task/{os.getpid()}/children"
+        )  # the servers of the tests
         before = children.read_text() if children.exists() else ""
         assert Asked().came
         assert not {"redis", "obstore", "cryptography"} & sys.modules.keys()

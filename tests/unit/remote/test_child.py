@@ -61,7 +61,9 @@ def test_ends_by_itself(tmp_path):
     with Proxy(remotes.server("redis", None).port, "swallowed") as bad:
         address = f"redis://127.0.0.1:{bad.port}/0"
         remotes.configure(tmp_path / "config", remote_unsigned=[address])
-        done = subprocess.run([sys.executable, "-c", code, address, str(tmp_path / "cache")], stderr=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, "-c", code, address, str(tmp_path / "cache")], stderr=subprocess.PIPE
+        )
     assert done.returncode == -signal.SIGALRM, done.stderr
 
 
@@ -69,7 +71,9 @@ def test_secrets(monkeypatch):
     """A password is neither an argument of a process, nor in its environment."""
     address, started = f"redis://user:secretword@127.0.0.1:{remotes.free_port()}/0", []
     monkeypatch.setenv("KCL_REMOTE", address)
-    sys.addaudithook(lambda event, given: started.append(str(given)) if event == "subprocess.Popen" else None)
+    sys.addaudithook(
+        lambda event, given: started.append(str(given)) if event == "subprocess.Popen" else None
+    )
     assert child.run("attempt", "app/run.py", address, 60.0).fault
     assert started
     assert not any("secretword" in one for one in started)

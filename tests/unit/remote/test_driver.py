@@ -30,7 +30,11 @@ def main(monkeypatch):
 class TestName:
     @pytest.mark.parametrize(
         ("word", "name"),
-        [("/home/me/app/run.py", "app/run.py"), ("run.py", "here/run.py"), ("../x/run.py", "x/run.py")],
+        [
+            ("/home/me/app/run.py", "app/run.py"),
+            ("run.py", "here/run.py"),
+            ("../x/run.py", "x/run.py"),
+        ],
     )
     def test_script(self, word, name, monkeypatch, tmp_path):
         """A script has the name of its folder and its own, wherever that folder lies."""
@@ -63,7 +67,11 @@ class TestName:
 class TestPackName:
     def test_parts(self, monkeypatch):
         """Driver, signer, Python and kcl are in the name; a directory of this machine is not."""
-        names = {driver.pack_name("app/run.py", KEY), driver.pack_name("app/run.py", None), driver.pack_name("x", KEY)}
+        names = {
+            driver.pack_name("app/run.py", KEY),
+            driver.pack_name("app/run.py", None),
+            driver.pack_name("x", KEY),
+        }
         monkeypatch.setattr(sys, "version_info", (3, 99, 0))
         names.add(driver.pack_name("app/run.py", KEY))
         monkeypatch.setattr(kcl, "__version__", "99")
@@ -83,7 +91,9 @@ class TestBelief:
         """Packs of the trusted keys are asked for in their order, then one that nobody signed."""
         other = PublicKey("other", bytes(range(32)))
         lines = [other.line, KEY.line]
-        remotes.configure(tmp_path / "config", trusted_keys=lines, remote_unsigned=["file:///x", ADDRESS])
+        remotes.configure(
+            tmp_path / "config", trusted_keys=lines, remote_unsigned=["file:///x", ADDRESS]
+        )
         assert driver.believed(ADDRESS) == [other, KEY, None]
         assert driver.believed(ADDRESS + "1") == [other, KEY]
 

@@ -30,7 +30,9 @@ class TestOutcome:
             assert 3500 < notes.read(DIGEST)[1] < 3700
             notes.write(DIGEST, FOUND)
 
-    @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7]", b"\xff", b"[" * 100_000])
+    @pytest.mark.parametrize(
+        "text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7]", b"\xff", b"[" * 100_000]
+    )
     def test_damaged(self, text):
         """A damaged note is none."""
         with open(notes.path(DIGEST), "wb") as stream:
@@ -43,7 +45,9 @@ class TestOutcome:
         os.chmod(notes.path(DIGEST), 0o666)
         assert notes.read(DIGEST) is None
 
-    @pytest.mark.parametrize(("fault", "text", "seconds"), [("", "1h", 3600), ("cut", "1h", 60), ("cut", "10s", 10)])
+    @pytest.mark.parametrize(
+        ("fault", "text", "seconds"), [("", "1h", 3600), ("cut", "1h", 60), ("cut", "10s", 10)]
+    )
     def test_lasts(self, fault, text, seconds, tmp_path):
         """A failure keeps processes from trying for a minute, an answer for as long as the settings say."""
         remotes.configure(tmp_path / "config", remote_fresh=text)
@@ -76,7 +80,12 @@ class TestRuns:
         notes.leave(DIGEST, "app/run.py", {"binary": ["e", "a/b"]})
         notes.leave("b" * 64, "other", {"binary": []})
         assert notes.last() == "other"
-        assert [*notes.used(DIGEST)] == [("binary", "a/b"), ("generator", "c"), ("generator", "d"), ("binary", "e")]
+        assert [*notes.used(DIGEST)] == [
+            ("binary", "a/b"),
+            ("generator", "c"),
+            ("generator", "d"),
+            ("binary", "e"),
+        ]
         with open(notes.path(f"{DIGEST}.used"), "a") as stream:
             stream.write("half\n")
         assert len(notes.used(DIGEST)) == 4

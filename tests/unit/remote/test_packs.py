@@ -53,7 +53,9 @@ class Site:
 def row(kernel, size=100):
     """Return a row of the generator layer that does not compress."""
     text = random.Random(kernel).randbytes(size)
-    return Entry(Key([Part("kernel", kernel)]), {"front_end": "loopy", "kernel": kernel}, {"source.cl": text})
+    return Entry(
+        Key([Part("kernel", kernel)]), {"front_end": "loopy", "kernel": kernel}, {"source.cl": text}
+    )
 
 
 @pytest.fixture
@@ -79,7 +81,9 @@ def content(site):
     """Return the kernels in the pack."""
     name = driver.pack_name(NAME, seal.signing()[0])
     order, data = seal.unseal(name, store_of(site.address, 1.0).get(name), seal.signing()[0])
-    return {entry.metadata["kernel"] for entry in dict(contents.unpack(data, CacheInfo())).values()}, order
+    return {
+        entry.metadata["kernel"] for entry in dict(contents.unpack(data, CacheInfo())).values()
+    }, order
 
 
 class TestTravel:
@@ -94,7 +98,9 @@ class TestTravel:
         assert (found.fault, found.entries) == ("", 2)
         assert there.has() == {"one", "two"}
         signer = seal.key_of(here.settings["trusted_keys"][0]).id
-        assert notes.arrivals() == {("generator", row(kernel).key.digest): signer for kernel in ("one", "two")}
+        assert notes.arrivals() == {
+            ("generator", row(kernel).key.digest): signer for kernel in ("one", "two")
+        }
         blob = layers.generator().stores[0].get(row("one").key.digest)
         assert blob == row("one").pack()
 
@@ -104,9 +110,16 @@ class TestTravel:
         packs.push(NAME, here.address)
         assert packs.push(NAME, here.address) == (NAME, "", 0, 0, 0.0, "")
         here.makes("one")
-        before = os.stat(here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])).st_mtime_ns
+        before = os.stat(
+            here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
+        ).st_mtime_ns
         assert packs.push(NAME, here.address) == (NAME, "", 0, 0, 0.0, "")
-        assert os.stat(here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])).st_mtime_ns == before
+        assert (
+            os.stat(
+                here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
+            ).st_mtime_ns
+            == before
+        )
         assert notes.used(driver.digest(NAME)) == {}
 
     def test_a_bundle(self, here, tmp_path):

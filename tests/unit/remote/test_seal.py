@@ -91,7 +91,9 @@ class TestKeys:
         assert key_of(f" {key.line}\n") == key
         assert len(key.id) == 16
 
-    @pytest.mark.parametrize("line", ["", "team", "team:", "team:AAAA", "team:!", f"a/b:{'A' * 43}=", f":{'A' * 43}="])
+    @pytest.mark.parametrize(
+        "line", ["", "team", "team:", "team:AAAA", "team:!", f"a/b:{'A' * 43}=", f":{'A' * 43}="]
+    )
     def test_no_key(self, line):
         """What is no key is refused with the form of one."""
         with pytest.raises(RemoteFault, match="NAME:base64"):
@@ -150,6 +152,8 @@ class TestKeys:
 
     def test_no_package(self, monkeypatch):
         """Without cryptography the fault names the extra."""
-        monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+        monkeypatch.setitem(
+            __import__("sys").modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None
+        )
         with pytest.raises(RemoteFault, match="pip install"):
             new("team")

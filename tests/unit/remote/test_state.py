@@ -29,7 +29,9 @@ def test_none():
 
 def test_lines(address):
     """What came is counted, and what was refused is said with its reason."""
-    assert state.facts()["words"] == [f"remote {address}: read only; 0 packs with 0 entries came, 0 bytes in 0.0 s"]
+    assert state.facts()["words"] == [
+        f"remote {address}: read only; 0 packs with 0 entries came, 0 bytes in 0.0 s"
+    ]
     notes.write("a" * 64, Outcome("app/run.py", "", 42, 1000, 0.25))
     notes.write("b" * 64, Outcome("other", "it is not signed by team", 0, 0, 0.5))
     notes.write("b" * 64 + ".pushed", Outcome("other", "no room", 7, 7, 7.0))

@@ -75,7 +75,11 @@ class TestStoreOf:
 
     @pytest.mark.parametrize(
         ("address", "package"),
-        [("redis://127.0.0.1", "redis"), ("s3://bucket", "obstore.store"), ("https://host", "obstore.store")],
+        [
+            ("redis://127.0.0.1", "redis"),
+            ("s3://bucket", "obstore.store"),
+            ("https://host", "obstore.store"),
+        ],
     )
     def test_no_client(self, address, package, monkeypatch):
         """An extra that is not installed is a fault that names it."""
@@ -83,20 +87,26 @@ class TestStoreOf:
         with pytest.raises(RemoteFault, match="pip install"):
             store_of(address, 1.0)
 
-    @pytest.mark.parametrize("address", ["rediss://127.0.0.1:1/0", "valkey://127.0.0.1:1/0", "valkeys://127.0.0.1:1"])
+    @pytest.mark.parametrize(
+        "address", ["rediss://127.0.0.1:1/0", "valkey://127.0.0.1:1/0", "valkeys://127.0.0.1:1"]
+    )
     def test_redis(self, address):
         """A server that speaks TLS, and a Valkey server, have schemes of their own."""
         remotes.demand("redis")
         assert store_of(address, 1.0)
 
-    @pytest.mark.parametrize("address", ["gs://bucket/prefix", "az://container/prefix", "https://host/path"])
+    @pytest.mark.parametrize(
+        "address", ["gs://bucket/prefix", "az://container/prefix", "https://host/path"]
+    )
     def test_objects(self, address, monkeypatch):
         """Every cloud has a scheme; nobody is asked as a store is made."""
         remotes.demand("obstore")
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "someone")
         assert store_of(address, 1.0)
 
-    @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"])
+    @pytest.mark.parametrize(
+        "address", ["redis://127.0.0.1:{}", "http://127.0.0.1:{}/x", "https://127.0.0.1:{}/x"]
+    )
     def test_dead_port(self, address):
         """A port that nobody listens on is an error at once."""
         remotes.demand("redis", "obstore")
@@ -126,11 +136,11 @@ class TestFiles:
         """A put that is cut short leaves the old pack whole."""
         remotes.demand("obstore")
         store_of(tmp_path.as_uri(), 1.0).put("a/b", b"old")
-        code = (
-            "import resource, signal, sys\nfrom kcl.remote.stores import store_of\nstore = store_of(sys.argv[1], 1.0)\n"
-        )
+        code = "import resource, signal, sys\nfrom kcl.remote.stores import store_of\nstore = store_of(sys.argv[1], 1.0)\n"
         code += "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\nstore.put('a/b', bytes(100_000))"
-        assert subprocess.run([sys.executable, "-c", code, tmp_path.as_uri()], capture_output=True).returncode
+        assert subprocess.run(
+            [sys.executable, "-c", code, tmp_path.as_uri()], capture_output=True
+        ).returncode
         assert store_of(tmp_path.as_uri(), 1.0).get("a/b") == b"old"
 
     def test_readable(self, tmp_path):
@@ -148,8 +158,13 @@ class TestRedis:
         server = remotes.server("redis", None)
         address = server.address()
         store_of(address, 5.0).put("a/b", b"old")
-        with Proxy(server.port, CUT_PUT) as bad, pytest.raises(Exception, match=r"closed|reset|Broken"):
-            store_of(address.replace(f":{server.port}", f":{bad.port}"), 5.0).put("a/b", bytes(1_000_000))
+        with (
+            Proxy(server.port, CUT_PUT) as bad,
+            pytest.raises(Exception, match=r"closed|reset|Broken"),
+        ):
+            store_of(address.replace(f":{server.port}", f":{bad.port}"), 5.0).put(
+                "a/b", bytes(1_000_000)
+            )
         assert store_of(address, 5.0).get("a/b") == b"old"
 
 
@@ -186,7 +201,9 @@ class TestWords:
         error = ValueError("cannot reach redis://it:s%40x@host:\n s%40x is wrong, s@x is")
         words = fault("redis://it:s%40x@host", error)
         assert words == "ValueError: cannot reach redis://host: *** is wrong, *** is"
-        assert "signed" not in fault("https://host/x?sig=signed", ValueError("https://host/y?sig=signed"))
+        assert "signed" not in fault(
+            "https://host/x?sig=signed", ValueError("https://host/y?sig=signed")
+        )
         assert fault("file:///x", RemoteFault("do this")) == "do this"
         assert fault("file:///x", OSError()) == "OSError: no reason given"
         assert len(fault("file:///x", OSError("x" * 5000))) == 300

@@ -40,7 +40,8 @@ class TestSize:
             asking()(queue, x=np.ones(4, np.float32))
 
     @pytest.mark.parametrize(
-        ("size", "multiple"), [(0, 1), (1, 1), (6, 1), (4, 4), (16, 16), (80, 16), (64, 64), (128, 64)]
+        ("size", "multiple"),
+        [(0, 1), (1, 1), (6, 1), (4, 4), (16, 16), (80, 16), (64, 64), (128, 64)],
     )
     def test_multiple(self, queue, size, multiple):
         """`multiple` is the largest of 1, 4, 16 and 64 that divides the size; a size of 0 is general."""

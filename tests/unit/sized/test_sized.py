@@ -208,7 +208,9 @@ class TestHandle:
     def test_asked_by_name(self, context):
         """`source`, `key` and `prepare` take sizes by name; without them they mean the general variant."""
         kernel = axpy()
-        general, divided = (kernel.source(context, x=np.float32, **sizes) for sizes in ({}, {"n": 64}))
+        general, divided = (
+            kernel.source(context, x=np.float32, **sizes) for sizes in ({}, {"n": 64})
+        )
         assert "if (" in general
         assert "if (" not in divided
         kernel.prepare(context, x=np.float32, n=64)

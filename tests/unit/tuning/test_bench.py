@@ -30,7 +30,9 @@ def doubling(text="", local=1):
         kcl.Array("z", np.float32, "n", "out"),
         kcl.Scalar("n", np.int32),
     ]
-    return kcl.Source(code, entry="doubling", arguments=arguments, global_size="n", local_size=local)
+    return kcl.Source(
+        code, entry="doubling", arguments=arguments, global_size="n", local_size=local
+    )
 
 
 NULL = "*(global volatile float *) 0 = 1;"
@@ -108,10 +110,15 @@ class TestRace:
         made = Bench(question, workshop.default.trial, workshop.folder)
         times = [Sample(0.060, 0.110), Sample(0.053, 0.053), Sample(0.026, 0.053)]
         monkeypatch.setattr(
-            made, "_round", lambda _racers, running, _sample: {racer: times[racer] for racer in running}
+            made,
+            "_round",
+            lambda _racers, running, _sample: {racer: times[racer] for racer in running},
         )
         found = made.race([one_group, many_groups], race.ROUNDS, later())
-        assert race.winner({one: one.standing for one in found}, [one_group, many_groups]) is many_groups
+        assert (
+            race.winner({one: one.standing for one in found}, [one_group, many_groups])
+            is many_groups
+        )
         found = made.race([one_group], race.ROUNDS, later())
         times[0] = Sample(0.026, 0.053)
         made.race([one_group], race.ROUNDS, later())
@@ -130,7 +137,11 @@ class TestRace:
     def test_the_time(self, workshop, question, monkeypatch):
         """A race whose time is over has the rounds that winning takes, if it is the last one."""
         made, one = Bench(question, workshop.default.trial, workshop.folder), trial(workshop, ";")
-        monkeypatch.setattr(made, "_round", lambda _racers, running, _sample: dict.fromkeys(running, Sample(0.1, 0.1)))
+        monkeypatch.setattr(
+            made,
+            "_round",
+            lambda _racers, running, _sample: dict.fromkeys(running, Sample(0.1, 0.1)),
+        )
         assert made.race([one], race.ROUNDS, later(-1)) == []
         assert made.race([one], race.ROUNDS, later(-1), is_last=True) == [one]
 
@@ -154,7 +165,9 @@ class TestBench:
         with pytest.raises(ChildFault), Bench(question, trial(workshop, text), workshop.folder):
             pass
 
-    @pytest.mark.parametrize(("text", "local"), [(f"if (n == 63) {NULL}", 1), ("if (n == 63) z[n] = 1;", 1), ("", 2)])
+    @pytest.mark.parametrize(
+        ("text", "local"), [(f"if (n == 63) {NULL}", 1), ("if (n == 63) z[n] = 1;", 1), ("", 2)]
+    )
     def test_a_cut_at_which_the_default_fails(self, queue, tmp_path, text, local):
         """A cut at which the default does not run is left out; so is one with a work-group that does not divide it."""
 
@@ -162,8 +175,13 @@ class TestBench:
         def whole(text=text):
             return doubling.function(text, local)
 
-        workshop = CandidateFiles(whole(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, str(tmp_path))
-        default, question = workshop.default.trial, workshop.question(devices.places_of(queue.context), None, 60.0)
+        workshop = CandidateFiles(
+            whole(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, str(tmp_path)
+        )
+        default, question = (
+            workshop.default.trial,
+            workshop.question(devices.places_of(queue.context), None, 60.0),
+        )
         with Bench(question, default, workshop.folder) as made:
             assert list(default.codes) == [""]
             made.check([found := trial(workshop, ";")], later())
@@ -198,7 +216,9 @@ class TestChild:
         try:
             assert own.ask(60.0, "begin", trial(workshop, "").codes)[0][""].outcome == "ok"
             with open(f"/proc/{own._process.pid}/environ", "rb") as stream:
-                found = dict(line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line)
+                found = dict(
+                    line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line
+                )
         finally:
             own.end()
         kept = {name for name, text in found.items() if text.startswith(workshop.folder)}

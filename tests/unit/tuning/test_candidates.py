@@ -28,7 +28,9 @@ def stencil(block=4):
 
     if block == 0:
         raise kcl.Skip("no block")
-    knl = lp.make_kernel("{[i,j]: 0<=i<n and 0<=j<m}", "z[i,j] = x[i,j] + x[i+2,j]", lang_version=(2018, 2))
+    knl = lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<m}", "z[i,j] = x[i,j] + x[i+2,j]", lang_version=(2018, 2)
+    )
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 
@@ -80,7 +82,9 @@ class TestCandidate:
         made = workshop(queue, given, tmp_path)
         assert set(made.candidate({"block": 4}).trial.codes) == {"", "n = 7", "m = 2"}
         assert set(made.candidate({"block": 8}).trial.codes) == {"", "m = 2"}
-        assert made.candidate({"block": 8}).trial.program != made.candidate({"block": 4}).trial.program
+        assert (
+            made.candidate({"block": 8}).trial.program != made.candidate({"block": 4}).trial.program
+        )
 
     def test_equal_code_is_one_trial(self, queue, given, tmp_path):
         """Code that does not depend on a size is the same at its cut, and choices with equal code have one trial."""
@@ -96,7 +100,10 @@ class TestCandidate:
         made = workshop(queue, given, tmp_path)
         for found, verdict in (
             (made.candidate({"block": 0}), ("skipped", "no block")),
-            (made.candidate({"block": 4}, "where 1 does not hold"), ("not valid", "where 1 does not hold")),
+            (
+                made.candidate({"block": 4}, "where 1 does not hold"),
+                ("not valid", "where 1 does not hold"),
+            ),
         ):
             assert found.verdict[:2] == verdict
             assert found.trial.codes == {}

@@ -26,7 +26,9 @@ def accumulating(text="z[i] = 2*x[i]; w[i] += x[i];"):
         kcl.Array("z", np.float32, "n", "out"),
         kcl.Scalar("n", np.int32),
     ]
-    return kcl.Source(code, entry="accumulating", arguments=arguments, global_size="n", local_size=1)
+    return kcl.Source(
+        code, entry="accumulating", arguments=arguments, global_size="n", local_size=1
+    )
 
 
 @kcl.kernel(space=kcl.space(factor=[1, 2]))
@@ -34,8 +36,13 @@ def swapping(factor=1):
     """Negate a matrix in Fortran's order."""
     import loopy as lp
 
-    domain, arguments = "{[i,j]: 0<=i<2 and 0<=j<3}", [lp.GlobalArg("x", np.float32, shape=(2, 3), order="F"), ...]
-    return lp.make_kernel(domain, f"z[i,j] = -{factor}*x[i,j]", arguments, lang_version=(2018, 2), name="swapping")
+    domain, arguments = (
+        "{[i,j]: 0<=i<2 and 0<=j<3}",
+        [lp.GlobalArg("x", np.float32, shape=(2, 3), order="F"), ...],
+    )
+    return lp.make_kernel(
+        domain, f"z[i,j] = -{factor}*x[i,j]", arguments, lang_version=(2018, 2), name="swapping"
+    )
 
 
 RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
@@ -54,7 +61,9 @@ def bench(workshop, context, monkeypatch):
 
 
 def begun(workshop, context, monkeypatch, tolerance=None):
-    monkeypatch.setattr(cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel)  # the bench replaces it
+    monkeypatch.setattr(
+        cl, "enqueue_nd_range_kernel", cl.enqueue_nd_range_kernel
+    )  # the bench replaces it
     made = Rig(workshop.question(devices.places_of(context), tolerance, 30.0))
     default = workshop.candidate({"text": RIGHT}).trial
     verdicts, seconds = made.begin(default.codes)
@@ -107,7 +116,9 @@ class TestMemory:
 class TestVerdict:
     def test_right(self, bench, workshop):
         """A candidate that computes the same in another way is right."""
-        found = bench.check(workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).trial.codes)
+        found = bench.check(
+            workshop.candidate({"text": "z[i] = x[i] + x[i]; w[i] += x[i];"}).trial.codes
+        )
         assert found.outcome == "ok"
 
     @pytest.mark.parametrize(
@@ -132,7 +143,12 @@ class TestVerdict:
 
     @pytest.mark.parametrize(
         ("tolerance", "factor", "outcome"),
-        [(None, 1.0001, "ok"), (None, 1.001, "wrong result"), (0.0, 1.0000002, "wrong result"), (0.1, 1.05, "ok")],
+        [
+            (None, 1.0001, "ok"),
+            (None, 1.001, "wrong result"),
+            (0.0, 1.0000002, "wrong result"),
+            (0.1, 1.05, "ok"),
+        ],
     )
     def test_tolerance(self, workshop, context, monkeypatch, tolerance, factor, outcome):
         """Results may differ by the root of the dtype's epsilon times the largest, by what is given, or by no bit."""

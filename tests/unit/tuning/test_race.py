@@ -10,7 +10,10 @@ from kcl.tuning.race import Sample, Standing
 
 def rounds(*racers):
     """Return rounds of these lists of seconds; a racer whose list ends is out."""
-    return [{racer: times[at] for racer, times in enumerate(racers) if at < len(times)} for at in range(len(racers[0]))]
+    return [
+        {racer: times[at] for racer, times in enumerate(racers) if at < len(times)}
+        for at in range(len(racers[0]))
+    ]
 
 
 class TestStanding:
@@ -36,7 +39,9 @@ class TestStanding:
 
 def losers(found, running):
     """Return who is out if all of the time is processor time."""
-    return race.losers(found, running, {racer: min(one[racer] for one in found) for racer in running})
+    return race.losers(
+        found, running, {racer: min(one[racer] for one in found) for racer in running}
+    )
 
 
 class TestLosers:
@@ -92,15 +97,24 @@ class TestEnd:
 class TestWinner:
     def test_the_default_stays(self):
         """A choice that is 2 % faster, or faster within the noise only, does not win."""
-        assert race.winner({"a": Standing(0.98, 0.97, 0.99), "b": Standing(0.9, 0.8, 1.1)}, "ab") is None
+        assert (
+            race.winner({"a": Standing(0.98, 0.97, 0.99), "b": Standing(0.9, 0.8, 1.1)}, "ab")
+            is None
+        )
 
     def test_the_fastest_wins(self):
         """The smallest ratio wins."""
-        assert race.winner({"a": Standing(0.9, 0.9, 0.9), "b": Standing(0.5, 0.5, 0.6)}, "ab") == "b"
+        assert (
+            race.winner({"a": Standing(0.9, 0.9, 0.9), "b": Standing(0.5, 0.5, 0.6)}, "ab") == "b"
+        )
 
     def test_the_first_of_equals_wins(self):
         """Within 2 % of the best the first in order wins."""
-        found = {"a": Standing(0.509, 0.5, 0.6), "b": Standing(0.5, 0.5, 0.6), "c": Standing(0.52, 0.5, 0.6)}
+        found = {
+            "a": Standing(0.509, 0.5, 0.6),
+            "b": Standing(0.5, 0.5, 0.6),
+            "c": Standing(0.52, 0.5, 0.6),
+        }
         assert race.winner(found, "cab") == "a"
 
 

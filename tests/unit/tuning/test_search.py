@@ -20,7 +20,9 @@ def run(searching, time):
 
 def of_level(level, made, given=None, sizes=None, start=None):
     """Return the search of a level; it starts at the first values."""
-    first = start or {name: values[0] for name, values in made.lists.items() if name not in (given or {})}
+    first = start or {
+        name: values[0] for name, values in made.lists.items() if name not in (given or {})
+    }
     return search.of_level(level, made, given or {}, sizes or {}, first)
 
 
@@ -46,7 +48,9 @@ class TestLevels:
 
     def test_random_choices_first(self):
         """Of a space of 3,000 choices level 2 draws 256 different ones, and finds the best by what these take."""
-        made = space(a=range(1, 16), b=range(1, 21), c=range(1, 11)).where(lambda a, b, c: a + b + c > 4)
+        made = space(a=range(1, 16), b=range(1, 21), c=range(1, 11)).where(
+            lambda a, b, c: a + b + c > 4
+        )
         searching, _count = of_level(2, made, start={"a": 8, "b": 8, "c": 8})
 
         def time(choice):
@@ -59,7 +63,9 @@ class TestLevels:
 
     def test_given_parameters_stay(self):
         """A parameter that is given by hand is not in a choice, and its value counts in the predicates."""
-        searching, count = of_level(2, space(a=[1, 2], b=[1, 2]).where(lambda a, b: a == b), given={"a": 2})
+        searching, count = of_level(
+            2, space(a=[1, 2], b=[1, 2]).where(lambda a, b: a == b), given={"a": 2}
+        )
         assert run(searching, lambda _choice: 1.0) == [[{"b": 2}]]
         assert count == 1
 
@@ -104,24 +110,34 @@ class TestInterpolation:
         """No choice is asked for twice, and the start never."""
         made = space(a=range(6), b=range(6), c=range(6))
         asked = [
-            tuple(one.values()) for some in run(of_level(1, made)[0], lambda one: 1 / (1 + one["b"])) for one in some
+            tuple(one.values())
+            for some in run(of_level(1, made)[0], lambda one: 1 / (1 + one["b"]))
+            for one in some
         ]
         assert len(asked) == len(set(asked))
         assert (0, 0, 0) not in asked
 
     def test_a_space_without_a_valid_choice(self):
         """Where no choice is valid it asks for nothing."""
-        assert run(of_level(1, space(a=[1, 2]).where(lambda a: a > 2))[0], lambda _choice: 1.0) == []
+        assert (
+            run(of_level(1, space(a=[1, 2]).where(lambda a: a > 2))[0], lambda _choice: 1.0) == []
+        )
 
     def test_true_and_one_are_two_values(self):
         """Values of different types are different choices."""
         asked = run(of_level(1, space(a=[1, True, 1.0]))[0], lambda _choice: None)
-        assert sorted(type(one["a"]).__name__ for some in asked for one in some) == ["bool", "float"]
+        assert sorted(type(one["a"]).__name__ for some in asked for one in some) == [
+            "bool",
+            "float",
+        ]
 
     def test_a_default_that_is_no_choice(self):
         """A default may lie outside of the lists, or where a choice lies."""
         for default in (7, 1.5, 1.0):
-            asked = run(of_level(1, space(a=[1, 2], b=["x"]), start={"a": default, "b": None})[0], lambda _choice: 1.0)
+            asked = run(
+                of_level(1, space(a=[1, 2], b=["x"]), start={"a": default, "b": None})[0],
+                lambda _choice: 1.0,
+            )
             assert sorted(one["a"] for some in asked for one in some) == [1, 2]
 
     def test_failures(self):

@@ -18,7 +18,9 @@ class TestChoices:
 
     def test_given(self):
         """A parameter that is given is no choice, and a predicate sees its value."""
-        space = kcl.space(block=[16, 64], unroll=[1, 4]).where(lambda block, unroll: block * unroll <= 100)
+        space = kcl.space(block=[16, 64], unroll=[1, 4]).where(
+            lambda block, unroll: block * unroll <= 100
+        )
         assert list(space.choices({"block": 32}, {})) == [{"unroll": 1}]
 
     def test_sizes(self):

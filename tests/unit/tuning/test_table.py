@@ -10,18 +10,27 @@ from kcl.cache.key import Key
 from kcl.tuning import table as tables
 from kcl.tuning.table import ChoiceTable, Row
 
-ABOUT = {"kernel": "axpy", "names": ["n"], "defaults": {"block": 64}, "device": {"name": "cpu", "driver": "3.0"}}
+ABOUT = {
+    "kernel": "axpy",
+    "names": ["n"],
+    "defaults": {"block": 64},
+    "device": {"name": "cpu", "driver": "3.0"},
+}
 KEY = Key([("record", "1")])
 
 
 def row(*sizes, block=16, ratio=0.5, **fields):
     """Return a row with a choice of a block."""
-    return Row(sizes, {"block": block}, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2", **fields)
+    return Row(
+        sizes, {"block": block}, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2", **fields
+    )
 
 
 def fact(*sizes, block=16, outcome="ok", detail=""):
     """Return the outcome of a block."""
-    return Row(sizes, {"block": block}, None, 1, 0, 0, 0.0, "2026-11-26", outcome=outcome, detail=detail)
+    return Row(
+        sizes, {"block": block}, None, 1, 0, 0, 0.0, "2026-11-26", outcome=outcome, detail=detail
+    )
 
 
 def stored():
@@ -33,10 +42,25 @@ def stored():
 class TestRows:
     def test_stored(self):
         """Another process reads the row as it was put, the types of its values too."""
-        put = Row((64, 3), {"block": 16, "exact": True, "factor": 1.0, "mode": None}, 0.5, 2, 6, 9, 0.01, "d", "a 1")
+        put = Row(
+            (64, 3),
+            {"block": 16, "exact": True, "factor": 1.0, "mode": None},
+            0.5,
+            2,
+            6,
+            9,
+            0.01,
+            "d",
+            "a 1",
+        )
         stored().put(put)
         assert stored().rows == [put]
-        assert [type(value) for value in stored().rows[0].choice.values()] == [int, bool, float, type(None)]
+        assert [type(value) for value in stored().rows[0].choice.values()] == [
+            int,
+            bool,
+            float,
+            type(None),
+        ]
         assert stored().row((64, 3)) == put
         assert stored().row((64,)) is None
 
@@ -46,7 +70,10 @@ class TestRows:
         first.put(row(64, block=16))
         second.put(row(100, block=32))
         first.put(row(64, block=256))
-        assert [(one.sizes, one.choice["block"]) for one in stored().rows] == [((100,), 32), ((64,), 256)]
+        assert [(one.sizes, one.choice["block"]) for one in stored().rows] == [
+            ((100,), 32),
+            ((64,), 256),
+        ]
 
     def test_nearest(self):
         """Rows in the same power of two count, the nearest by ratio first, in both directions; one is the nearest."""
@@ -133,7 +160,9 @@ class TestRows:
 class TestFacts:
     def test_stored(self):
         """The outcome of a candidate takes the place of the earlier one; the rows know nothing of it."""
-        stored().put_facts([fact(64, block=16), fact(64, block=32, outcome="crashes", detail="signal 11")])
+        stored().put_facts(
+            [fact(64, block=16), fact(64, block=32, outcome="crashes", detail="signal 11")]
+        )
         stored().put_facts([fact(64, block=16, outcome="wrong result"), fact(100, block=16)])
         found = stored().facts()
         assert {name: one.outcome for name, one in found.items()} == {

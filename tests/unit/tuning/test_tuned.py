@@ -36,7 +36,11 @@ def axpy(block=64, exact=False):
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel(space=kcl.space(value=[1, 2, 3], how=["right", "does not build", "cannot be launched", "raises", "skips"]))
+@kcl.kernel(
+    space=kcl.space(
+        value=[1, 2, 3], how=["right", "does not build", "cannot be launched", "raises", "skips"]
+    )
+)
 def filling(value=1, how="right"):
     """Write the chosen value, in a way that may fail."""
     if how == "raises":
@@ -53,8 +57,12 @@ def filling(value=1, how="right"):
 @kcl.kernel(sizes={"n": "x.shape[0]", "m": "x.size"}, space=kcl.space(value=[1, 2]))
 def both(n: kcl.Size, value=1):
     """Ask for a size itself, beside the choice."""
-    text = f"kernel void both(global int *x) {{ x[get_global_id(0)] = {value} + {n.multiple} * 100; }}"
-    return kcl.Source(text, entry="both", arguments=[kcl.Array("x", np.int32, "(16,)", "inout")], global_size=16)
+    text = (
+        f"kernel void both(global int *x) {{ x[get_global_id(0)] = {value} + {n.multiple} * 100; }}"
+    )
+    return kcl.Source(
+        text, entry="both", arguments=[kcl.Array("x", np.int32, "(16,)", "inout")], global_size=16
+    )
 
 
 def row(*sizes, ratio=0.5, **choice):
@@ -94,9 +102,15 @@ def axpy_table(kernel, queue, *rows, dtype=np.float32):
 class TestDispatch:
     def test_untuned(self, queue, tmp_path):
         """Untuned sizes take the defaults, and nothing is written for that."""
-        assert added(axpy(), queue, 100) == "n = 100: the default block=64, exact=False: nothing is measured"
+        assert (
+            added(axpy(), queue, 100)
+            == "n = 100: the default block=64, exact=False: nothing is measured"
+        )
         assert not (tmp_path / "cache" / "kcl" / "tuning").exists()
-        assert kcl.stats()["generator"] | {"misses": 1, "hits": 0, "errors": 0} == kcl.stats()["generator"]
+        assert (
+            kcl.stats()["generator"] | {"misses": 1, "hits": 0, "errors": 0}
+            == kcl.stats()["generator"]
+        )
 
     def test_untuned_is_no_miss(self, queue, monkeypatch):
         """`KCL_STRICT=hit` lets an untuned size pass, and raises for a choice whose code is not in the cache."""
@@ -172,7 +186,9 @@ class TestDispatch:
     def test_no_valid_choice(self, queue):
         """If no choice is valid the defaults run, with one warning."""
 
-        @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(block=[16, 32]).where(lambda n: n > 1000))
+        @kcl.kernel(
+            sizes={"n": "x.shape[0]"}, space=kcl.space(block=[16, 32]).where(lambda n: n > 1000)
+        )
         def never(block=64):
             return axpy.function(block)
 
@@ -186,7 +202,11 @@ class TestDispatch:
         """A choice whose value left the list does not count; the next row does."""
         kernel = axpy()
         axpy_table(
-            kernel, queue, row(100, block=32, exact=False), row(110, block=16, exact=0), row(120, block=16, exact=False)
+            kernel,
+            queue,
+            row(100, block=32, exact=False),
+            row(110, block=16, exact=0),
+            row(120, block=16, exact=False),
         )
         assert "measured at n=120" in added(kernel, queue, 100)
 
@@ -199,13 +219,18 @@ class TestDispatch:
 
         kernel = own()
         axpy_table(kernel, queue, row(100, block=8, ratio=1.0))
-        assert added(kernel, queue, 100) == "n = 100: block=8, measured at n=100, takes 1.00 of the time of the default"
+        assert (
+            added(kernel, queue, 100)
+            == "n = 100: block=8, measured at n=100, takes 1.00 of the time of the default"
+        )
 
     def test_given_by_hand(self, queue):
         """A parameter that is given is no choice, has a table of its own, and with all given there is no table."""
         axpy_table(axpy(), queue, row(100, block=16, exact=False))
         kernel = axpy(256)
-        assert added(kernel, queue, 100).startswith("n = 100: the default exact=False: nothing is measured")
+        assert added(kernel, queue, 100).startswith(
+            "n = 100: the default exact=False: nothing is measured"
+        )
         assert "256" in kernel.source(queue, x=np.float32, n=100)
         assert type(axpy(32, exact=False)) is kcl.Kernel
 
@@ -253,7 +278,9 @@ class TestDispatch:
 
     def test_key_leaves_the_generators_out(self, queue):
         """The key of a table names no release of loopy and no text of kcl: the rows do."""
-        names = {part.name for part in axpy().table(queue, {"x": np.empty(1, np.float32)}).key.parts}
+        names = {
+            part.name for part in axpy().table(queue, {"x": np.empty(1, np.float32)}).key.parts
+        }
         assert {
             "recipe",
             "record",
@@ -265,7 +292,9 @@ class TestDispatch:
             "compute units",
             "threads",
         } <= names
-        assert not [name for name in names if name.startswith("distribution") or name in ("kcl", "python")]
+        assert not [
+            name for name in names if name.startswith("distribution") or name in ("kcl", "python")
+        ]
 
     def test_threads_of_pocl(self, queue, monkeypatch):
         """Another number of PoCL's threads has another table."""
@@ -280,7 +309,10 @@ class TestDispatch:
             monkeypatch.setenv("KCL_NO_CACHE", value)
             process.reset()
             kernel, queue = axpy(), cl.CommandQueue(queue.context)
-            assert added(kernel, queue, 100) == f"n = 100: the default block=64, exact=False: off: KCL_NO_CACHE={value}"
+            assert (
+                added(kernel, queue, 100)
+                == f"n = 100: the default block=64, exact=False: off: KCL_NO_CACHE={value}"
+            )
             assert kernel.table(queue, {"x": np.empty(1, np.float32)}) is None
 
     def test_threads(self, queue):
@@ -327,7 +359,9 @@ class TestFailingChoices:
         remove()
         (event,) = [one for one in seen if "no longer runs" in one.reason]
         assert event.outcome == "error"
-        assert event.reason.startswith(f"the tuned choice value=2, how={how!r} no longer runs, the defaults do: ")
+        assert event.reason.startswith(
+            f"the tuned choice value=2, how={how!r} no longer runs, the defaults do: "
+        )
         assert table.rows[0].outcome == "no longer runs"
         assert "no longer runs" in kernel.explain(queue).splitlines()[-1]
         process.reset()
@@ -369,7 +403,9 @@ class TestFailingChoices:
                 [lp.GlobalArg("x", np.float32, shape=(1 << 16,))],
                 lang_version=(2018, 2),
             )
-            return lp.split_iname(lp.tag_inames(knl, "i:g.0"), "j", block, outer_tag="g.0", inner_tag="l.0")
+            return lp.split_iname(
+                lp.tag_inames(knl, "i:g.0"), "j", block, outer_tag="g.0", inner_tag="l.0"
+            )
 
         kernel, x = twice(), cl_array.zeros(queue, 1 << 16, np.float32)
 
@@ -398,7 +434,10 @@ class TestHandle:
         launch = kernel.bind(queue, x=x[:64], z=z[:64])
         launch(x=x, z=z).wait()
         assert np.array_equal(z.get(), 2 * x.get() + 1)
-        with pytest.raises(ValueError, match=r"bound for n=64 with block=16, exact=True, and not for n=17, as where 2"):
+        with pytest.raises(
+            ValueError,
+            match=r"bound for n=64 with block=16, exact=True, and not for n=17, as where 2",
+        ):
             launch(x=x[:17], z=z[:17])
 
     @pytest.mark.parametrize("how", ["does not build", "cannot be launched"])
@@ -468,7 +507,9 @@ class TestDeclaration:
     def test_pure(self, queue):
         """A pure recipe may have a space, and sizes that are none of its parameters."""
 
-        @kcl.kernel(pure=True, version="1", sizes=kcl.sizes(n="x.size"), space=kcl.space(value=[1, 2]))
+        @kcl.kernel(
+            pure=True, version="1", sizes=kcl.sizes(n="x.size"), space=kcl.space(value=[1, 2])
+        )
         def pure(value=1):
             return filling.function(value)
 
@@ -476,9 +517,12 @@ class TestDeclaration:
         put(kernel, queue, row(4, value=2), x=x)
         assert filled(kernel, queue) == 2
         with pytest.raises(TypeError, match="takes no sizes"):
-            kcl.kernel(pure=True, version="1", sizes=kcl.sizes(value="x.size"), space=kcl.space(how=["right"]))(
-                filling.function
-            )
+            kcl.kernel(
+                pure=True,
+                version="1",
+                sizes=kcl.sizes(value="x.size"),
+                space=kcl.space(how=["right"]),
+            )(filling.function)
 
 
 DRIVER = """
@@ -559,7 +603,9 @@ class TestNothingTuned:
             place = str(child.directory / f"cache{has_space}")
             for run in ("cold", "warm"):
                 words = (PLATFORMS[platform_name], has_space)
-                found[run, has_space] = child.script("untuned.py", *words, XDG_CACHE_HOME=place, KCL_PROMOTE="off")
+                found[run, has_space] = child.script(
+                    "untuned.py", *words, XDG_CACHE_HOME=place, KCL_PROMOTE="off"
+                )
         for run in ("cold", "warm"):
             (*plain, none), (*spaced, imported) = found[run, ""], found[run, "yes"]
             assert spaced == plain
@@ -575,7 +621,9 @@ class TestWarmStart:
         """A warm start, tuned or not, generates and builds nothing, and imports neither loopy nor what tunes."""
         (child.directory / "driver.py").write_text(DRIVER)
         child.script("driver.py", PLATFORMS[platform_name], put)
-        said, *misses, imported = child.script("driver.py", PLATFORMS[platform_name], "", KCL_STRICT="hit")
+        said, *misses, imported = child.script(
+            "driver.py", PLATFORMS[platform_name], "", KCL_STRICT="hit"
+        )
         assert ("takes 0.50" in said) is bool(put)
         assert misses == [0, 0]
         assert imported == ["kcl.tuning.table"]

@@ -31,13 +31,18 @@ KINDS = {
     "an input": ("y[i] = 2*x[i]; x[i] = 0;", "wrong result"),
     "behind": ("y[i] = 2*x[i]; if (i == 0) y[n + 3] = 1;", "writes past the end"),
     "even": ("y[i] = n % 2 ? 0 : 2*x[i];", "wrong result"),
-    "local": ("local float t[1 << 26]; t[i % 4] = x[i]; barrier(1); y[i] = 2*t[i % 4];", "needs too much local memory"),
+    "local": (
+        "local float t[1 << 26]; t[i % 4] = x[i]; barrier(1); y[i] = 2*t[i % 4];",
+        "needs too much local memory",
+    ),
     "raises": ("", "raises"),
     "skips": ("", "skipped"),
 }
 
 
-@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(kind=[kind for kind in KINDS if kind != "endless"]))
+@kcl.kernel(
+    sizes={"n": "x.shape[0]"}, space=kcl.space(kind=[kind for kind in KINDS if kind != "endless"])
+)
 def doubling(kind="right"):
     """Double, or fail."""
     if kind == "raises":
@@ -68,13 +73,17 @@ def adding(turns=1000, unused=1):
 
 @kcl.kernel(
     sizes={"n": "x.shape[0]"},
-    space=kcl.space(block=[16, 64], exact=[False, True]).where(lambda block, exact, n: not exact or n % block == 0),
+    space=kcl.space(block=[16, 64], exact=[False, True]).where(
+        lambda block, exact, n: not exact or n % block == 0
+    ),
 )
 def axpy(block=64, exact=False):
     """Assume that the block divides the size, if the choice says so."""
     import loopy as lp
 
-    knl = lp.make_kernel("{[i]: 0<=i<n}", "z[i] = 2*x[i] + y[i]", lang_version=(2018, 2), name="axpy")
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}", "z[i] = 2*x[i] + y[i]", lang_version=(2018, 2), name="axpy"
+    )
     if exact:
         knl = lp.assume(knl, f"n mod {block} = 0")
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
@@ -97,7 +106,9 @@ def ticking(shift=0):
     """Compute something else each time."""
     text = f"""kernel void ticking(global ulong *x)
                {{ x[get_global_id(0)] = __builtin_readcyclecounter() << {shift}; }}"""
-    return kcl.Source(text, entry="ticking", arguments=[kcl.Array("x", np.uint64, 4, "out")], global_size=4)
+    return kcl.Source(
+        text, entry="ticking", arguments=[kcl.Array("x", np.uint64, 4, "out")], global_size=4
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +141,9 @@ class TestOutcomes:
         monkeypatch.setattr(settings, "processors", lambda: 2)
         found = tuner.tune(doubling(), queue, {"x": vectors()[0]}, level=2, limit=LIMIT, **LONG)
         special = ON_NVIDIA if platform_name == "nvidia" else {}
-        expected = {kind: outcome for kind, (_text, outcome) in KINDS.items() if kind != "endless"} | special
+        expected = {
+            kind: outcome for kind, (_text, outcome) in KINDS.items() if kind != "endless"
+        } | special
         assert outcomes(found) == expected
         assert (found.row.choice, found.row.ratio) == ({"kind": "right"}, 1.0)
         details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
@@ -138,14 +151,21 @@ class TestOutcomes:
         assert "'q'" in details["no name"]
         assert details["one wrong"].startswith("y[77]: 1.0 -> 156.0, 1 of 512")
         assert details["even"].endswith("at n = 511")
-        assert (details["behind"], details["raises"], details["skips"]) == ("of y", "ValueError: not today", "not here")
+        assert (details["behind"], details["raises"], details["skips"]) == (
+            "of y",
+            "ValueError: not today",
+            "not here",
+        )
         assert os.listdir(folders) == []
         for kind in outcomes(found):
             assert f"'{kind}'" in str(found)
         x, _y = vectors()
         _event, (y,) = doubling()(queue, x=x)
         assert np.array_equal(y, 2 * x)
-        assert {(one.layer, one.kernel) for one in kcl.entries()} <= {("generator", "doubling"), ("binary", "doubling")}
+        assert {(one.layer, one.kernel) for one in kcl.entries()} <= {
+            ("generator", "doubling"),
+            ("binary", "doubling"),
+        }
         assert len([one for one in kcl.entries() if one.layer == "generator"]) <= 2
 
     @pytest.mark.slow
@@ -159,16 +179,26 @@ class TestOutcomes:
         """A failure of an earlier tuning is not tried again as long as its program is the same."""
         kernel, given = doubling(), {"x": vectors()[0]}
         table = kernel.table(queue, given)
-        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG)
+        found = tuner.tune(
+            kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG
+        )
         (fact,) = table.facts().values()
-        assert (fact.outcome, fact.choice, fact.sizes) == ("does not build", {"kind": "no name"}, (512,))
+        assert (fact.outcome, fact.choice, fact.sizes) == (
+            "does not build",
+            {"kind": "no name"},
+            (512,),
+        )
         table.put_facts([fact._replace(detail="as before")])
         asked = Given([{"kind": "no name"}])
-        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=asked, again=True, **LONG)
+        found = tuner.tune(
+            kernel, queue, given, level=2, limit=LIMIT, search=asked, again=True, **LONG
+        )
         assert found.tried[0].verdict.detail != "as before"  # again
         table.put_facts([fact._replace(detail="as before")])
         table.put(found.row._replace(level=1))
-        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG)
+        found = tuner.tune(
+            kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG
+        )
         assert found.tried[0].verdict == ("does not build", "as before")
 
     def test_crashes_are_believed_for_a_month(self, queue):
@@ -179,10 +209,14 @@ class TestOutcomes:
         (fact,) = table.facts().values()
         for days, program, is_believed in ((29, "", True), (31, "", False), (1, "-", False)):
             day = (datetime.date.today() - datetime.timedelta(days)).isoformat()
-            crash = fact._replace(outcome="crashes", detail="long ago", day=day, program=fact.program + program)
+            crash = fact._replace(
+                outcome="crashes", detail="long ago", day=day, program=fact.program + program
+            )
             table.put_facts([crash])
             table.put(found.row._replace(level=1))
-            found = tuner.tune(kernel, queue, given, level=2, search=Given([{"kind": "even"}]), **LONG)
+            found = tuner.tune(
+                kernel, queue, given, level=2, search=Given([{"kind": "even"}]), **LONG
+            )
             assert (found.tried[0].verdict.detail == "long ago") == is_believed
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
@@ -192,7 +226,9 @@ class TestOutcomes:
         def reversed_(order="i"):
             import loopy as lp
 
-            knl = lp.make_kernel("{[i,j]: 0<=i,j<8}", "y[i] = i {id=a}", name="reversed_", lang_version=(2018, 2))
+            knl = lp.make_kernel(
+                "{[i,j]: 0<=i,j<8}", "y[i] = i {id=a}", name="reversed_", lang_version=(2018, 2)
+            )
             return knl if order == "i" else lp.prioritize_loops(knl, "j,i,k")
 
         found = tuner.tune(reversed_(), queue, {}, level=2, **LONG)
@@ -220,7 +256,9 @@ class TestWinner:
         x, _y = vectors()
         on_device = cl_array.to_device(queue, x)
         for given in (x, on_device):  # the default runs twice, in place
-            assert adding().tune(queue, search=Given([]), again=True, x=given, **LONG).row is not None
+            assert (
+                adding().tune(queue, search=Given([]), again=True, x=given, **LONG).row is not None
+            )
         assert np.array_equal(x, vectors()[0])
         assert np.array_equal(on_device.get(), vectors()[0])
 
@@ -319,7 +357,10 @@ class TestRefusals:
         """A kernel that computes something else each time is not tuned, and that is said."""
         found = ticking().tune(queue, **LONG)
         assert found.row is None
-        assert "not tuned: two launches of the default must run, and compute the same: wrong result" in str(found)
+        assert (
+            "not tuned: two launches of the default must run, and compute the same: wrong result"
+            in str(found)
+        )
 
     def test_a_default_that_fails(self, queue):
         """Nothing can be compared with a default that does not run."""

@@ -25,16 +25,31 @@ def chosen(value=1):
     """Write the chosen value."""
     text = f"kernel void chosen(global int *x) {{ x[get_global_id(0)] = {value}; }}"
     arguments = [kcl.Array("x", np.int32, "n", "inout"), kcl.Scalar("n", np.int32)]
-    return kcl.Source(text.replace("*x", "*x, int n"), entry="chosen", arguments=arguments, global_size="n")
+    return kcl.Source(
+        text.replace("*x", "*x, int n"), entry="chosen", arguments=arguments, global_size="n"
+    )
 
 
 def row(size, value, **fields):
-    return Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26", "loopy 2025.2", **fields)
+    return Row(
+        (size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26", "loopy 2025.2", **fields
+    )
 
 
 def fact(size, value, outcome="ok", level=1, detail=""):
     ratio = 0.5 if outcome == "ok" else None
-    return Row((size,), {"value": value}, ratio, level, 0, 0, 0.0, "2026-11-26", outcome=outcome, detail=detail)
+    return Row(
+        (size,),
+        {"value": value},
+        ratio,
+        level,
+        0,
+        0,
+        0.0,
+        "2026-11-26",
+        outcome=outcome,
+        detail=detail,
+    )
 
 
 @pytest.fixture
@@ -64,7 +79,9 @@ def explained(queue, size):
 class TestCommands:
     def test_show(self, table):
         """`kcl show KERNEL --tuning` prints decisions and outcomes."""
-        lines = [" ".join(line.split()) for line in run("show", "chosen", "--tuning").output.splitlines()]
+        lines = [
+            " ".join(line.split()) for line in run("show", "chosen", "--tuning").output.splitlines()
+        ]
         assert lines[0].startswith("chosen on ")
         assert lines[2] == "n=4 value=2 0.500 1 2 of 3 2026-11-26 measured with loopy 2025.2"
         assert "n=4 value=3 crashes 2026-11-26 signal 11" in lines
@@ -94,9 +111,13 @@ class TestCommands:
     def test_explain(self):
         """`kcl explain` says which row served each size of the last run, or which is nearest."""
         said = " ".join(run("explain", "chosen").output.split())
-        assert "tuning of chosen: n = 4: value=2, measured at n=4, takes 0.50 of the time of the default" in said
         assert (
-            "n = 9: the default value=1: no row is in its power of two; the nearest is value=2, measured at n=4" in said
+            "tuning of chosen: n = 4: value=2, measured at n=4, takes 0.50 of the time of the default"
+            in said
+        )
+        assert (
+            "n = 9: the default value=1: no row is in its power of two; the nearest is value=2, measured at n=4"
+            in said
         )
         assert "tuning of" not in run("explain", "another", code=1).output
 
@@ -112,7 +133,10 @@ class TestCommands:
         assert not os.path.isabs(os.readlink(folder / "programs" / "0"))
         table.put(row(8, 3))
         run("unpack", str(tmp_path / "tree"))
-        assert (folder / "dispatch_table.txt").read_text().splitlines() == ["n=4 -> 0  value=2", "n=8 -> 1  value=3"]
+        assert (folder / "dispatch_table.txt").read_text().splitlines() == [
+            "n=4 -> 0  value=2",
+            "n=8 -> 1  value=3",
+        ]
         assert os.listdir(folder / "programs") == ["0"]
 
     def test_purge(self, table, queue, tmp_path):
@@ -149,16 +173,25 @@ class TestBundles:
         other.put(row(8, 1)._replace(day="2020-01-01"))
         other.put(row(16, 1))
         kcl.load_artifacts(data)
-        found = {one.sizes[0]: one.choice["value"] for one in ChoiceTable(table.key, table.about).rows}
+        found = {
+            one.sizes[0]: one.choice["value"] for one in ChoiceTable(table.key, table.about).rows
+        }
         assert found == {4: 1, 8: 3, 16: 1}
 
     def test_save(self, table, monkeypatch, tmp_path):
         """`kcl save` takes the tables of the kernels that it saves."""
-        for arguments, kept in (((), True), (("chos*",), True), (("another",), False), (("--layer", "binary"), False)):
+        for arguments, kept in (
+            ((), True),
+            (("chos*",), True),
+            (("another",), False),
+            (("--layer", "binary"), False),
+        ):
             file = tmp_path / "saved.kclb"
             run("save", str(file), *arguments, code=0 if kept or "--layer" in arguments else 1)
             loaded = kcl.load_artifacts(file) if file.exists() else None
-            assert (loaded is not None and table.key.digest in loaded.artifacts.get("tuning", [])) is kept
+            assert (
+                loaded is not None and table.key.digest in loaded.artifacts.get("tuning", [])
+            ) is kept
             file.unlink(missing_ok=True)
         monkeypatch.setenv("KCL_NO_CACHE", "tuning")
         run("save", str(tmp_path / "saved.kclb"))
@@ -171,7 +204,10 @@ class TestBundles:
         process.reset()
         queue = cl.CommandQueue(queue.context)
         said = explained(queue, 4)
-        assert "the default value=1: nothing is measured; a table was measured for another case: " in said
+        assert (
+            "the default value=1: nothing is measured; a table was measured for another case: "
+            in said
+        )
         assert "POCL_WORK_GROUP_METHOD" in said
         unusable = dict(kcl.load_artifacts(data).unusable)
         assert "POCL_WORK_GROUP_METHOD" in unusable[table.key.digest]
@@ -180,7 +216,11 @@ class TestBundles:
         """A table of another form is passed over by every command."""
         place = f"table-{table.key.digest}"
         store = Directory(os.path.join(os.environ["XDG_CACHE_HOME"], "kcl", "tuning"))
-        for metadata in ({"rows": 3, "kernel": ["chosen"], "device": 4}, {"names": 4, "rows": [{}]}, {}):
+        for metadata in (
+            {"rows": 3, "kernel": ["chosen"], "device": 4},
+            {"names": 4, "rows": [{}]},
+            {},
+        ):
             store.put(place, Entry(table.key, metadata, {}).pack())
             assert not [one for one in views.tables() if one.rows]
             run("status")

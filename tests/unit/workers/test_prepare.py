@@ -60,7 +60,9 @@ class TestHere:
         with pytest.raises(TypeError, match=r"call it: filled\(\)"):
             kcl.prepare([filled], context)
         for alone in (filled, filled(1)):
-            with pytest.raises(TypeError, match=r"a list of kernels: write kcl.prepare\(\[...\], context\)"):
+            with pytest.raises(
+                TypeError, match=r"a list of kernels: write kcl.prepare\(\[...\], context\)"
+            ):
                 kcl.prepare(alone, context)
         with pytest.raises(ValueError, match="not 0"):
             kcl.prepare([filled(1)], context, processes=0)
@@ -68,9 +70,14 @@ class TestHere:
     @pytest.mark.one_platform
     def test_errors(self, context):
         """The error names every kernel that could not be prepared; the others are ready."""
-        with pytest.raises(kcl.PrepareError, match=r"2 of 4 kernels could not be prepared") as caught:
+        with pytest.raises(
+            kcl.PrepareError, match=r"2 of 4 kernels could not be prepared"
+        ) as caught:
             kcl.prepare([filled(1), filled("a b"), filled("c d"), filled(2)], context, processes=1)
-        assert [kernel for kernel, _error in caught.value.errors] == ["filled(number='a b')", "filled(number='c d')"]
+        assert [kernel for kernel, _error in caught.value.errors] == [
+            "filled(number='a b')",
+            "filled(number='c d')",
+        ]
         assert "filled(number='c d'): RuntimeError: clBuildProgram failed" in str(caught.value)
         assert isinstance(caught.value.__cause__, cl.RuntimeError)
         before = misses("binary")
@@ -110,10 +117,19 @@ class TestInWorkers:
         def local(number):
             return prepare_recipes.source(prepare_recipes.body(number))
 
-        kernels = [local(7), prepare_recipes.fatal(5), prepare_recipes.fatal(6), filled(3), filled("a b")]
+        kernels = [
+            local(7),
+            prepare_recipes.fatal(5),
+            prepare_recipes.fatal(6),
+            filled(3),
+            filled("a b"),
+        ]
         with (
             pytest.raises(kcl.PrepareError, match="1 of 5") as caught,
-            pytest.warns(kcl.CacheWarning, match=r"\d kernels were prepared by this process alone.*belongs below"),
+            pytest.warns(
+                kcl.CacheWarning,
+                match=r"\d kernels were prepared by this process alone.*belongs below",
+            ),
         ):
             kcl.prepare(kernels, context, processes=2)
         assert [kernel for kernel, _error in caught.value.errors] == ["filled(number='a b')"]
@@ -162,7 +178,12 @@ class TestSizes:
         ]
         kcl.prepare(items, context, processes)
         before = misses(), misses("binary")
-        for kernel, size, value in ((chosen(), 7, 1), (chosen(), 64, 2), (chosen(), 100, 3), (multiple(), 64, 64)):
+        for kernel, size, value in (
+            (chosen(), 7, 1),
+            (chosen(), 64, 2),
+            (chosen(), 100, 3),
+            (multiple(), 64, 64),
+        ):
             _event, (x,) = kernel(queue, x=np.zeros(size, np.int32))
             assert set(x.tolist()) == {value}
         assert (misses(), misses("binary")) == before
@@ -214,7 +235,12 @@ class TestHelper:
         """No helper shares the processors with the workers; their entries are completed whatever `KCL_PROMOTE` says."""
         monkeypatch.setenv("KCL_PROMOTE", when)
         queue, seen = JobQueue(option.folder("kcl")), []
-        assert prepare.work(items(6), context, 2, lambda done, _: seen.append((done, queue.has_helper()))) == []
+        assert (
+            prepare.work(
+                items(6), context, 2, lambda done, _: seen.append((done, queue.has_helper()))
+            )
+            == []
+        )
         assert seen == [(done, False) for done in range(1, 7)]
         assert kcl.flush()
         assert [entry.kernel for entry in kcl.entries("binary")] == ["filled"] * 6

@@ -42,7 +42,11 @@ def typed(block=16):
     unit = lp.make_kernel(
         "{[i]: 0<=i<n}",
         "y[i] = 2*x[i] + 1",
-        [lp.GlobalArg("x", np.float32, "n"), lp.GlobalArg("y", np.float32, "n", is_input=False), ...],
+        [
+            lp.GlobalArg("x", np.float32, "n"),
+            lp.GlobalArg("y", np.float32, "n", is_input=False),
+            ...,
+        ],
         name="typed",
         lang_version=(2018, 2),
     )
@@ -130,7 +134,10 @@ def optioned():
 def warned():
     source = factors.scaled("warned", 1)
     return kcl.Source(
-        '#warning "look here"\n' + source.code, entry="warned", arguments=factors.ARGUMENTS, global_size="(n,)"
+        '#warning "look here"\n' + source.code,
+        entry="warned",
+        arguments=factors.ARGUMENTS,
+        global_size="(n,)",
     )
 
 
@@ -185,14 +192,36 @@ def launches(queue, group):
 def main(platform, group="all"):
     """Launch everything, and print numbers, look-ups and imported modules."""
     events = []
-    kcl.add_hook(lambda event: events.append([event.layer, event.kernel, event.outcome, event.reason]))
+    kcl.add_hook(
+        lambda event: events.append([event.layer, event.kernel, event.outcome, event.reason])
+    )
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    devices = [one for one in found.get_devices() if one.name.startswith(os.environ.get("DRIVER_DEVICE", ""))]
-    properties = [(cl.context_properties.PLATFORM, found)] if "DRIVER_CONTEXT" in os.environ else None
-    context = cl.Context(devices[:1], properties=properties)  # kept: not every driver's queue keeps it alive
+    devices = [
+        one
+        for one in found.get_devices()
+        if one.name.startswith(os.environ.get("DRIVER_DEVICE", ""))
+    ]
+    properties = (
+        [(cl.context_properties.PLATFORM, found)] if "DRIVER_CONTEXT" in os.environ else None
+    )
+    context = cl.Context(
+        devices[:1], properties=properties
+    )  # kept: not every driver's queue keeps it alive
     queue = cl.CommandQueue(context, properties=int(os.environ.get("DRIVER_QUEUE", "0")))
-    numbers = {name: float(outputs[0].astype(np.float64).sum()) for name, (_, outputs) in launches(queue, group)}
-    print(json.dumps({"numbers": numbers, "events": events, "modules": sorted(sys.modules), "stats": kcl.stats()}))
+    numbers = {
+        name: float(outputs[0].astype(np.float64).sum())
+        for name, (_, outputs) in launches(queue, group)
+    }
+    print(
+        json.dumps(
+            {
+                "numbers": numbers,
+                "events": events,
+                "modules": sorted(sys.modules),
+                "stats": kcl.stats(),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

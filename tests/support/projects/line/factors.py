@@ -23,4 +23,6 @@ def scaled(name, factor, build_options=()):
         y[get_global_id(0)] = x[get_global_id(0)] * {factor};
     }}
     """
-    return kcl.Source(code, entry=name, arguments=ARGUMENTS, global_size="(n,)", build_options=build_options)
+    return kcl.Source(
+        code, entry=name, arguments=ARGUMENTS, global_size="(n,)", build_options=build_options
+    )

@@ -38,7 +38,9 @@ def make_cache(checkout: pathlib.Path, token: str = TOKEN) -> str:
 class TestSettings:
     def test_typed(self):
         """A setting is named as its variable in lower case, and its value is written in TOML's own types."""
-        write('strict = ["hit", "fault"]\nverify = 0.25\npromote = "off"\nreport = true\nno_cache = "binary"\n')
+        write(
+            'strict = ["hit", "fault"]\nverify = 0.25\npromote = "off"\nreport = true\nno_cache = "binary"\n'
+        )
         chosen = settings.read()
         assert chosen.strict == {"hit", "fault"}
         assert chosen.verify == 0.25
@@ -48,7 +50,9 @@ class TestSettings:
         assert not chosen.rejected
 
     @pytest.mark.parametrize(
-        "setting", [one for one in settings.SETTINGS if one.parser], ids=lambda setting: setting.variable
+        "setting",
+        [one for one in settings.SETTINGS if one.parser],
+        ids=lambda setting: setting.variable,
     )
     def test_every_setting(self, setting):
         """Each setting can stand in the file; what is not understood is named by its place there."""
@@ -87,7 +91,9 @@ class TestSettings:
         """A file that is no TOML is ignored with one text that names it."""
         path = write(text)
         chosen = settings.read()
-        assert chosen == settings.Settings(**(chosen._asdict() | {"no_cache": frozenset(), "cache_dir": None}))
+        assert chosen == settings.Settings(
+            **(chosen._asdict() | {"no_cache": frozenset(), "cache_dir": None})
+        )
         (said,) = chosen.rejected
         assert str(path) in said
 
@@ -186,7 +192,9 @@ class TestCheckout:
         assert option.get_cache_dir() == folder
 
     @pytest.mark.usefixtures("checkout")
-    @pytest.mark.skipif(sys.platform == "win32", reason="a working directory cannot be removed there")
+    @pytest.mark.skipif(
+        sys.platform == "win32", reason="a working directory cannot be removed there"
+    )
     def test_no_working_directory(self):
         """A working directory that was removed is no fault."""
         os.rmdir(os.getcwd())

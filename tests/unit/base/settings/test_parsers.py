@@ -24,7 +24,9 @@ class TestSize:
         """A unit is a power of 1000, with an `i` a power of 1024; case and blanks do not matter."""
         assert parsers.size(text) == size
 
-    @pytest.mark.parametrize("text", ["", "M", ".5M", "-1", "1.2.3M", "1KK", "5I", "1e3", "9000000P", "ten"])
+    @pytest.mark.parametrize(
+        "text", ["", "M", ".5M", "-1", "1.2.3M", "1KK", "5I", "1e3", "9000000P", "ten"]
+    )
     def test_refused(self, text: str) -> None:
         """Another text, and more than any disk holds, is refused with an example."""
         with pytest.raises(ValueError, match="write 500M, 2G, or 0"):
@@ -33,7 +35,8 @@ class TestSize:
 
 class TestAge:
     @pytest.mark.parametrize(
-        ("text", "seconds"), [("5s", 5), ("90min", 5400), ("1.5h", 5400), ("30d", 2592000), ("4w", 2419200)]
+        ("text", "seconds"),
+        [("5s", 5), ("90min", 5400), ("1.5h", 5400), ("30d", 2592000), ("4w", 2419200)],
     )
     def test_read(self, text: str, seconds: float) -> None:
         """An age is a number with a unit from seconds to weeks."""

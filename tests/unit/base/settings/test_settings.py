@@ -154,7 +154,9 @@ class TestRead:
 
 class TestUserCacheDir:
     @pytest.mark.skipif(sys.platform != "linux", reason="platformdirs answers itself elsewhere")
-    @pytest.mark.parametrize("value", ["/somewhere/else", "relative", "", "  ", None, "/trailing/", "~/x"])
+    @pytest.mark.parametrize(
+        "value", ["/somewhere/else", "relative", "", "  ", None, "/trailing/", "~/x"]
+    )
     def test_as_platformdirs(self, monkeypatch, value):
         """The answer without platformdirs is the one that platformdirs gives, hence pytools and pyopencl."""
         import platformdirs
@@ -177,7 +179,9 @@ class TestHome:
         private = str(tmp_path / f"kcl-{os.getuid()}")
         assert settings.home() == {"": "/", "/absolute": "/absolute"}.get(home, private)
         assert os.path.isabs(settings.user_cache_dir("kcl"))
-        assert all(os.path.isabs(caches.place(name).path or "/") for name in ("loopy", "pyopencl", "cuda"))
+        assert all(
+            os.path.isabs(caches.place(name).path or "/") for name in ("loopy", "pyopencl", "cuda")
+        )
 
 
 class TestSettings:

@@ -41,7 +41,8 @@ class TestCheck:
         place.parent.chmod(0o777)
         for path in (place, place / "missing"):
             with pytest.raises(
-                UnusableDirectory, match=f"write {place.parent} \\(mode 0777\\).*chmod go-w {place.parent}"
+                UnusableDirectory,
+                match=f"write {place.parent} \\(mode 0777\\).*chmod go-w {place.parent}",
             ):
                 trust.check(str(path))
 
@@ -62,11 +63,15 @@ class TestCheck:
         os.chown(place.parent, 12345, 12345)
         for mode in (0o755, 0o1755):
             place.parent.chmod(mode)
-            with pytest.raises(UnusableDirectory, match=f"{place.parent} belongs to uid 12345.*KCL_CACHE_DIR"):
+            with pytest.raises(
+                UnusableDirectory, match=f"{place.parent} belongs to uid 12345.*KCL_CACHE_DIR"
+            ):
                 trust.check(str(place))
 
     @AS_ROOT
-    def test_owner_of_home(self, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_owner_of_home(
+        self, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Root accepts the directories of HOME's owner, as under sudo."""
         os.chown(place, 12345, 12345)
         home = tmp_path / "home"
@@ -80,7 +85,9 @@ class TestCheck:
     @AS_ROOT
     def test_other_user(self, place: Path) -> None:
         """Another user than root is refused root's writable group only where the group has other users."""
-        outside = Path("/tmp") / f"kcl-trust-{os.getpid()}"  # tmp_path's ancestors are closed to others
+        outside = (
+            Path("/tmp") / f"kcl-trust-{os.getpid()}"
+        )  # tmp_path's ancestors are closed to others
         outside.mkdir(0o755)
         try:
             os.chown(outside, 12345, 12345)
@@ -91,7 +98,13 @@ class TestCheck:
                 "except Exception as error: print(type(error).__name__)"
             )
             output = subprocess.check_output(
-                [sys.executable, "-c", "import kcl.base.settings.trust\n" + code, str(outside), str(place)],
+                [
+                    sys.executable,
+                    "-c",
+                    "import kcl.base.settings.trust\n" + code,
+                    str(outside),
+                    str(place),
+                ],
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 text=True,
             )
@@ -206,7 +219,13 @@ class TestNamespace:
                 for table in ("uid_map", "gid_map"):
                     Path(f"/proc/{process.pid}/{table}").write_text("12345 12345 1")
                 # missing below root's directory: fine; root's own directory as the cache: no; below /tmp: no
-                assert process.communicate("go\n")[0].split() == ["12345", "65534", "False", "True", "True"]
+                assert process.communicate("go\n")[0].split() == [
+                    "12345",
+                    "65534",
+                    "False",
+                    "True",
+                    "True",
+                ]
         finally:
             outside.rmdir()
 
@@ -233,7 +252,8 @@ class TestServed:
         return place
 
     @pytest.mark.parametrize(
-        ("named", "served"), [("47110", 47110), (" 1 ", 1), ("", 0), ("0", 0), ("65534", 0), ("x", 0)]
+        ("named", "served"),
+        [("47110", 47110), (" 1 ", 1), ("", 0), ("0", 0), ("65534", 0), ("x", 0)],
     )
     def test_named(self, monkeypatch: pytest.MonkeyPatch, named: str, served: int) -> None:
         """KCL_TRUST_UID names one user; root is none, nor is the number that stands for unmapped users."""
@@ -244,7 +264,9 @@ class TestServed:
         assert trust.served() == 0
 
     @pytest.mark.parametrize(("owner", "served"), [(47110, 47110), (1, 0), (0, 0), (65534, 0)])
-    def test_owner_of_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, served: int) -> None:
+    def test_owner_of_home(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, served: int
+    ) -> None:
         """HOME's owner is served if the list of users has no entry for it, and if no other user is named."""
         os.chown(tmp_path, owner, owner)
         assert trust.served() == served
@@ -278,7 +300,9 @@ class TestNetwork:
         number = os.stat(tmp_path).st_dev
         device = f"{os.major(number)}:{os.minor(number)}"
         mounts = tmp_path / "mountinfo"
-        mounts.write_text(f"what\n1 0 0:99999 / /x rw - lustre x rw\n2 1 {device} / /y rw shared:1 - {kind} y rw\n")
+        mounts.write_text(
+            f"what\n1 0 0:99999 / /x rw - lustre x rw\n2 1 {device} / /y rw shared:1 - {kind} y rw\n"
+        )
         for path in (tmp_path, tmp_path / "missing" / "deep"):
             assert trust.is_network(str(path), str(mounts)) is expected
 

@@ -5,7 +5,9 @@ import pytest
 from kcl.base.text.layout import counted, cut, folded, shortened
 
 
-@pytest.mark.parametrize(("width", "short"), [(20, "/one/two/three/four"), (16, "/on...three/four")])
+@pytest.mark.parametrize(
+    ("width", "short"), [(20, "/one/two/three/four"), (16, "/on...three/four")]
+)
 def test_shortened(width, short):
     """What is too long leaves out its middle; the end is the larger part."""
     assert shortened("/one/two/three/four", width) == short
@@ -17,7 +19,9 @@ def test_cut(width, short):
     assert cut("abcdef", width) == short
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 programs are"), (1, "1 program is"), (2, "2 programs are")])
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 programs are"), (1, "1 program is"), (2, "2 programs are")]
+)
 def test_counted(count, text):
     """One thing has other words than several."""
     assert counted(count, "program is", "programs are") == text

@@ -30,7 +30,10 @@ def test_nothing_twice():
 
 def test_attributes():
     """Names that Python cannot write have underscores; an empty element has no end."""
-    assert element("meta", http_equiv="a", class_="b", name="c") == '<meta http-equiv="a" class="b" name="c">'
+    assert (
+        element("meta", http_equiv="a", class_="b", name="c")
+        == '<meta http-equiv="a" class="b" name="c">'
+    )
 
 
 class TestTitled:

@@ -39,7 +39,10 @@ class TestRoom:
             f"{name}  {path}  {words}         {key}",
         ]
         assert self.table(None) == pipe
-        fitting = ["name         path                words             key", f"{name}  {path}  {words}  {key}"]
+        fitting = [
+            "name         path                words             key",
+            f"{name}  {path}  {words}  {key}",
+        ]
         assert self.table(63) == fitting
 
     def test_narrow(self):

@@ -31,14 +31,24 @@ class TestAddress:
         assert made.count("/") <= 1
         assert all(part and part[0] != "." and len(part) <= 160 for part in made.split("/"))
 
-    @pytest.mark.parametrize("digest", ["", "0" * 63, "0" * 65, "G" * 64, "A" * 64, "../" + "0" * 64])
+    @pytest.mark.parametrize(
+        "digest", ["", "0" * 63, "0" * 65, "G" * 64, "A" * 64, "../" + "0" * 64]
+    )
     def test_malformed_digest(self, digest: str) -> None:
         """What is not a digest makes no address."""
         with pytest.raises(ValueError, match="not the address"):
             address(digest)
 
     @pytest.mark.parametrize(
-        "place", [f"../{DIGEST}", f".hidden/{DIGEST}", f"/{DIGEST}", f"a/b/{DIGEST}", f"a\0/{DIGEST}", f"{DIGEST}.tmp"]
+        "place",
+        [
+            f"../{DIGEST}",
+            f".hidden/{DIGEST}",
+            f"/{DIGEST}",
+            f"a/b/{DIGEST}",
+            f"a\0/{DIGEST}",
+            f"{DIGEST}.tmp",
+        ],
     )
     def test_malformed_address(self, place: str) -> None:
         """A path that `address` would not make has no digest."""

@@ -36,7 +36,11 @@ def path(store: Directory) -> Path:
 
 
 def files(store: Directory) -> list[str]:
-    return sorted(str(path.relative_to(store.location)) for path in Path(store.location).rglob("*") if path.is_file())
+    return sorted(
+        str(path.relative_to(store.location))
+        for path in Path(store.location).rglob("*")
+        if path.is_file()
+    )
 
 
 class TestDirectory(PersistentContract):
@@ -76,7 +80,11 @@ class TestFiles:
             Directory(tmp_path / "a" / "b").put(PLACE, b"blob")
         finally:
             os.umask(previous)
-        modes = {stat.S_IMODE(each.stat().st_mode) for each in (tmp_path / "a").rglob("*") if each.is_dir()}
+        modes = {
+            stat.S_IMODE(each.stat().st_mode)
+            for each in (tmp_path / "a").rglob("*")
+            if each.is_dir()
+        }
         assert modes == {0o700} == {stat.S_IMODE((tmp_path / "a").stat().st_mode)}
         assert stat.S_IMODE((tmp_path / "a" / "b" / PLACE).stat().st_mode) == 0o600
 
@@ -115,7 +123,12 @@ class TestPlanted:
 
     @pytest.mark.parametrize("kind", ["symlink", "loop", "fifo", "socket", "device"])
     def test_replaced(
-        self, store: Directory, path: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+        self,
+        store: Directory,
+        path: Path,
+        tmp_path: Path,
+        kind: str,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Reading it is refused without waiting, and a put takes its place."""
         path.unlink()
@@ -209,7 +222,9 @@ class TestTrust:
             assert one.get(PLACE) == b"blob"
 
     @AS_ROOT
-    def test_root_in_the_home_of_another(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_root_in_the_home_of_another(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Root reads what the owner of HOME has, and makes nothing there: that user could not remove it."""
         home = tmp_path / "home"
         store = Directory(home / "cache")
@@ -261,7 +276,11 @@ class TestWriters:
         for name in files(Directory(root)):
             os.utime(root / name, (time.time() - 3700,) * 2)
         Directory(root).put(example(3), b"blob")
-        assert set(files(Directory(root))) == set(Directory(root).scan()) >= {example(0), example(2), example(3)}
+        assert (
+            set(files(Directory(root)))
+            == set(Directory(root).scan())
+            >= {example(0), example(2), example(3)}
+        )
 
     def test_full_disk(self, tmp_path: Path) -> None:
         """Where a file cannot grow the put fails, old blob and directory stay as they were; then writes resume."""

@@ -77,7 +77,9 @@ class TestBusy:
         assert rows.get(example(1)) is None
         locked.communicate("go on\n")
         assert rows.get(example(1)) == b"1"
-        with sqlite3.connect(rows.location, isolation_level=None, check_same_thread=False) as holder:
+        with sqlite3.connect(
+            rows.location, isolation_level=None, check_same_thread=False
+        ) as holder:
             holder.execute("BEGIN EXCLUSIVE")
             timer = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
             timer.start()
@@ -89,7 +91,9 @@ class TestBusy:
         over = threading.Event()
 
         def read() -> None:
-            with contextlib.closing(sqlite3.connect(rows.location, isolation_level=None, timeout=5.0)) as connection:
+            with contextlib.closing(
+                sqlite3.connect(rows.location, isolation_level=None, timeout=5.0)
+            ) as connection:
                 while not over.is_set():
                     connection.execute("BEGIN")
                     connection.execute("SELECT * FROM dict").fetchall()
@@ -141,7 +145,9 @@ class TestDamage:
         content = self.database(tmp_path)
         for position in [*range(16, 28), *range(40, 64), *range(92, 116), *range(3900, 4096, 9)]:
             flipped = bytes([content[position] ^ 0x40])
-            self.check(tmp_path / str(position), content[:position] + flipped + content[position + 1 :])
+            self.check(
+                tmp_path / str(position), content[:position] + flipped + content[position + 1 :]
+            )
 
     @staticmethod
     def database(directory: Path) -> bytes:
@@ -180,7 +186,10 @@ class TestDamage:
         """Where the index is out of order, and a get misses, a put keeps a row that is found again."""
         content = bytearray(Path(rows.location).read_bytes())
         page = next(page for page in range(0, len(content), 4096) if content[page] == _INDEX_LEAF)
-        first, second = (int.from_bytes(content[page + 8 + 2 * cell : page + 10 + 2 * cell], "big") for cell in (4, 5))
+        first, second = (
+            int.from_bytes(content[page + 8 + 2 * cell : page + 10 + 2 * cell], "big")
+            for cell in (4, 5)
+        )
         if damage == "order":
             content[page + 16 : page + 20] = second.to_bytes(2, "big") + first.to_bytes(2, "big")
         else:
@@ -201,7 +210,9 @@ class TestDamage:
         (missed,) = [number for number in range(10) if store.get(example(number)) is None]
         store.put(example(missed), b"again")
         assert Rows(os.path.dirname(rows.location)).get(example(missed)) == b"again"
-        assert sorted(Database(rows.location).scan()) == sorted(example(number) for number in range(10))
+        assert sorted(Database(rows.location).scan()) == sorted(
+            example(number) for number in range(10)
+        )
 
     def test_file_of_another_is_not_set_aside(self, rows: Rows) -> None:
         """Of two stores that meet the same damage the slower does not set aside the new file of the faster."""
@@ -331,7 +342,9 @@ class TestFile:
     def test_huge_row(self, rows: Rows) -> None:
         """A row that is longer than any entry is cut, and one is not put."""
         with sqlite3.connect(rows.location) as connection:
-            connection.execute("INSERT OR REPLACE INTO dict VALUES (?, zeroblob(?))", (example(8), ROW_LIMIT + 1))
+            connection.execute(
+                "INSERT OR REPLACE INTO dict VALUES (?, zeroblob(?))", (example(8), ROW_LIMIT + 1)
+            )
         connection.close()
         assert len(rows.get(example(8)) or b"") == ROW_LIMIT
         with pytest.raises(ValueError, match="above the limit"):
@@ -350,8 +363,13 @@ class TestFile:
             connection.execute(f"PRAGMA journal_mode = {mode}")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM dict")
-            found = {path.name.partition(".sqlite")[2]: path.stat().st_uid for path in (tmp_path / "pytools").iterdir()}
-            assert found == dict.fromkeys({"DELETE": ["", "-journal"], "WAL": ["", "-wal", "-shm"]}[mode], 12345)
+            found = {
+                path.name.partition(".sqlite")[2]: path.stat().st_uid
+                for path in (tmp_path / "pytools").iterdir()
+            }
+            assert found == dict.fromkeys(
+                {"DELETE": ["", "-journal"], "WAL": ["", "-wal", "-shm"]}[mode], 12345
+            )
 
     def test_loose_directory(self, rows: Rows) -> None:
         """A directory that others can write is refused for reading and writing."""
@@ -370,7 +388,9 @@ class TestFile:
             "os.setgid(12345); os.setuid(12345); store = Rows(sys.argv[1]); print(store.get(example(1)))\n"
             "try: store.put(example(1), b'new')\nexcept sqlite3.OperationalError as error: print(error)"
         )
-        place = Path("/tmp") / f"kcl-test-{os.getpid()}-{tmp_path.name}"  # tmp_path's ancestors are closed to others
+        place = (
+            Path("/tmp") / f"kcl-test-{os.getpid()}-{tmp_path.name}"
+        )  # tmp_path's ancestors are closed to others
         store = Rows(place)
         store.put(example(1), b"blob")
         try:
@@ -422,7 +442,9 @@ class Bomb:
 class TestPytools:
     def test_same_file(self, tmp_path: Path) -> None:
         """Table and name are those of the installed pytools, but for the patch release; pytools empties the file."""
-        theirs: PersistentDict[str, bytes] = PersistentDict(GENERATED, container_dir=str(tmp_path), safe_sync=False)
+        theirs: PersistentDict[str, bytes] = PersistentDict(
+            GENERATED, container_dir=str(tmp_path), safe_sync=False
+        )
         theirs["key"] = b"value"
         ours = Rows(tmp_path / "ours")
         ours.put(example(1), b"blob")
@@ -431,10 +453,15 @@ class TestPytools:
         assert os.path.basename(theirs.filename).startswith(name.removesuffix(f"-{python}.sqlite"))
         assert name.endswith(f"-{python}.sqlite")
         command = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('dict')"
-        tables = [sqlite3.connect(path).execute(command).fetchall() for path in (theirs.filename, ours.location)]
+        tables = [
+            sqlite3.connect(path).execute(command).fetchall()
+            for path in (theirs.filename, ours.location)
+        ]
         assert tables[0] == tables[1]
         os.replace(ours.location, theirs.filename)
-        again: PersistentDict[str, bytes] = PersistentDict(GENERATED, container_dir=str(tmp_path), safe_sync=False)
+        again: PersistentDict[str, bytes] = PersistentDict(
+            GENERATED, container_dir=str(tmp_path), safe_sync=False
+        )
         again.clear()
         os.replace(theirs.filename, ours.location)
         assert ours.get(example(1)) is None
@@ -503,7 +530,9 @@ class TestProcesses:
         assert found == [b"1"]
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-    def test_fork_beside_one_that_takes_long(self, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_fork_beside_one_that_takes_long(
+        self, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A child opens the file although another thread held its turn for longer than the fork waited for it."""
         monkeypatch.setattr(sqlite, "_FORK_SECONDS", 0.05)
         held, over = threading.Event(), threading.Event()

@@ -74,7 +74,9 @@ class TestWait:
         """A process does not wait for a helper that is stopped."""
         bench.queued(1)
         with bench.helper() as helper:
-            until(lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock")
+            until(
+                lambda: bench.queue.holder() == helper.pid, "the helper, and its name in the lock"
+            )
             helper.send_signal(signal.SIGSTOP)
             try:
                 until(lambda: state_of(str(helper.pid)) in STOPPED, "the stop")

@@ -68,12 +68,22 @@ class TestCompleteEntry:
         assert client.wait(bench.folder, bench.key(0).digest, 60)
         entry = bench.entry(0)
         assert entry.metadata["complete"] is True
-        sizes = {name: [size.split("-goffs0")[0] for size in each] for name, each in _sizes(entry).items()}
+        sizes = {
+            name: [size.split("-goffs0")[0] for size in each]
+            for name, each in _sizes(entry).items()
+        }
         assert sizes == {"f": ["32-1-1", "64-1-1"], "g": ["64-1-1"], "h": ["32-1-1"]}
         assert entry.metadata["bytes"] == len(entry.parts["binary"])
         assert entry.parts["source.cl"].decode() == SOURCES[0]
         assert entry.parts["build.log"] == b"said"
-        assert not {"binaries", "pocl_cache", "address", "environment", "directory", "process"} & set(entry.metadata)
+        assert not {
+            "binaries",
+            "pocl_cache",
+            "address",
+            "environment",
+            "directory",
+            "process",
+        } & set(entry.metadata)
         assert b"0-0-0" not in entry.parts["binary"]
 
     def test_users_cache_is_only_read(self, bench: Bench) -> None:
@@ -116,13 +126,21 @@ class TestIncompleteEntry:
     def test_nothing_launched(self) -> None:
         """Where a job says that nothing was launched, no specialised code is waited for."""
         metadata = {"kernels": ["f"], "pocl_cache": "/nowhere"}
-        entries = (Entry(Key([("source", "1")]), {**metadata, **more}, {}) for more in ({}, {"launched": []}))
+        entries = (
+            Entry(Key([("source", "1")]), {**metadata, **more}, {})
+            for more in ({}, {"launched": []})
+        )
         assert [is_ready(entry, time.time(), "place") for entry in entries] == [False, True]
 
     def test_ended_process(self) -> None:
         """The code of kernels that were not launched is not waited for once the process that built them has ended."""
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-            metadata = {"kernels": ["f"], "pocl_cache": "/nowhere", "process": process.pid, "host": host()}
+            metadata = {
+                "kernels": ["f"],
+                "pocl_cache": "/nowhere",
+                "process": process.pid,
+                "host": host(),
+            }
             job = Entry(Key([("source", "1")]), metadata, {})
             assert not is_ready(job, time.time(), "place")
             process.communicate(b"\n")
@@ -173,7 +191,9 @@ class TestIncompleteEntry:
         (bench.root / "there" / place).mkdir(parents=True)
         (bench.root / "there" / place / "program.bc").touch()
         for folder, ready in (("elsewhere", True), ("there", False)):
-            job = bench.job(1, pocl_cache=str(bench.root / folder), process=os.getpid(), host=host())
+            job = bench.job(
+                1, pocl_cache=str(bench.root / folder), process=os.getpid(), host=host()
+            )
             assert is_ready(job, time.time() - 3, place) is ready
 
     def test_late_code(self, bench: Bench) -> None:

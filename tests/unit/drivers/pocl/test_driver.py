@@ -86,7 +86,9 @@ def test_waits_within_bounds(bench, monkeypatch):
     The helper that does not do its work is this process.
     """
     monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
-    slots = [SimpleNamespace(key=bench.key(number), address=bench.address(number)) for number in (0, 1)]
+    slots = [
+        SimpleNamespace(key=bench.key(number), address=bench.address(number)) for number in (0, 1)
+    ]
     for number in (0, 1):
         bench.queued(number)
     with bench.locked():
@@ -136,7 +138,9 @@ class TestIdentity:
         """Another CPU of LLVM, the other sort of CPU device, and other features are another identity."""
         driver = Pocl()
         before = driver.identity(device)
-        other = SeenDevice(device, version="OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512")
+        other = SeenDevice(
+            device, version="OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512"
+        )
         assert driver.identity(other) != before
         assert driver.folder(other) == "pocl-skylake-avx512"
         basic = SeenDevice(device, version=device.version.replace("pthread-", "basic-"))
@@ -219,7 +223,12 @@ class TestWhen:
         assert child.run(SIZES, "16", KCL_PROMOTE="off", **ON_POCL).returncode == 0
         queue = JobQueue(str(child.cache / "kcl"))
         (job,) = queue.jobs()
-        folder = child.cache / "pyopencl" / places.BINARIES / queue.read(job).metadata["address"].partition("/")[0]
+        folder = (
+            child.cache
+            / "pyopencl"
+            / places.BINARIES
+            / queue.read(job).metadata["address"].partition("/")[0]
+        )
         folder.parent.mkdir(0o700, parents=True, exist_ok=True)
         folder.write_text("a file in the place of the device's folder")
         for command in ("flush", "status"):
@@ -232,7 +241,11 @@ class TestWhen:
 
     def test_flush_on_a_terminal(self, pocl):
         """Where progress is shown and nobody takes it, a line says how far it is."""
-        code = "    from kcl.cache import progress\n    progress.AFTER = 0\n" + SIZES + "    assert kcl.flush()\n"
+        code = (
+            "    from kcl.cache import progress\n    progress.AFTER = 0\n"
+            + SIZES
+            + "    assert kcl.flush()\n"
+        )
         done = pocl.child.run(code, "16", KCL_PROMOTE="off", KCL_PROGRESS="1", **ON_POCL)
         assert "kcl: completing entries: 1 of 1" in done.stderr.splitlines()
 
@@ -258,7 +271,9 @@ class TestPartialHits:
 
     def test_other_kernel(self, pocl):
         """The kernel that was launched is named, not the one that the text was first built for."""
-        code = SIZES.replace("; }", "; } __kernel void thrice(__global float *x) { x[get_global_id(0)] *= 3; }")
+        code = SIZES.replace(
+            "; }", "; } __kernel void thrice(__global float *x) { x[get_global_id(0)] *= 3; }"
+        )
         code += """
     @kcl.kernel
     def thrice():
@@ -279,7 +294,9 @@ class TestPartialHits:
 def test_explained(pocl):
     """A miss is explained at exit with the text of a program that is handed to a helper then."""
     for number in "12":
-        run = pocl.child.run(UNCHANGED, number, options=("-m", "kcl", "run", "--explain"), **ON_POCL)
+        run = pocl.child.run(
+            UNCHANGED, number, options=("-m", "kcl", "run", "--explain"), **ON_POCL
+        )
         assert run.returncode == 0, run.stderr
     assert run.stderr.splitlines()[1:] == [
         "  OpenCL C changed",
@@ -311,7 +328,9 @@ def flipped(dice, path, content):
 
 def zeroed(dice, path, content):
     start = dice.randrange(len(content)) & ~4095
-    path.write_bytes(content[:start] + bytes(len(content[start : start + 4096])) + content[start + 4096 :])
+    path.write_bytes(
+        content[:start] + bytes(len(content[start : start + 4096])) + content[start + 4096 :]
+    )
 
 
 def extended(dice, path, content):
@@ -342,7 +361,10 @@ KINDS = {
     "empty": lambda _dice, path, _content: path.write_bytes(b""),
     "removed": lambda _dice, path, _content: path.unlink(),
     "directory": lambda _dice, path, _content: (path.unlink(), path.mkdir()),
-    **{kind.__name__: kind for kind in (garbage, other_garbage, cut, flipped, zeroed, extended, link, fifo)},
+    **{
+        kind.__name__: kind
+        for kind in (garbage, other_garbage, cut, flipped, zeroed, extended, link, fifo)
+    },
     **{kind.__name__: kind for kind in (full_directory, file_on_the_way)},
 }
 
@@ -353,7 +375,9 @@ def contents(cache: pathlib.Path) -> dict[str, bytes]:
     return {str(path.relative_to(cache)): path.read_bytes() for path in found}
 
 
-def spoil(dice: random.Random, cache: pathlib.Path, good: dict[str, bytes], most: int) -> list[tuple[str, str]]:
+def spoil(
+    dice: random.Random, cache: pathlib.Path, good: dict[str, bytes], most: int
+) -> list[tuple[str, str]]:
     """Damage some of the files, each in its own way; return which and how."""
     done: list[tuple[str, str]] = []
     for name in dice.sample(sorted(good), dice.randint(1, most)):
@@ -367,7 +391,8 @@ def spoil(dice: random.Random, cache: pathlib.Path, good: dict[str, bytes], most
 @pytest.mark.usefixtures("pocl")
 class TestCaches:
     @pytest.mark.parametrize(
-        "number", [pytest.param(0), *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 11))]
+        "number",
+        [pytest.param(0), *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 11))],
     )
     @pytest.mark.slow
     def test_no_dead_run(self, run, child, number):

@@ -12,7 +12,15 @@ import struct
 import pytest
 from harness import platforms
 
-from kcl.drivers.pocl.files import ACCESSED, BITCODE, WorkCache, bitcode_fault, damaged, library_fault, stub
+from kcl.drivers.pocl.files import (
+    ACCESSED,
+    BITCODE,
+    WorkCache,
+    bitcode_fault,
+    damaged,
+    library_fault,
+    stub,
+)
 
 PLACE = "AB/" + "C" * 37
 # The blocks that PoCL's bitcode has, each empty.

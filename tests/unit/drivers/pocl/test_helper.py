@@ -64,7 +64,12 @@ class TestLife:
         bench.queued(1)
         command = [sys.executable, "-m", "kcl.drivers.pocl.helper", bench.folder]
         environment = {**settings.environment(), "PYTHONPATH": str(ROOT)}
-        assert subprocess.run(command, env=environment, cwd=bench.root, timeout=LIMIT_SECONDS).returncode == 0
+        assert (
+            subprocess.run(
+                command, env=environment, cwd=bench.root, timeout=LIMIT_SECONDS
+            ).returncode
+            == 0
+        )
         assert bench.entry(1) is not None
 
     def test_one_for_two_processes(self, bench: Bench) -> None:
@@ -76,14 +81,18 @@ class TestLife:
             halves[number % 2].append((bench.address(number), str(_written(bench, number))))
         ends: list[bool] = []
         askers = [
-            threading.Thread(target=lambda half=half: ends.append(python(ASK, bench.folder, json.dumps(half))))
+            threading.Thread(
+                target=lambda half=half: ends.append(python(ASK, bench.folder, json.dumps(half)))
+            )
             for half in halves
         ]
         for asker in askers:
             asker.start()
         at_once = 0
         while any(asker.is_alive() for asker in askers):
-            at_once = max(at_once, len(set(works(bench))))  # a slow machine may have one helper after the other
+            at_once = max(
+                at_once, len(set(works(bench)))
+            )  # a slow machine may have one helper after the other
             time.sleep(0.001)
         assert ends == [True, True]
         assert at_once == 1
@@ -228,7 +237,9 @@ class TestFaults:
         """Where files cannot grow the helper ends, publishes nothing torn, and the next one can do the work."""
         bench.queued(0)
         limits = (limit, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-        bench.helper(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits), **SILENT).wait(LIMIT_SECONDS)
+        bench.helper(
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits), **SILENT
+        ).wait(LIMIT_SECONDS)
         assert bench.entry(0) is None
         bench.queued(0)
         bench.work()
@@ -253,7 +264,9 @@ class TestFaults:
             bench.request(1)
             assert client.idle(bench.folder, LIMIT_SECONDS)
             assert bench.entry(1) is not None
-            shutil.rmtree(bench.folder, ignore_errors=True)  # under the helper, which waits for more jobs by now
+            shutil.rmtree(
+                bench.folder, ignore_errors=True
+            )  # under the helper, which waits for more jobs by now
             shutil.rmtree(bench.store.location)
 
     def test_damaged_job(self, bench: Bench) -> None:

@@ -28,8 +28,15 @@ class TestQueue:
         """Jobs are listed in the order of their times."""
         for age, name in enumerate("abc"):
             queue.add(entry(name))
-            os.utime(f"{queue.folder}/{setting_of(entry(name))}/{entry(name).key.digest}", (1e9 - age, 1e9 - age))
-        assert [queue.read(job).metadata["kernels"] for job in queue.jobs()] == [["c"], ["b"], ["a"]]
+            os.utime(
+                f"{queue.folder}/{setting_of(entry(name))}/{entry(name).key.digest}",
+                (1e9 - age, 1e9 - age),
+            )
+        assert [queue.read(job).metadata["kernels"] for job in queue.jobs()] == [
+            ["c"],
+            ["b"],
+            ["a"],
+        ]
 
     def test_drop(self, queue: JobQueue) -> None:
         """A dropped job is gone, with its folder; dropping it twice is no error."""
@@ -59,8 +66,15 @@ class TestQueue:
 
     def test_settings(self) -> None:
         """Jobs under other variables of the driver, or for another device, lie in folders of their own."""
-        kinds = [{}, {"environment": {"POCL_X": "1"}}, {"device": {"name": "d"}}, {"platform": {"name": "p"}}]
-        jobs = [Entry(Key([("name", str(number))]), about, {}) for number, about in enumerate(kinds)]
+        kinds = [
+            {},
+            {"environment": {"POCL_X": "1"}},
+            {"device": {"name": "d"}},
+            {"platform": {"name": "p"}},
+        ]
+        jobs = [
+            Entry(Key([("name", str(number))]), about, {}) for number, about in enumerate(kinds)
+        ]
         assert len({setting_of(job) for job in jobs}) == 4
         same = Entry(Key([("name", "other")]), {"kernels": ["k"], "process": 7}, {})
         assert setting_of(same) == setting_of(jobs[0])

@@ -19,11 +19,17 @@ def text(content: bytes) -> bytes:
 
 def kernel(name: bytes, files: list[tuple[bytes, bytes]], locals_: int = 1) -> bytes:
     """Write a kernel with two arguments, as PoCL does."""
-    arguments = b"".join(struct.pack("<IIQII", 1, 2, 0, 3, 8) + text(b"a") + text(b"float*") for _ in range(2))
+    arguments = b"".join(
+        struct.pack("<IIQII", 1, 2, 0, 3, 8) + text(b"a") + text(b"float*") for _ in range(2)
+    )
     body = text(name) + struct.pack("<II3Q", 2, locals_, 32, 1, 1) + b"\7" * 8 * locals_
     body += text(b"attributes") + struct.pack("<Q", 1) + arguments
     content = b"".join(text(path) + text(data) for path, data in files)
-    return struct.pack("<QQI", 20 + len(body) + len(content), len(content), len(arguments)) + body + content
+    return (
+        struct.pack("<QQI", 20 + len(body) + len(content), len(content), len(arguments))
+        + body
+        + content
+    )
 
 
 def container(kernels: list[bytes], version: int = 8, place: str = PLACE) -> bytes:
@@ -95,7 +101,19 @@ class TestRead:
             container([kernel(b"\xff", [])]),
             SMALL + b"\0",
         ],
-        ids=["old", "new", "letters", "climbing", "twice", "foreign", "dots", "empty", "deep", "name", "longer"],
+        ids=[
+            "old",
+            "new",
+            "letters",
+            "climbing",
+            "twice",
+            "foreign",
+            "dots",
+            "empty",
+            "deep",
+            "name",
+            "longer",
+        ],
     )
     def test_strange(self, blob: bytes) -> None:
         """What PoCL 3 would not have written is refused, even where every length is right."""

@@ -21,7 +21,9 @@ def bits(text: str, width: int, shift: int) -> bytes:
 @pytest.mark.parametrize("shift", range(8))
 def test_overwritten(width, shift):
     """The directory becomes as many hyphens; the bits around it and the file's name stay."""
-    before, after = (bits(f"{name}/tempfile_aB3.cl", width, shift) for name in (DIRECTORY, "-" * len(DIRECTORY)))
+    before, after = (
+        bits(f"{name}/tempfile_aB3.cl", width, shift) for name in (DIRECTORY, "-" * len(DIRECTORY))
+    )
     blob = b"a" + before + b"\0" + before
     assert are_left(blob)
     assert overwritten(blob, [f"{DIRECTORY}/", ""]) == b"a" + after + b"\0" + after
@@ -45,4 +47,7 @@ def test_other_text():
 def test_log():
     """A log names the temporary file alone."""
     log = f"warning: {DIRECTORY}/tempfile_aB3.cl:1:2: said\nnote: '{DIRECTORY}/tempfile_aB3.cl' /a/part.h:1".encode()
-    assert without_directories(log) == b"warning: tempfile_aB3.cl:1:2: said\nnote: 'tempfile_aB3.cl' /a/part.h:1"
+    assert (
+        without_directories(log)
+        == b"warning: tempfile_aB3.cl:1:2: said\nnote: 'tempfile_aB3.cl' /a/part.h:1"
+    )

@@ -11,7 +11,11 @@ import kcl
 
 pytestmark = pytest.mark.one_platform
 
-WIDTH, X, PICTURE = kcl.Scalar("width", np.int32), kcl.Array("x", np.float32, 4), kcl.Image("picture")
+WIDTH, X, PICTURE = (
+    kcl.Scalar("width", np.int32),
+    kcl.Array("x", np.float32, 4),
+    kcl.Image("picture"),
+)
 
 
 def refused(arguments, size):
@@ -44,9 +48,13 @@ class TestUndeclared:
     def test_sizes_of_the_launch(self):
         """In the size of local memory, a size of the launch may be meant."""
         local = kcl.Local("part", np.float32, "locl_size[0]")
-        assert re.search(r"'locl_size' is not declared \(did you mean 'local_size'", refused([local], 4))
+        assert re.search(
+            r"'locl_size' is not declared \(did you mean 'local_size'", refused([local], 4)
+        )
 
-    @pytest.mark.parametrize("size", ["len(width)", "width/2", "part", "local_size[0]", "round_up", "width.shape.x"])
+    @pytest.mark.parametrize(
+        "size", ["len(width)", "width/2", "part", "local_size[0]", "round_up", "width.shape.x"]
+    )
     def test_declared(self, size):
         """Of names that have a meaning, nothing of the kind is said."""
         assert "not declared" not in refused([WIDTH, kcl.Local("part", np.float32, 4)], size)

@@ -45,6 +45,10 @@ def test_neither(result):
 @pytest.mark.parametrize("module", [lp, face])
 def test_executor(module, context):
     """An executor, of loopy or of a recorded unit, is refused with what to leave out."""
-    executor = module.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2)).executor(context)
-    with pytest.raises(RecipeError, match=r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"):
+    executor = module.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2)).executor(
+        context
+    )
+    with pytest.raises(
+        RecipeError, match=r"'mine' returned .*Executor; .*leave `\.executor\(context\)` out"
+    ):
         accept(executor, "mine")

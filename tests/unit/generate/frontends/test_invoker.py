@@ -20,7 +20,9 @@ NESTED = np.dtype(
 )
 
 
-@pytest.mark.parametrize("dtype", [np.float32, POINT, NESTED, cltypes.float4, np.dtype((np.int32, (3,)))])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, POINT, NESTED, cltypes.float4, np.dtype((np.int32, (3,)))]
+)
 def test_dtypes(dtype):
     """Dtypes are written as numpy constructors, structures with offsets, alignment, titles and arrays in them."""
     namespace = {"_np": np}

@@ -23,8 +23,12 @@ def several(chosen=""):
     """Two entry points, or one of them."""
     unit = lp.merge(
         [
-            lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one"),
-            lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 2", [lp.GlobalArg("y", np.float32, shape=(4,))], name="two"),
+            lp.make_kernel(
+                "{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one"
+            ),
+            lp.make_kernel(
+                "{[i]: 0<=i<4}", "y[i] = 2", [lp.GlobalArg("y", np.float32, shape=(4,))], name="two"
+            ),
         ]
     )
     return unit.with_entrypoints(chosen) if chosen else unit
@@ -39,7 +43,9 @@ def one_kernel():
 @kcl.kernel
 def with_option(name, value=True):
     """A kernel with a loopy option."""
-    knl = lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one")
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<4}", "y[i] = 1", [lp.GlobalArg("y", np.float32, shape=(4,))], name="one"
+    )
     return lp.set_options(knl, **{name: value})
 
 
@@ -69,7 +75,9 @@ class TestAccepted:
 
     def test_several_entry_points(self, queue):
         """More than one entry point is a RecipeError that says how to choose."""
-        with pytest.raises(kcl.RecipeError, match=r"'several' returned 2 entry points.*with_entrypoints"):
+        with pytest.raises(
+            kcl.RecipeError, match=r"'several' returned 2 entry points.*with_entrypoints"
+        ):
             launched(queue, several())
 
     def test_kernel_in_place_of_a_unit(self, queue):
@@ -102,7 +110,9 @@ class TestOptions:
     @pytest.mark.parametrize("value", ["-DA -DB=2", ["-DA", "-DB=2"]])
     def test_build_options(self, value):
         """Build options are a list, however they were given."""
-        assert result(with_option, name="build_options", value=value).generate("one", {}).text.options == (
+        assert result(with_option, name="build_options", value=value).generate(
+            "one", {}
+        ).text.options == (
             "-DA",
             "-DB=2",
         )
@@ -128,7 +138,14 @@ class TestOpen:
 
     @pytest.mark.parametrize(
         ("more", "follows"),
-        [({}, True), ({"n": I4}, True), ({"y": F4}, True), ({"n": I8}, False), ({"y": F8}, False), ({"y": I4}, False)],
+        [
+            ({}, True),
+            ({"n": I4}, True),
+            ({"y": F4}, True),
+            ({"n": I8}, False),
+            ({"y": F8}, False),
+            ({"y": I4}, False),
+        ],
     )
     def test_follows(self, more, follows):
         """What is inferred from the needed dtypes follows; any other choice does not."""
@@ -146,7 +163,10 @@ class TestOpen:
 class TestGenerated:
     def test_device_kernels(self):
         """The kernels are those that are launched: all device kernels, and no function that they call."""
-        assert result(two_steps).generate("two_steps", {}).text.kernels == ("two_steps", "two_steps_0")
+        assert result(two_steps).generate("two_steps", {}).text.kernels == (
+            "two_steps",
+            "two_steps_0",
+        )
         assert result(called).generate("called", {}).text.kernels == ("called",)
 
     def test_inferred_dtypes(self):

@@ -131,14 +131,20 @@ class TestDeclared:
     def test_number_of_arguments(self, queue, count):
         """Another number of arguments than the kernel has is a RecipeError with both numbers and the cure."""
         given = dict(zip("xab", (np.zeros(1, np.float32), 1, 2)[:count], strict=False))
-        with pytest.raises(kcl.RecipeError, match=rf"'f' declares {count} argument.*kernel has 2; list an Array"):
+        with pytest.raises(
+            kcl.RecipeError, match=rf"'f' declares {count} argument.*kernel has 2; list an Array"
+        ):
             counted(count)(queue, **given)
 
 
 @kcl.kernel
 def counted(count):
     """A kernel of two parameters that is declared with any number of them."""
-    arguments = [kcl.Array("x", np.float32, "(1,)", "inout"), kcl.Scalar("a", np.float32), kcl.Scalar("b", np.float32)]
+    arguments = [
+        kcl.Array("x", np.float32, "(1,)", "inout"),
+        kcl.Scalar("a", np.float32),
+        kcl.Scalar("b", np.float32),
+    ]
     code = "kernel void f(global float *x, float a) { x[0] += a; }"
     return kcl.Source(code, entry="f", arguments=arguments[:count], global_size="(1,)")
 
@@ -154,7 +160,11 @@ class TestInvoker:
                 .generate("f", {})
                 .invoker.source
             )
-            imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.Import, ast.ImportFrom))]
+            imported = [
+                node
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, (ast.Import, ast.ImportFrom))
+            ]
             assert {ast.unparse(node).split()[1].partition(".")[0] for node in imported} == {
                 "numpy",
                 "operator",
@@ -174,7 +184,9 @@ class TestInvoker:
 class TestLaunch:
     def test_numpy(self, queue):
         """Host arrays in, a host array out; the size is found, also where it is no multiple of a work group."""
-        event, outputs = affine()(queue, x=np.arange(5, dtype=np.float32), b=np.ones(1, np.float32), a=2)
+        event, outputs = affine()(
+            queue, x=np.arange(5, dtype=np.float32), b=np.ones(1, np.float32), a=2
+        )
         assert isinstance(event, cl.Event)
         assert type(outputs) is tuple
         assert outputs[0].tolist() == [1.0, 3.0, 5.0, 7.0, 9.0]
@@ -198,7 +210,9 @@ class TestLaunch:
         assert out is y
         assert y.tolist() == [3.0] * 4
         y = cl_array.zeros(queue, 4, np.float32)
-        _event, (out,) = affine()(queue, x=cl_array.to_device(queue, x), b=cl_array.to_device(queue, b), a=2, y=y)
+        _event, (out,) = affine()(
+            queue, x=cl_array.to_device(queue, x), b=cl_array.to_device(queue, b), a=2, y=y
+        )
         assert out is y
         assert y.get().tolist() == [3.0] * 4
 
@@ -274,7 +288,10 @@ class TestErrors:
             kernel(queue, y=y, n=number)
         assert launcher_on(queue).hot is not None
         for launches in (lambda **given: kernel(queue, **given), kernel.bind(queue, y=y, n=3)):
-            with pytest.raises(TypeError, match="kernel 'squares': argument 'n' is a whole number of dtype uint8, not"):
+            with pytest.raises(
+                TypeError,
+                match="kernel 'squares': argument 'n' is a whole number of dtype uint8, not",
+            ):
                 launches(y=y, n=3.9)
 
     @pytest.mark.parametrize(
@@ -295,7 +312,14 @@ class TestErrors:
         v = np.zeros(1, cltypes.float4)
         words = r"'structured': argument 'q' is one structure: a tuple of 3 values \(x, count, mass\) or one element of"
         with pytest.raises(TypeError, match=words):
-            structured()(queue, p=np.zeros(1, POINT), q=given, z=1 + 2j, v=v, w=cltypes.make_float4(1, 2, 3, 4))
+            structured()(
+                queue,
+                p=np.zeros(1, POINT),
+                q=given,
+                z=1 + 2j,
+                v=v,
+                w=cltypes.make_float4(1, 2, 3, 4),
+            )
 
     def test_shape_of_itself(self, queue):
         """An output whose shape is its own must be given, and the error says so."""
@@ -325,7 +349,9 @@ class TestBuffers:
         """A buffer that is too small is refused with both sizes; one without a size names what is missing."""
         small = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8)
         b = np.ones(1, np.float32)
-        with pytest.raises(ValueError, match=r"'x' is a buffer of 8 bytes, but its shape \(4,\) takes 16"):
+        with pytest.raises(
+            ValueError, match=r"'x' is a buffer of 8 bytes, but its shape \(4,\) takes 16"
+        ):
             affine()(queue, x=small, b=b, a=2, n=4)
         with pytest.raises(TypeError, match="'n' was not given"):
             affine()(queue, x=small, b=b, a=2)
@@ -338,7 +364,10 @@ class TestBuffers:
             return kcl.Source(
                 "kernel void copied(global float *y, global float *x) { y[get_global_id(0)] = x[get_global_id(0)]; }",
                 entry="copied",
-                arguments=[kcl.Array("y", np.float32, shape, "out"), kcl.Array("x", np.float32, shape)],
+                arguments=[
+                    kcl.Array("y", np.float32, shape, "out"),
+                    kcl.Array("x", np.float32, shape),
+                ],
                 global_size="x.shape[0]",
             )
 
@@ -348,7 +377,10 @@ class TestBuffers:
             assert y.get().tolist() == [0, 1, 2, 3]
             for given in ({}, {"y": y}):
                 says = "kernel 'copied': argument 'x' is a Buffer, and the declaration of 'y' needs its shape: give a"
-                with pytest.raises(TypeError, match=rf"{says} pyopencl.array.Array, or declare the size as a scalar"):
+                with pytest.raises(
+                    TypeError,
+                    match=rf"{says} pyopencl.array.Array, or declare the size as a scalar",
+                ):
                     copied(shape)(queue, x=x.base_data, **given)
 
 
@@ -378,7 +410,9 @@ class TestKernels:
         def chosen(name):
             return made[name]
 
-        found = {name: chosen(name)(queue, x=np.zeros(4, np.float32))[1][0].tolist() for name in made}
+        found = {
+            name: chosen(name)(queue, x=np.zeros(4, np.float32))[1][0].tolist() for name in made
+        }
         assert found == {"one": [3] * 4, "two": [6] * 4, "third": [1.5, 1.5, 0, 0]}
         assert kcl.stats()["binary"]["misses"] == 1
 
@@ -396,8 +430,14 @@ class TestKernels:
             local_size=4,
         )
         arguments = [kcl.Array("sum", np.int32, 1, "inout"), kcl.Scalar("n", np.int32)]
-        given = {"bare": {}, "sized": {"global_size": 1}, "grouped": {"global_size": 2, "local_size": 2}}
-        made = {name: one.kernel("two", arguments=arguments, **sizes) for name, sizes in given.items()}
+        given = {
+            "bare": {},
+            "sized": {"global_size": 1},
+            "grouped": {"global_size": 2, "local_size": 2},
+        }
+        made = {
+            name: one.kernel("two", arguments=arguments, **sizes) for name, sizes in given.items()
+        }
 
         @kcl.kernel
         def two(name):
@@ -406,17 +446,26 @@ class TestKernels:
         for name, sizes in given.items():
             assert (
                 SourceResult(made[name]).identity()
-                == SourceResult(kcl.Source(text, entry="two", arguments=arguments, **sizes)).identity()
+                == SourceResult(
+                    kcl.Source(text, entry="two", arguments=arguments, **sizes)
+                ).identity()
             )
-        assert (one.kernel("two").global_size, one.kernel("two").local_size) == ("round_up(n, 4)", "4")
-        with pytest.raises(TypeError, match=r"'two': global_size is not declared: give it in the call"):
+        assert (one.kernel("two").global_size, one.kernel("two").local_size) == (
+            "round_up(n, 4)",
+            "4",
+        )
+        with pytest.raises(
+            TypeError, match=r"'two': global_size is not declared: give it in the call"
+        ):
             two("bare")(queue, sum=np.zeros(1, np.int32), n=3)
         for name, call in (("bare", {"global_size": 1}), ("sized", {})):
             assert two(name)(queue, sum=np.zeros(1, np.int32), n=3, **call)[1][0].tolist() == [3]
 
     def test_refused(self):
         """What the class refuses is refused here too."""
-        one = kcl.Source("", entry="one", arguments=[kcl.Array("x", np.float32, "(4,)")], global_size="(4,)")
+        one = kcl.Source(
+            "", entry="one", arguments=[kcl.Array("x", np.float32, "(4,)")], global_size="(4,)"
+        )
         with pytest.raises(kcl.RecipeError, match="'two': global_size is '\\(n,\\)'"):
             one.kernel("two", global_size="(n,)")
 
@@ -426,7 +475,10 @@ class TestIdentity:
         {
             "code": "kernel void f(global float *x, local float *t) { x[0] = 1; }",
             "entry": "f",
-            "arguments": [kcl.Array("x", np.float32, "(4,)", "inout"), kcl.Local("t", np.float32, "4")],
+            "arguments": [
+                kcl.Array("x", np.float32, "(4,)", "inout"),
+                kcl.Local("t", np.float32, "4"),
+            ],
             "global_size": "(4,)",
         }
     )
@@ -439,9 +491,24 @@ class TestIdentity:
             {"global_size": "(8,)"},
             {"local_size": "(2,)"},
             {"build_options": ["-DA"]},
-            {"arguments": [kcl.Array("x", np.float32, "(4,)", "out"), kcl.Local("t", np.float32, "4")]},
-            {"arguments": [kcl.Array("x", np.int32, "(4,)", "inout"), kcl.Local("t", np.float32, "4")]},
-            {"arguments": [kcl.Array("x", np.float32, "(4,)", "inout"), kcl.Local("t", np.float32, "8")]},
+            {
+                "arguments": [
+                    kcl.Array("x", np.float32, "(4,)", "out"),
+                    kcl.Local("t", np.float32, "4"),
+                ]
+            },
+            {
+                "arguments": [
+                    kcl.Array("x", np.int32, "(4,)", "inout"),
+                    kcl.Local("t", np.float32, "4"),
+                ]
+            },
+            {
+                "arguments": [
+                    kcl.Array("x", np.float32, "(4,)", "inout"),
+                    kcl.Local("t", np.float32, "8"),
+                ]
+            },
         ],
     )
     def test_each_difference(self, changes):
@@ -479,7 +546,9 @@ class TestFiles:
     def test_path_objects(self, queue, tmp_path):
         """Paths may be pathlib's."""
         self.write(tmp_path)
-        assert self.computed(queue, path=tmp_path / "f.cl", directories=(tmp_path / "inc",)) == [1] * 4
+        assert (
+            self.computed(queue, path=tmp_path / "f.cl", directories=(tmp_path / "inc",)) == [1] * 4
+        )
 
     def test_missing_file(self, queue, tmp_path):
         """A file that is not there is the recipe's own FileNotFoundError, and is not remembered."""

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.one_platform
 
 def declared(parameter, argument, head="", **keywords):
     """Return a Source with one parameter."""
-    return kcl.Source(f"{head}\nkernel void f({parameter}) {{ }}", entry="f", arguments=[argument], **keywords)
+    return kcl.Source(
+        f"{head}\nkernel void f({parameter}) {{ }}", entry="f", arguments=[argument], **keywords
+    )
 
 
 def array(dtype):
@@ -114,11 +116,17 @@ class TestDtype:
         """A word that the text or an option defines may stand for another type, and a header may define any."""
         refuse_unlike(declared("global float *x", array(np.float64), head, build_options=options))
 
-    @pytest.mark.parametrize("head", ["#define floating double", "// #define float double", "/* #define float */"])
+    @pytest.mark.parametrize(
+        "head", ["#define floating double", "// #define float double", "/* #define float */"]
+    )
     def test_not_defined(self, head):
         """Another word, and a comment, define nothing."""
         with pytest.raises(kcl.RecipeError, match=r"np\.float32"):
-            refuse_unlike(declared("global float *x", array(np.float64), head, build_options=["-Dfloating=double"]))
+            refuse_unlike(
+                declared(
+                    "global float *x", array(np.float64), head, build_options=["-Dfloating=double"]
+                )
+            )
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_several_lists(self, dtype):
@@ -136,7 +144,8 @@ class TestDtype:
             return declared("global float *x", kcl.Array("x", np.float64, 4, "out"), global_size=1)
 
         with pytest.raises(
-            kcl.RecipeError, match=r"'f': argument 'x' is declared with the dtype float64, .*np\.float32"
+            kcl.RecipeError,
+            match=r"'f': argument 'x' is declared with the dtype float64, .*np\.float32",
         ):
             wide()(queue)
 
@@ -160,7 +169,9 @@ class TestOrder:
         with pytest.raises(kcl.RecipeError) as raised:
             refuse_unlike(listed(parameters, names))
         given, first = ", ".join(names.split()), ", ".join(parameters[0].split())
-        assert f"in the order {given}, and the kernel has the parameters {first};" in str(raised.value)
+        assert f"in the order {given}, and the kernel has the parameters {first};" in str(
+            raised.value
+        )
 
     @pytest.mark.parametrize(
         ("parameters", "names"),
@@ -187,4 +198,6 @@ def listed(parameters, names):
     """Return a Source with lists of parameters, between which the preprocessor chooses."""
     lists = [", ".join(f"global T *{name}" for name in one.split()) for one in parameters]
     text = "#define T float\n" + "\n".join(f"kernel void f({one}) {{ }}" for one in lists)
-    return kcl.Source(text, entry="f", arguments=[kcl.Array(name, np.float32, 4) for name in names.split()])
+    return kcl.Source(
+        text, entry="f", arguments=[kcl.Array(name, np.float32, 4) for name in names.split()]
+    )

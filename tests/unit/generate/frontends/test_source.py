@@ -35,8 +35,27 @@ class TestDeclarations:
     @pytest.mark.parametrize(
         "text",
         [
-            *("(n,", "(len(x),)", "[n]", "n if n else 1", "x.data", "(m,)", "n.real", "('n',)", "(0.5*n,)", "None"),
-            *("(x[0:1],)", "__import__('os')", "(lambda: 1)()", "max(n, key=n)", "(*x.shape,)", "(n := 3)", "n == 1"),
+            *(
+                "(n,",
+                "(len(x),)",
+                "[n]",
+                "n if n else 1",
+                "x.data",
+                "(m,)",
+                "n.real",
+                "('n',)",
+                "(0.5*n,)",
+                "None",
+            ),
+            *(
+                "(x[0:1],)",
+                "__import__('os')",
+                "(lambda: 1)()",
+                "max(n, key=n)",
+                "(*x.shape,)",
+                "(n := 3)",
+                "n == 1",
+            ),
         ],
     )
     @pytest.mark.parametrize("place", ["global_size", "local_size", "shape", "size"])
@@ -44,14 +63,19 @@ class TestDeclarations:
         """Nothing but whole-number arithmetic, min, max and shapes passes, wherever it stands."""
         changes = {place: text}
         if place in ("shape", "size"):
-            argument = kcl.Array("x", np.float32, text) if place == "shape" else kcl.Local("l", np.float32, text)
+            argument = (
+                kcl.Array("x", np.float32, text)
+                if place == "shape"
+                else kcl.Local("l", np.float32, text)
+            )
             others = [kcl.Array("x", np.float32, "(n,)")] if place == "size" else []
             changes = {"arguments": [*others, argument, kcl.Scalar("n", np.int32)]}
         with pytest.raises(kcl.RecipeError, match="'f'"):
             source(**changes)
 
     @pytest.mark.parametrize(
-        "text", ["(n,)", "n", "(2*n + 1, -(-n//4))", "x.shape", "(x.size, x.shape[0])", "(max(n, 1),)"]
+        "text",
+        ["(n,)", "n", "(2*n + 1, -(-n//4))", "x.shape", "(x.size, x.shape[0])", "(max(n, 1),)"],
     )
     def test_expression_that_is_one(self, text):
         """Arithmetic over scalars and shapes passes."""
@@ -67,7 +91,10 @@ class TestDeclarations:
         ("name", "reason"),
         [
             *((name, "is no name in Python") for name in ("1x", "a b", "in", "lambda")),
-            *((name, "has a meaning of its own") for name in ("queue", "self", "wait_for", "_np", "_kcl_x", "min")),
+            *(
+                (name, "has a meaning of its own")
+                for name in ("queue", "self", "wait_for", "_np", "_kcl_x", "min")
+            ),
         ],
     )
     def test_names_that_are_taken(self, name, reason):
@@ -81,7 +108,9 @@ class TestDeclarations:
 
     def test_names_of_kernels(self):
         """A kernel is found by its name in the text, so it is renamed there."""
-        with pytest.raises(kcl.RecipeError, match=r"'in' is no name in Python: rename the kernel in the OpenCL C$"):
+        with pytest.raises(
+            kcl.RecipeError, match=r"'in' is no name in Python: rename the kernel in the OpenCL C$"
+        ):
             source(entry="in")
 
     def test_argument_twice(self):
@@ -92,7 +121,9 @@ class TestDeclarations:
     def test_direction(self):
         """A direction is one of three."""
         with pytest.raises(kcl.RecipeError, match="in, out, inout"):
-            source(arguments=[kcl.Array("x", np.float32, "(1,)", "both"), kcl.Scalar("n", np.int32)])
+            source(
+                arguments=[kcl.Array("x", np.float32, "(1,)", "both"), kcl.Scalar("n", np.int32)]
+            )
 
     @pytest.mark.parametrize(
         ("parameter", "value", "cure"),
@@ -121,15 +152,26 @@ class TestDeclarations:
 
     def test_misspelt_dtype(self):
         """A dtype that numpy does not know is refused where the Source is made, with the one that was meant."""
-        with pytest.raises(kcl.RecipeError, match=r"'scale': the dtype of argument 'x' is 'flot32', .*'float32'"):
-            kcl.Source("", entry="scale", arguments=[kcl.Array("x", "flot32", "(n,)")], global_size="(1,)")
-        with pytest.raises(kcl.RecipeError, match=r"the dtype of argument 'n' is 'integer', which numpy does not know"):
-            kcl.Source("", entry="scale", arguments=[kcl.Scalar("n", "integer")], global_size="(1,)")
+        with pytest.raises(
+            kcl.RecipeError, match=r"'scale': the dtype of argument 'x' is 'flot32', .*'float32'"
+        ):
+            kcl.Source(
+                "", entry="scale", arguments=[kcl.Array("x", "flot32", "(n,)")], global_size="(1,)"
+            )
+        with pytest.raises(
+            kcl.RecipeError,
+            match=r"the dtype of argument 'n' is 'integer', which numpy does not know",
+        ):
+            kcl.Source(
+                "", entry="scale", arguments=[kcl.Scalar("n", "integer")], global_size="(1,)"
+            )
 
     @pytest.mark.parametrize("dtype", [object, "U5", "S5", "M8[s]"])
     def test_dtype_that_no_kernel_takes(self, dtype):
         """Objects, texts and dates are refused where the Source is made, with the argument's name."""
-        with pytest.raises(kcl.RecipeError, match=r"'f': the dtype of argument 'v' is .*, which no kernel takes"):
+        with pytest.raises(
+            kcl.RecipeError, match=r"'f': the dtype of argument 'v' is .*, which no kernel takes"
+        ):
             source(arguments=[kcl.Scalar("v", dtype)], global_size=1)
 
 
@@ -155,9 +197,14 @@ class TestSizes:
         assert (one.global_size, one.local_size) == (text, text)
         arguments = [kcl.Array("x", np.float32, given), kcl.Scalar("n", np.int32)]
         assert source(arguments=arguments).arguments[0].shape == text
-        assert SourceResult(source(global_size=given)).identity() == SourceResult(source(global_size=text)).identity()
+        assert (
+            SourceResult(source(global_size=given)).identity()
+            == SourceResult(source(global_size=text)).identity()
+        )
 
-    @pytest.mark.parametrize("given", [1.5, np.float32(4), True, -1, (4, -4), ("n", 1.5), ((4,),), b"n", {}, (None,)])
+    @pytest.mark.parametrize(
+        "given", [1.5, np.float32(4), True, -1, (4, -4), ("n", 1.5), ((4,),), b"n", {}, (None,)]
+    )
     def test_refused(self, given):
         """What is neither a whole number nor a text is refused with the place and the forms that are accepted."""
         words = r"'f': {} is .*; write a whole number, a text such as 'n', or a tuple of these"
@@ -173,7 +220,9 @@ class TestSizes:
         with pytest.raises(kcl.RecipeError, match="global_size"):
             source(global_size=(item, 4))
 
-    @pytest.mark.parametrize("text", ["round_up", "round_up(n)", "round_up(n, 1, 2)", "max", "x", "(x, n)[0].data"])
+    @pytest.mark.parametrize(
+        "text", ["round_up", "round_up(n)", "round_up(n, 1, 2)", "max", "x", "(x, n)[0].data"]
+    )
     def test_functions(self, text):
         """A function is called, and with as many arguments as it has."""
         if text == "x":
@@ -197,7 +246,9 @@ class TestSizes:
         with pytest.raises(kcl.RecipeError, match="shape of 'x'"):
             source(arguments=[kcl.Array("x", np.float32, "local_size")], global_size=1)
         for size in (("local_size[0]", 4), (4,), ("local_size[0]",), "(4,)"):
-            with pytest.raises(kcl.RecipeError, match=r"size of 'part' is .*write one number or text"):
+            with pytest.raises(
+                kcl.RecipeError, match=r"size of 'part' is .*write one number or text"
+            ):
                 source(arguments=[kcl.Local("part", np.float32, size)], global_size=1)
 
     def test_taken(self):
@@ -222,8 +273,18 @@ class TestImages:
 
     def test_digest(self):
         """Type and direction are part of the key."""
-        kinds = [kcl.Image("p"), kcl.Image("p", "image3d_t"), kcl.Image("p", direction="out"), kcl.Sampler("p")]
-        assert len({SourceResult(source(arguments=[kind], global_size=1)).identity() for kind in kinds}) == 4
+        kinds = [
+            kcl.Image("p"),
+            kcl.Image("p", "image3d_t"),
+            kcl.Image("p", direction="out"),
+            kcl.Sampler("p"),
+        ]
+        assert (
+            len(
+                {SourceResult(source(arguments=[kind], global_size=1)).identity() for kind in kinds}
+            )
+            == 4
+        )
 
 
 class TestRoundUp:
@@ -253,5 +314,7 @@ class TestRoundUp:
 def test_repr():
     """A Source shows its kernel, its arguments and how long it is."""
     text = "kernel void one(global int *x) { x[0] = 1; }"
-    source = kcl.Source(text, entry="one", arguments=[kcl.Array("x", np.int32, 4, "out")], global_size=1)
+    source = kcl.Source(
+        text, entry="one", arguments=[kcl.Array("x", np.int32, 4, "out")], global_size=1
+    )
     assert repr(source) == f"<kcl.Source one(x): {len(text)} characters of OpenCL C>"

@@ -19,12 +19,20 @@ BODY = "def matmul():\n    block = 16\n    return block\n"
 
 def recipe(**parts):
     """Return a direct key; underscores in names are blanks."""
-    return Key([*HEAD, ("code matmul", "1" * 64), *((name.replace("_", " "), value) for name, value in parts.items())])
+    return Key(
+        [
+            *HEAD,
+            ("code matmul", "1" * 64),
+            *((name.replace("_", " "), value) for name, value in parts.items()),
+        ]
+    )
 
 
 def known(key, written=0.0, metadata=None, texts=None):
     """Return an entry that holds code."""
-    return Candidate(key, written, {"function": "f"} if metadata is None else metadata, lambda: texts or Texts())
+    return Candidate(
+        key, written, {"function": "f"} if metadata is None else metadata, lambda: texts or Texts()
+    )
 
 
 def said(explanation):
@@ -59,13 +67,20 @@ class TestNearest:
         row = known(recipe(parameter_a="1", argument_x="<f4"), 1.0)
         base = known(recipe(parameter_a="1"), 2.0, {"base": {}})
         assert nearest(missed, Texts(), [row, base]) is row
-        assert said(explain(missed, Texts(), [row, base])) == ["parameter a: 1 -> 2", "argument x: float32 -> float64"]
+        assert said(explain(missed, Texts(), [row, base])) == [
+            "parameter a: 1 -> 2",
+            "argument x: float32 -> float64",
+        ]
 
     def test_kinds(self):
         """Keys of results, of programs and of recipes are not compared with each other."""
         result = known(Key([("kcl", "1"), ("result", "3" * 64)]))
         program = known(Key([("format", "1"), ("source", "3" * 64)]))
-        for missed, other in ((recipe(), result), (recipe(), program), (program.key, known(recipe()))):
+        for missed, other in (
+            (recipe(), result),
+            (recipe(), program),
+            (program.key, known(recipe())),
+        ):
             assert nearest(missed, Texts(), [other]) is None
 
 
@@ -78,7 +93,8 @@ class TestChanges:
         """A changed body is shown with its line and a short diff, before all else that changed."""
         origins = {"code matmul": Origin("driver", 10)}
         before = known(
-            Key([*HEAD, ("code helper", "1" * 64), ("code matmul", "1" * 64)]), texts=Texts({"code matmul": BODY})
+            Key([*HEAD, ("code helper", "1" * 64), ("code matmul", "1" * 64)]),
+            texts=Texts({"code matmul": BODY}),
         )
         missed = Key([*HEAD, ("code matmul", "2" * 64), ("code helper", "2" * 64)])
         found = changes(before, missed, Texts({"code matmul": BODY.replace("16", "32")}, origins))
@@ -86,39 +102,69 @@ class TestChanges:
             "recipe `matmul`: body changed at line 11",
             "helper `helper` changed",
         ]
-        assert found[0].diff == (" def matmul():", "-    block = 16", "+    block = 32", "     return block")
+        assert found[0].diff == (
+            " def matmul():",
+            "-    block = 16",
+            "+    block = 32",
+            "     return block",
+        )
 
     def test_format(self):
         """Where kcl's own format changed nothing else is worth a word."""
         before = known(Key([("kcl", "2 0.1 a"), ("code matmul", "x"), ("parameter a", "1")]))
         missed = Key([("kcl", "2 0.2 a"), ("code matmul", "y"), ("parameter a", "2")])
-        assert [change.sentence for change in changes(before, missed, Texts())] == ["kcl 0.1 -> 0.2"]
+        assert [change.sentence for change in changes(before, missed, Texts())] == [
+            "kcl 0.1 -> 0.2"
+        ]
 
     def test_python(self):
         """Another Python digests the same code to something else: its code did not change."""
         texts = Texts({"code matmul": BODY})
-        before = known(Key([("kcl", "1"), ("python", "cpython 3.10"), ("code matmul", "2" * 64)]), texts=texts)
+        before = known(
+            Key([("kcl", "1"), ("python", "cpython 3.10"), ("code matmul", "2" * 64)]), texts=texts
+        )
         assert [change.part for change in changes(before, recipe(), texts)] == ["python"]
 
     def test_device(self):
         """Another device brings its driver and all that with it; the driver says it alone where the device stayed."""
-        parts = [("platform", "A"), ("device", "a"), ("driver", "1"), ("OpenCL C", "1"), ("cpu features", "x")]
+        parts = [
+            ("platform", "A"),
+            ("device", "a"),
+            ("driver", "1"),
+            ("OpenCL C", "1"),
+            ("cpu features", "x"),
+        ]
         before = known(Key([("format", "1"), ("source", "s"), *parts]))
-        other = Key([("format", "1"), ("source", "s"), *((name, value + "2") for name, value in parts)])
+        other = Key(
+            [("format", "1"), ("source", "s"), *((name, value + "2") for name, value in parts)]
+        )
         assert [change.sentence for change in changes(before, other, Texts())] == [
             "platform: A -> A2",
             "device: a -> a2",
         ]
-        newer = Key([("format", "1"), ("source", "s"), *((n, "2" if n == "driver" else v) for n, v in parts)])
-        assert [change.sentence for change in changes(before, newer, Texts())] == ["device: driver 1 -> 2"]
+        newer = Key(
+            [
+                ("format", "1"),
+                ("source", "s"),
+                *((n, "2" if n == "driver" else v) for n, v in parts),
+            ]
+        )
+        assert [change.sentence for change in changes(before, newer, Texts())] == [
+            "device: driver 1 -> 2"
+        ]
 
 
 @kcl.kernel
 def shifted(factor=1):
     import loopy as lp
 
-    arguments = [lp.GlobalArg("z", np.complex64, shape="n"), "..."]  # the dtype of w follows from that of z
-    knl = lp.make_kernel("{[i]: 0<=i<n}", f"w[i] = {factor}*z[i]", arguments, lang_version=(2018, 2))
+    arguments = [
+        lp.GlobalArg("z", np.complex64, shape="n"),
+        "...",
+    ]  # the dtype of w follows from that of z
+    knl = lp.make_kernel(
+        "{[i]: 0<=i<n}", f"w[i] = {factor}*z[i]", arguments, lang_version=(2018, 2)
+    )
     return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
@@ -130,8 +176,14 @@ def recorded(length, *tags, loopy=ONE):
     """Return a record of one chain: a kernel, a split, and a tag for each name."""
     listed = [("make_kernel", 9, [["instructions", "'a[i] = 1'"]])]
     listed.append(("split_iname", 12, [["kernel", "call 1"], ["inner_length", str(length)]]))
-    listed += [("tag_inames", 20 + n, [["kernel", f"call {n + 2}"], ["tag", repr(tag)]]) for n, tag in enumerate(tags)]
-    described = [{"function": f, "place": f"driver.py:{line}", "arguments": given} for f, line, given in listed]
+    listed += [
+        ("tag_inames", 20 + n, [["kernel", f"call {n + 2}"], ["tag", repr(tag)]])
+        for n, tag in enumerate(tags)
+    ]
+    described = [
+        {"function": f, "place": f"driver.py:{line}", "arguments": given}
+        for f, line, given in listed
+    ]
     return {"calls": described, "result": len(described), "beside": [["distribution loopy", loopy]]}
 
 
@@ -139,7 +191,14 @@ def keyed(record, **parts):
     """Return the key that a record has: its digest, and what stands beside its calls."""
     digest = Key([("record", json.dumps(record))]).digest
     beside = [(name, text) for name, text in record["beside"]]
-    return Key([*HEAD, ("record", digest), *beside, *((name.replace("_", " "), text) for name, text in parts.items())])
+    return Key(
+        [
+            *HEAD,
+            ("record", digest),
+            *beside,
+            *((name.replace("_", " "), text) for name, text in parts.items()),
+        ]
+    )
 
 
 def texts(record, length=16, name="code tiled"):
@@ -155,7 +214,8 @@ class TestRecorded:
         missed = recorded(16, "l.0", "g.0")
         records = [missed, recorded(16, "l.0"), recorded(32), recorded(8, "l.1")]
         far, near = (
-            known(keyed(one), age, texts=Texts(listing=of(one))) for age, one in ((3.0, records[3]), (1.0, records[1]))
+            known(keyed(one), age, texts=Texts(listing=of(one)))
+            for age, one in ((3.0, records[3]), (1.0, records[1]))
         )
         assert nearest(keyed(missed), texts(missed), [far, near]) is near
         bare = known(keyed(records[2]), 9.0)
@@ -166,19 +226,31 @@ class TestRecorded:
         """Without an own entry, one of another recipe counts that makes most of the same calls."""
         missed, renamed, other = recorded(32, "l.0"), recorded(16, "l.0"), recorded(8)
         other["calls"][0]["arguments"] = [["instructions", repr(name)] for name in "abcdefghi"]
-        for one, said_of in ((renamed, ["call 2 (driver.py:12), split_iname: inner_length 16 -> 32"]), (other, [])):
+        for one, said_of in (
+            (renamed, ["call 2 (driver.py:12), split_iname: inner_length 16 -> 32"]),
+            (other, []),
+        ):
             shared = known(keyed(one), 1.0, texts=Texts(listing=of(one)))
-            assert said(explain(keyed(missed), texts(missed, 16), [], 3.0, lambda one=shared: [one])) == said_of
+            assert (
+                said(explain(keyed(missed), texts(missed, 16), [], 3.0, lambda one=shared: [one]))
+                == said_of
+            )
 
     def test_options(self):
         """Of a kcl.Source with two option sets the entry with the same set is the nearest, in the first run none."""
 
         def source(code, *options):
             given = [["code", repr(code)], ["build_options", repr(options)]]
-            return {"calls": [{"function": "kcl.Source", "place": "", "arguments": given}], "result": 1, "beside": []}
+            return {
+                "calls": [{"function": "kcl.Source", "place": "", "arguments": given}],
+                "result": 1,
+                "beside": [],
+            }
 
         def candidate(code, *options, age=1.0):
-            return known(keyed(source(code, *options)), age, texts=Texts(listing=of(source(code, *options))))
+            return known(
+                keyed(source(code, *options)), age, texts=Texts(listing=of(source(code, *options)))
+            )
 
         missed = source("int b;")
         entries = [candidate("int a;"), candidate("int b;", "-DUSE_DOUBLE", age=2.0)]
@@ -225,7 +297,10 @@ class TestRecorded:
 
     def test_damaged(self):
         """A part that is no record counts as none; the texts beside it are read."""
-        parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "record.json": b'{"calls": 3}'}
+        parts = {
+            "reached.json": json.dumps({"code f": BODY}).encode(),
+            "record.json": b'{"calls": 3}',
+        }
         assert texts_in(parts) == Texts({"code f": BODY})
 
     def test_now(self, context):
@@ -241,20 +316,27 @@ class TestRecorded:
             shifted(factor=factor).prepare(context)
         heads = [miss.words[0] for miss in kcl.explain("shifted")]
         names = ("generator", "binary")
-        assert heads == [f"shifted(factor={number}), {layer} layer: miss" for number in (3, 4) for layer in names]
+        assert heads == [
+            f"shifted(factor={number}), {layer} layer: miss" for number in (3, 4) for layer in names
+        ]
 
 
 class TestTexts:
     def test_row(self):
         """A row of the generator layer keeps the text of what its key holds digests of, and where it stands."""
-        parts = {"reached.json": json.dumps({"code f": BODY}).encode(), "origins.json": b'{"code f": ["driver", 3]}'}
+        parts = {
+            "reached.json": json.dumps({"code f": BODY}).encode(),
+            "origins.json": b'{"code f": ["driver", 3]}',
+        }
         assert texts_in(parts) == Texts({"code f": BODY}, {"code f": Origin("driver", 3)})
 
     def test_program(self):
         """An entry of the binary layer keeps the source."""
         assert texts_in({"source.cl": b"kernel"}) == Texts({"source": "kernel"})
 
-    @pytest.mark.parametrize("parts", [{}, {"reached.json": b"{"}, {"reached.json": b"{}", "origins.json": b"[1]"}])
+    @pytest.mark.parametrize(
+        "parts", [{}, {"reached.json": b"{"}, {"reached.json": b"{}", "origins.json": b"[1]"}]
+    )
     def test_nothing(self, parts):
         """Without texts that can be read there are none."""
         assert texts_in(parts) == Texts()

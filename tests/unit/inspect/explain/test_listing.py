@@ -16,7 +16,11 @@ FUNCTIONS = ("split_iname", "tag_inames", "add_prefetch", "prioritize_loops")
 def record(*listed, beside=(), file="driver.py"):
     """Return a record of (function, arguments); call N stands in line 10*N of a file."""
     described = [
-        {"function": function, "place": f"{file}:{10 * number}", "arguments": [list(pair) for pair in arguments]}
+        {
+            "function": function,
+            "place": f"{file}:{10 * number}",
+            "arguments": [list(pair) for pair in arguments],
+        }
         for number, (function, arguments) in enumerate(listed, 1)
     ]
     return {"calls": described, "result": len(listed), "beside": [list(pair) for pair in beside]}
@@ -35,7 +39,11 @@ def made(*statements, loops=LOOPS):
 
 def split(kernel, length, **more):
     """Return a call of split_iname on the result of another call."""
-    arguments = [("kernel", f"call {kernel}"), ("split_iname", "'i'"), ("inner_length", str(length))]
+    arguments = [
+        ("kernel", f"call {kernel}"),
+        ("split_iname", "'i'"),
+        ("inner_length", str(length)),
+    ]
     return "split_iname", [*arguments, *more.items()]
 
 
@@ -50,7 +58,12 @@ BEFORE = record(made("a[i] = 1", "b[i] = 2"), split(1, 16), tagged(2))
 class TestLines:
     def test_it(self):
         """A line reads like the call; the previous result is `it`, an argument of a kernel has its name."""
-        found = record(("GlobalArg", [("name", "'x'")]), made("a"), split(2, 4), ("merge", [("k", "[call 3, call 2]")]))
+        found = record(
+            ("GlobalArg", [("name", "'x'")]),
+            made("a"),
+            split(2, 4),
+            ("merge", [("k", "[call 3, call 2]")]),
+        )
         found["calls"][1]["arguments"].append(["kernel_data", "[call 1, '...']"])
         found["calls"][2]["positional"] = 3
         assert [one.line for one in of(found).calls] == [
@@ -70,7 +83,9 @@ class TestArguments:
     def test_value(self):
         """A changed value is named with its call, the place of that in this run, and both values."""
         after = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
-        assert differences(BEFORE, after) == ["call 2 (driver.py:20), split_iname: inner_length 16 -> 32"]
+        assert differences(BEFORE, after) == [
+            "call 2 (driver.py:20), split_iname: inner_length 16 -> 32"
+        ]
 
     def test_several(self):
         """All arguments of a call that differ stand in its line."""
@@ -82,16 +97,25 @@ class TestArguments:
     def test_names(self):
         """An argument without a name has the name in the other record, else its number; dtypes have their own names."""
         before, after = (record(("f", [("2", f"dtype('<f{size}')")])) for size in (4, 8))
-        assert differences(before, after) == ["call 1 (driver.py:10), f: argument 2 float32 -> float64"]
+        assert differences(before, after) == [
+            "call 1 (driver.py:10), f: argument 2 float32 -> float64"
+        ]
         numbered = record(made("a[i] = 1", "b[i] = 2"), split(1, 32), tagged(2))
         for number, argument in enumerate(numbered["calls"][1]["arguments"], 1):
             argument[0] = str(number)
-        assert differences(BEFORE, numbered) == ["call 2 (driver.py:20), split_iname: inner_length 16 -> 32"]
+        assert differences(BEFORE, numbered) == [
+            "call 2 (driver.py:20), split_iname: inner_length 16 -> 32"
+        ]
 
     def test_arrays(self):
         """The argument of a kernel is named."""
-        before, after = (record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")])) for size in (8, 4))
-        assert differences(before, after) == ["call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32"]
+        before, after = (
+            record(("GlobalArg", [("name", "'x'"), ("dtype", f"dtype('<f{size}')")]))
+            for size in (8, 4)
+        )
+        assert differences(before, after) == [
+            "call 1 (driver.py:10), GlobalArg 'x': dtype float64 -> float32"
+        ]
         assert differences(before, record()) == ["call 1, GlobalArg 'x' is gone"]
 
     def test_in_another_way(self):
@@ -139,19 +163,27 @@ class TestShown:
         described = []
         for text, notation in zip(texts, shown, strict=True):
             arguments = [("assignee", "'v[i]'"), ("expression", text)]
-            described.append({**record(("Assignment", arguments)), "shown": {text: notation} if notation else {}})
+            described.append(
+                {**record(("Assignment", arguments)), "shown": {text: notation} if notation else {}}
+            )
         return differences(*described)
 
     def test_notation(self):
         """The notation of both is shown."""
-        texts = [f"pymbolic.primitives.Sum(children=sha256 {digit * 64},) with {'3' * 64}" for digit in "12"]
+        texts = [
+            f"pymbolic.primitives.Sum(children=sha256 {digit * 64},) with {'3' * 64}"
+            for digit in "12"
+        ]
         head = "call 1 (driver.py:10), Assignment: expression"
         assert self.said(*texts) == [f"{head} u[i] + 1.25*u[i + 1] -> u[i] + 1.5*u[i + 1]"]
 
     def test_without(self):
         """If the notation does not differ the texts are shown, and for an older record, which has none."""
         texts = [f"pymbolic.primitives.Variable(name={name!r}) with {'3' * 64}" for name in "uv"]
-        assert "'u') -> pymbolic.primitives.Variable(name='v')" in self.said(*texts, shown=("u", "u"))[0]
+        assert (
+            "'u') -> pymbolic.primitives.Variable(name='v')"
+            in self.said(*texts, shown=("u", "u"))[0]
+        )
         assert "'u') -> v" in self.said(*texts, shown=("", "v"))[0]
 
 
@@ -179,7 +211,9 @@ class TestReached:
     def test_unknown(self):
         """Against a record that does not hold the parts it is said that something differs."""
         parts = [["global LIMIT in preamble", "0.5"]]
-        assert self.said((None, 2), (parts, 2)) == ["call 1 (driver.py:10), register_callable: callable_ changed"]
+        assert self.said((None, 2), (parts, 2)) == [
+            "call 1 (driver.py:10), register_callable: callable_ changed"
+        ]
 
     def test_beside(self):
         """A distribution that is told beside the calls is not told again; another Python digests code otherwise."""
@@ -194,16 +228,30 @@ class TestReached:
 class TestStatements:
     def test_changed(self):
         """Of a long text or list the lines that changed are shown, each behind its sign; blank ones do not count."""
-        before = record(made("c[i] = 'a long statement'", "a[i] = 1", "", "b[i] = 'another statement that is long'"))
-        after = record(made("c[i] = 'a long statement'", "a[i] = 2", "b[i] = 'another statement that is long'"))
+        before = record(
+            made(
+                "c[i] = 'a long statement'",
+                "a[i] = 1",
+                "",
+                "b[i] = 'another statement that is long'",
+            )
+        )
+        after = record(
+            made("c[i] = 'a long statement'", "a[i] = 2", "b[i] = 'another statement that is long'")
+        )
         assert differences(before, after) == [
             "call 1 (driver.py:10), make_kernel: instructions changed",
             "  -a[i] = 1",
             "  +a[i] = 2",
         ]
-        domains = [["[n] -> {[i]: 0 <= i < n}", f"[n] -> {{[j]: 0 <= j < {end}}}", "{[k]}"] for end in "nm"]
+        domains = [
+            ["[n] -> {[i]: 0 <= i < n}", f"[n] -> {{[j]: 0 <= j < {end}}}", "{[k]}"] for end in "nm"
+        ]
         before, after = (record(("make_kernel", [("domains", repr(one))])) for one in domains)
-        assert differences(before, after)[1:] == ["  -[n] -> {[j]: 0 <= j < n}", "  +[n] -> {[j]: 0 <= j < m}"]
+        assert differences(before, after)[1:] == [
+            "  -[n] -> {[j]: 0 <= j < n}",
+            "  +[n] -> {[j]: 0 <= j < m}",
+        ]
 
     def test_long_lines(self):
         """Of two long lines the part that differs is shown."""
@@ -217,7 +265,9 @@ class TestStatements:
 
     def test_layout(self):
         """Another layout of the same statements is said to be that."""
-        before, after = (record(made(*(f"{blanks}{name * 30}" for name in "ab"))) for blanks in ("", "  "))
+        before, after = (
+            record(made(*(f"{blanks}{name * 30}" for name in "ab"))) for blanks in ("", "  ")
+        )
         assert differences(before, after) == [
             "call 1 (driver.py:10), make_kernel: instructions: the same lines, written in another way"
         ]
@@ -244,7 +294,9 @@ class TestCalls:
 
     def test_exchanged(self):
         """A call of another function stands for one that is gone and one that is inserted."""
-        after = record(made("a[i] = 1", "b[i] = 2"), ("rename_iname", [("kernel", "call 1")]), tagged(2))
+        after = record(
+            made("a[i] = 1", "b[i] = 2"), ("rename_iname", [("kernel", "call 1")]), tagged(2)
+        )
         assert differences(BEFORE, after) == [
             "call 2, split_iname is gone",
             "call 2 (driver.py:20), rename_iname inserted",
@@ -253,7 +305,13 @@ class TestCalls:
     def test_reference(self):
         """A call that takes the result of another call is named."""
         before, after = (
-            record(made("a"), made("b"), split(1, 16), split(2, 8), ("merge", [("kernels", f"[call 3, call {last}]")]))
+            record(
+                made("a"),
+                made("b"),
+                split(1, 16),
+                split(2, 8),
+                ("merge", [("kernels", f"[call 3, call {last}]")]),
+            )
             for last in (4, 2)
         )
         said = "merge: kernels [split_iname, it] -> [split_iname, make_kernel]"
@@ -261,7 +319,10 @@ class TestCalls:
 
     def test_place(self):
         """Another place is no difference; a call without one is named without it."""
-        assert differences(BEFORE, json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1"))) == []
+        assert (
+            differences(BEFORE, json.loads(json.dumps(BEFORE).replace("driver.py:", "other.py:1")))
+            == []
+        )
         before, after = ({"calls": [{"function": "f", "arguments": [["x", x]]}]} for x in "12")
         assert differences(before, after) == ["call 1, f: x 1 -> 2"]
 
@@ -278,13 +339,24 @@ def chains(draw):
     count = iter(range(1000))
     steps = draw(st.lists(st.tuples(st.sampled_from(FUNCTIONS), st.integers(1, 3)), max_size=10))
     chain = [("make_kernel", {"instructions": repr(f"v{next(count)}")})]
-    return [*chain, *((function, {name: repr(f"v{next(count)}") for name in "xyz"[:size]}) for function, size in steps)]
+    return [
+        *chain,
+        *(
+            (function, {name: repr(f"v{next(count)}") for name in "xyz"[:size]})
+            for function, size in steps
+        ),
+    ]
 
 
 def written(chain):
     """Return the record of a chain."""
     references = [[], *([("kernel", f"call {number}")] for number in range(1, len(chain)))]
-    return record(*((name, [*first, *given.items()]) for (name, given), first in zip(chain, references, strict=True)))
+    return record(
+        *(
+            (name, [*first, *given.items()])
+            for (name, given), first in zip(chain, references, strict=True)
+        )
+    )
 
 
 class TestAnyRecord:
@@ -303,11 +375,15 @@ class TestAnyRecord:
         name = data.draw(st.sampled_from(sorted(given)))
         head = f"call {place + 1} (driver.py:{10 * place + 10}), {function}"
         changed = [*chain[:place], (function, {**given, name: "'another'"}), *chain[place + 1 :]]
-        assert differences(written(chain), written(changed)) == [f"{head}: {name} {given[name]} -> 'another'"]
+        assert differences(written(chain), written(changed)) == [
+            f"{head}: {name} {given[name]} -> 'another'"
+        ]
         if place:
             shorter = [*chain[:place], *chain[place + 1 :]]
             assert differences(written(shorter), written(chain)) == [f"{head} inserted"]
-            assert differences(written(chain), written(shorter)) == [f"call {place + 1}, {function} is gone"]
+            assert differences(written(chain), written(shorter)) == [
+                f"call {place + 1}, {function} is gone"
+            ]
 
 
 class TestRead:
@@ -319,7 +395,17 @@ class TestRead:
         assert (found.beside, found.calls[1].place) == ({"python": "3.11"}, "driver.py:20")
 
     @pytest.mark.parametrize(
-        "part", [None, b"", b"{", b"[]", b"{}", b'{"calls": [{}]}', b'{"calls": 1}', b'{"calls": [], "beside": [1]}']
+        "part",
+        [
+            None,
+            b"",
+            b"{",
+            b"[]",
+            b"{}",
+            b'{"calls": [{}]}',
+            b'{"calls": 1}',
+            b'{"calls": [], "beside": [1]}',
+        ],
     )
     def test_none(self, part):
         """What is no record is None."""
@@ -336,7 +422,10 @@ class TestDistance:
 
     def test_files(self):
         """Records of other files are those of another program; a record without calls is nowhere."""
-        before, other = of(record(made("a"), split(1, 16))), of(record(made("a"), split(1, 16), file="other.py"))
+        before, other = (
+            of(record(made("a"), split(1, 16))),
+            of(record(made("a"), split(1, 16), file="other.py")),
+        )
         assert is_elsewhere(before, other)
         assert not is_elsewhere(before, of(record()))
         assert is_akin(before, of(record(made("a"), split(1, 32))))

@@ -23,7 +23,9 @@ OLD, NEW = Key([("source", "1"), ("option", "-DA=1")]), Key([("source", "1"), ("
 
 def stored(key, created=1, kernel="add"):
     """Publish a program of a kernel."""
-    layers.binary().publish(f"device/{kernel}-{key.digest}", Entry(key, {"kernel": kernel, "created": created}, {}))
+    layers.binary().publish(
+        f"device/{kernel}-{key.digest}", Entry(key, {"kernel": kernel, "created": created}, {})
+    )
 
 
 def explain(texts=Texts(), begun=None, made={}):  # noqa: B006, B008 (never changed)
@@ -77,7 +79,9 @@ class TestPending:
 
     def pend(self, key):
         """Leave a job that no helper takes."""
-        JobQueue(places.own()).add(Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"}))
+        JobQueue(places.own()).add(
+            Entry(key, {"kernel": "add", "created": 1}, {"source.cl": b"kernel"})
+        )
 
     def test_nearest(self):
         """The entry is compared like one that is written."""
@@ -102,7 +106,9 @@ class TestCall:
     def missed(self, *kernels):
         """Emit a miss of each kernel."""
         for kernel in kernels:
-            events.emit(Event("binary", kernel, NEW.digest, "miss", "not in the cache", 0.5, 1), NEW)
+            events.emit(
+                Event("binary", kernel, NEW.digest, "miss", "not in the cache", 0.5, 1), NEW
+            )
 
     def test_fields(self):
         """A miss says which look-up, and what differs from the nearest entry."""
@@ -131,12 +137,18 @@ class TestCall:
         for radius in (1, 3):
             key = Key([("source", "box"), ("option", f"-DRADIUS={radius}")])
             asking = Lead("box", {"radius": radius})
-            events.emit(Event("binary", "box", key.digest, "miss", "not in the cache", 0.5, 1), key, asking=asking)
+            events.emit(
+                Event("binary", "box", key.digest, "miss", "not in the cache", 0.5, 1),
+                key,
+                asking=asking,
+            )
         assert [miss.words[0] for miss in kcl.explain()] == [
             "box(radius=1), binary layer: miss",
             "box(radius=3), binary layer: miss",
         ]
-        assert [miss.words[0] for miss in kcl.explain("box(radius=3)")] == ["box(radius=3), binary layer: miss"]
+        assert [miss.words[0] for miss in kcl.explain("box(radius=3)")] == [
+            "box(radius=3), binary layer: miss"
+        ]
         assert len(kcl.explain("box")) == 2
         assert kcl.explain("box(radius=2)") == []
 
@@ -146,7 +158,9 @@ class TestCall:
         for name, key in before.items():
             stored(key, kernel=name)
             missed = Key([("source", name), ("option", "2")])
-            events.emit(Event("binary", name, missed.digest, "miss", "not in the cache", 0.5, 1), missed)
+            events.emit(
+                Event("binary", name, missed.digest, "miss", "not in the cache", 0.5, 1), missed
+            )
             self.missed(f"new {name}")
             events.emit(Event("generator", name, "", "bypass", "time.time reads the time", 0.5, 1))
         said = CliRunner().invoke(main, ["explain"]).stdout.splitlines()
@@ -175,7 +189,10 @@ class TestCall:
         stored(OLD)
         self.missed("add", "sub")
         printed = json.loads(CliRunner().invoke(main, ["explain", "--json"]).stdout)
-        said = [one._asdict() | {"changes": [change._asdict() for change in one.changes]} for one in kcl.explain()]
+        said = [
+            one._asdict() | {"changes": [change._asdict() for change in one.changes]}
+            for one in kcl.explain()
+        ]
         assert printed == json.loads(json.dumps(said))
         lines = CliRunner().invoke(main, ["explain"]).stdout.splitlines()
         assert lines[1:] == [f"  {line}" for one in kcl.explain() for line in one.words]

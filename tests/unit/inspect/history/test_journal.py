@@ -92,7 +92,12 @@ class TestKept:
         end(MISS._replace(outcome="bypass", key="", reason="draws random numbers"), key=None)
         miss, bypass = journal.last_misses()
         assert miss.key == KEY
-        assert (miss.layer, miss.kernel, miss.outcome, miss.reason) == ("binary", "axpy", "miss", "not in the cache")
+        assert (miss.layer, miss.kernel, miss.outcome, miss.reason) == (
+            "binary",
+            "axpy",
+            "miss",
+            "not in the cache",
+        )
         assert bypass.key is None
         assert miss.process != bypass.process
         assert (miss.pid, os.sep in miss.driver, bool(miss.driver)) == (os.getpid(), False, True)
@@ -221,7 +226,9 @@ class TestLate:
         """The number of late switches is bounded; the newest stay."""
         for number in range(80):
             self.left(str(number), past=100.0 - number)
-        assert [note.late.value for note in journal.late()] == [str(number) for number in reversed(range(16, 80))]
+        assert [note.late.value for note in journal.late()] == [
+            str(number) for number in reversed(range(16, 80))
+        ]
 
 
 class TestBounds:
@@ -241,7 +248,11 @@ class TestBounds:
         monkeypatch.setattr(journal, "KEPT", 3)
         journal.trim()
         assert names(root) == sorted(order[1:])
-        assert {kernel for _day, _layer, kernel in journal.rows()} == {"kernel 1", "kernel 2", "kernel 3"}
+        assert {kernel for _day, _layer, kernel in journal.rows()} == {
+            "kernel 1",
+            "kernel 2",
+            "kernel 3",
+        }
 
     def test_size(self, root, monkeypatch):
         """So do those that fit in a number of bytes."""
@@ -266,7 +277,9 @@ class TestBounds:
         records.write()
         found = journal.rows()
         assert len(found) == events._PLACES + 1
-        assert [row["hits"] for (_day, _layer, kernel), row in found.items() if kernel == events.OTHERS] == [10]
+        assert [
+            row["hits"] for (_day, _layer, kernel), row in found.items() if kernel == events.OTHERS
+        ] == [10]
 
 
 class TestFaults:
@@ -336,7 +349,12 @@ class TestProcesses:
         """64 processes that write at the same moment, five times each, lose nothing."""
         ends, totals, missed, processes, uses, left = child.json(WRITERS, str(root))
         assert set(ends) == {0}
-        assert (totals["generator"]["hits"], totals["binary"]["misses"], missed, uses) == (320, 320, 320, [320])
+        assert (totals["generator"]["hits"], totals["binary"]["misses"], missed, uses) == (
+            320,
+            320,
+            320,
+            [320],
+        )
         assert totals["generator"]["saved"] == 320.0
         assert processes == left == 64
 
@@ -408,7 +426,9 @@ class TestRuns:
 def test_other_format(root):
     """A record of another kcl counts for nothing."""
     end(HIT)
-    records.store().put(address("0" * 64, label="run"), b'{"format":1,"sources":[],"totals":{}}\n[]')
+    records.store().put(
+        address("0" * 64, label="run"), b'{"format":1,"sources":[],"totals":{}}\n[]'
+    )
     assert totals()["generator"]["hits"] == 1
     assert len(names(root)) == 2
 
@@ -424,9 +444,19 @@ def ran(name, began, ended, driver="driver.py"):
         "ended": ended,
     }
     tallies = [["binary", "axpy", *[1] * len(records.COUNTERS)]]
-    found |= {"remarks": [], "asked": {}, "tallies": tallies, "uses": {}, "parts": [], "missed": [], "late": []}
+    found |= {
+        "remarks": [],
+        "asked": {},
+        "tallies": tallies,
+        "uses": {},
+        "parts": [],
+        "missed": [],
+        "late": [],
+    }
     text = json.dumps(found, separators=(",", ":"))
-    records.store().put(address(hashlib.sha256(name.encode()).hexdigest(), label="run"), text.encode())
+    records.store().put(
+        address(hashlib.sha256(name.encode()).hexdigest(), label="run"), text.encode()
+    )
 
 
 def last(driver=None):

@@ -23,7 +23,11 @@ def ask(child, *options, driver="", **variables):
         f"import subprocess, sys\nprint(subprocess.run([sys.executable, *{options!r}, '-c', {ASK!r}],"
         " capture_output=True, text=True, check=True).stdout)"
     )
-    return [json.loads(line) for line in told(child, code, **variables).split("\n") if line.startswith("[")]
+    return [
+        json.loads(line)
+        for line in told(child, code, **variables).split("\n")
+        if line.startswith("[")
+    ]
 
 
 def told(child, code, **variables):
@@ -108,7 +112,9 @@ class TestMultiprocessing:
         assert done.stdout == "[1, 2, 3]\n", done.stderr
 
 
-MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
+MPIEXEC = shutil.which(
+    "mpiexec", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+)
 
 
 @pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec here")

@@ -124,7 +124,15 @@ def grown():
 class TestLasting:
     def test_that_last(self):
         """Values and names count."""
-        lasting = [Size.FOUR, Pair(), Pair(2), Blocked(1), Blocked(2), Blocked(Blocked(1)), Growing()]
+        lasting = [
+            Size.FOUR,
+            Pair(),
+            Pair(2),
+            Blocked(1),
+            Blocked(2),
+            Blocked(Blocked(1)),
+            Growing(),
+        ]
         assert len({text(one) for one in lasting}) == len(lasting)
 
     def test_methods_that_loopy_never_calls(self, monkeypatch):

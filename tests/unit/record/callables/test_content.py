@@ -44,7 +44,11 @@ def fields(thing):
         return [field.name for field in dataclasses.fields(thing)]
     if isinstance(thing, ImmutableRecord):
         return [name for name in sorted(type(thing).fields) if name in vars(thing)]
-    return [name for name in vars(thing) if name not in MEMOS and not name.startswith(("_memoize", "_pytools"))]
+    return [
+        name
+        for name in vars(thing)
+        if name not in MEMOS and not name.startswith(("_memoize", "_pytools"))
+    ]
 
 
 def is_object(value):
@@ -101,16 +105,25 @@ def _other_containers(value):
     if isinstance(value, dict):
         kind = type(value)
         items = list(value.items())
-        found = [kind({**value, "mutated": None}), kind({("other", key): item for key, item in items}) or None]
+        found = [
+            kind({**value, "mutated": None}),
+            kind({("other", key): item for key, item in items}) or None,
+        ]
         for place, (key, item) in enumerate(items):
             found.append(kind([*items[:place], (key, ("other", item)), *items[place + 1 :]]))
             found.append(kind([*items[:place], *items[place + 1 :]]))
         return found
     if isinstance(value, (tuple, list)):
         kind = type(value)
-        found = [kind((*value, None)), (list if kind is tuple else tuple)(value), kind((tuple(value),))]
+        found = [
+            kind((*value, None)),
+            (list if kind is tuple else tuple)(value),
+            kind((tuple(value),)),
+        ]
         for place, item in enumerate(value):
-            found += [kind((*value[:place], other, *value[place + 1 :])) for other in others(item)[:2]]
+            found += [
+                kind((*value[:place], other, *value[place + 1 :])) for other in others(item)[:2]
+            ]
         return [*found, value[:-1]] if value else found
     if isinstance(value, (frozenset, set)):
         kind = type(value)
@@ -158,13 +171,21 @@ class TestEveryField:
         assert not unseen
         assert content_key(unit) == before
 
-    @pytest.mark.parametrize("builder", [builder for builder in UNITS if builder is not content_units.users_nodes])
+    @pytest.mark.parametrize(
+        "builder", [builder for builder in UNITS if builder is not content_units.users_nodes]
+    )
     def test_attributes_beside_the_fields(self, builder):
         """An attribute that somebody adds to an object counts: code may ask for it."""
         unit = built(builder)
         before = content_key(unit)
         for thing in list(reachable(unit, {})):
-            if type(thing) in (lp.LoopKernel, p.Variable, lp.Assignment, lp.ArrayArg, lp.PyOpenCLTarget):
+            if type(thing) in (
+                lp.LoopKernel,
+                p.Variable,
+                lp.Assignment,
+                lp.ArrayArg,
+                lp.PyOpenCLTarget,
+            ):
                 vars(thing)["beside"] = 1
                 assert content_key(unit) != before
                 del vars(thing)["beside"]
@@ -178,7 +199,9 @@ class TestEveryField:
         unit = built(content_units.initializers)
         kernel = unit["initializers"]
         turned = dict(reversed(kernel.temporary_variables.items()))
-        assert content_key(unit.with_kernel(kernel.copy(temporary_variables=turned))) != content_key(unit)
+        assert content_key(
+            unit.with_kernel(kernel.copy(temporary_variables=turned))
+        ) != content_key(unit)
         kernel = built(content_units.prefetch)["product"]
         turned = lp.LoopKernel.copy(kernel)
         changed(turned, "inames", dict(reversed(kernel.inames.items())))
@@ -187,10 +210,57 @@ class TestEveryField:
 
 class TestTexts:
     EQUAL = (
-        *(1, 1.0, True, 1 + 0j, np.float32(1), np.float64(1), np.int8(1), np.int64(1), np.bool_(True), "1", b"1"),
-        *(0.0, -0.0, 0, False, None, "", b"", (), [], {}, frozenset(), set(), constantdict(), (None,), ((),), "N"),
-        *(math.nan, math.inf, np.float32("nan"), np.longdouble(1), np.complex64(1), np.uint8(1), np.datetime64(1, "s")),
-        *(("a", "b"), ("ab",), ("a", ("b",)), (("a",), "b"), ["a", "b"], frozenset("ab"), {"a": "b"}, "ab", "a\x00b"),
+        *(
+            1,
+            1.0,
+            True,
+            1 + 0j,
+            np.float32(1),
+            np.float64(1),
+            np.int8(1),
+            np.int64(1),
+            np.bool_(True),
+            "1",
+            b"1",
+        ),
+        *(
+            0.0,
+            -0.0,
+            0,
+            False,
+            None,
+            "",
+            b"",
+            (),
+            [],
+            {},
+            frozenset(),
+            set(),
+            constantdict(),
+            (None,),
+            ((),),
+            "N",
+        ),
+        *(
+            math.nan,
+            math.inf,
+            np.float32("nan"),
+            np.longdouble(1),
+            np.complex64(1),
+            np.uint8(1),
+            np.datetime64(1, "s"),
+        ),
+        *(
+            ("a", "b"),
+            ("ab",),
+            ("a", ("b",)),
+            (("a",), "b"),
+            ["a", "b"],
+            frozenset("ab"),
+            {"a": "b"},
+            "ab",
+            "a\x00b",
+        ),
         *({"a": 1, "b": 2}, {"b": 2, "a": 1}, constantdict({"a": 1, "b": 2}), {"a": (1, "b", 2)}),
         *(
             p.Variable("a"),
@@ -205,15 +275,66 @@ class TestTexts:
             p.Subscript(p.Variable("a"), (1,)),
             p.Subscript(p.Variable("a"), 1),
         ),
-        *(np.dtype("<f4"), np.dtype(">f4"), np.dtype("l"), np.dtype("q"), np.dtype("V4"), np.dtype("S4"), np.float32),
-        *(np.zeros(2), np.zeros((2, 1)), np.zeros(1), np.zeros(2, "i8"), np.zeros(0), np.zeros((0, 2)), np.zeros(400)),
-        *(np.zeros((20, 20)), np.array(0.0), np.zeros(2, "g"), np.zeros(2, [("a", "f4")]), np.zeros(2, "M8[s]")),
-        *(lp.auto, lp.AddressSpace.GLOBAL, lp.AddressSpace.LOCAL, lp.AddressSpace, int, float, type),
-        *(lp.to_loopy_type(np.float32), lp.types.AtomicNumpyType(np.float32), lp.types.OpaqueType("float32")),
+        *(
+            np.dtype("<f4"),
+            np.dtype(">f4"),
+            np.dtype("l"),
+            np.dtype("q"),
+            np.dtype("V4"),
+            np.dtype("S4"),
+            np.float32,
+        ),
+        *(
+            np.zeros(2),
+            np.zeros((2, 1)),
+            np.zeros(1),
+            np.zeros(2, "i8"),
+            np.zeros(0),
+            np.zeros((0, 2)),
+            np.zeros(400),
+        ),
+        *(
+            np.zeros((20, 20)),
+            np.array(0.0),
+            np.zeros(2, "g"),
+            np.zeros(2, [("a", "f4")]),
+            np.zeros(2, "M8[s]"),
+        ),
+        *(
+            lp.auto,
+            lp.AddressSpace.GLOBAL,
+            lp.AddressSpace.LOCAL,
+            lp.AddressSpace,
+            int,
+            float,
+            type,
+        ),
+        *(
+            lp.to_loopy_type(np.float32),
+            lp.types.AtomicNumpyType(np.float32),
+            lp.types.OpaqueType("float32"),
+        ),
         *(lp.tools.Optional(), lp.tools.Optional(None), lp.tools.Optional(1)),
-        *(isl.BasicSet("[n] -> {[i]: 0<=i<n}"), isl.Set("[n] -> {[i]: 0<=i<n}"), isl.BasicSet("[n] -> {[j]: 0<=j<n}")),
-        *(isl.BasicSet("{[i]: 0<=i<4}"), isl.BasicSet("[n] -> {[i]: 0<=i<4}"), isl.BasicMap("{[i]->[j]: 0<=i<4}")),
-        *(10**5000, 10**5000 + 1, -1, "\ud800", "x" * 600, ("x" * 600,), tuple(range(600)), list(range(600))),
+        *(
+            isl.BasicSet("[n] -> {[i]: 0<=i<n}"),
+            isl.Set("[n] -> {[i]: 0<=i<n}"),
+            isl.BasicSet("[n] -> {[j]: 0<=j<n}"),
+        ),
+        *(
+            isl.BasicSet("{[i]: 0<=i<4}"),
+            isl.BasicSet("[n] -> {[i]: 0<=i<4}"),
+            isl.BasicMap("{[i]->[j]: 0<=i<4}"),
+        ),
+        *(
+            10**5000,
+            10**5000 + 1,
+            -1,
+            "\ud800",
+            "x" * 600,
+            ("x" * 600,),
+            tuple(range(600)),
+            list(range(600)),
+        ),
     )
 
     def test_no_two_are_the_same(self):
@@ -225,18 +346,25 @@ class TestTexts:
 
     def test_names_in_domains(self):
         """The order of parameters does not count, names do, also where they are printed alike."""
-        first, second = isl.BasicSet("[n, m] -> {[i]: i<n+m}"), isl.BasicSet("[m, n] -> {[i]: i<n+m}")
+        first, second = (
+            isl.BasicSet("[n, m] -> {[i]: i<n+m}"),
+            isl.BasicSet("[m, n] -> {[i]: i<n+m}"),
+        )
         assert content_text(first) == content_text(second)
         plain = isl.BasicSet("{[i, j]: i=j}")
         odd = isl.BasicSet("{[i]: i=0}").set_dim_name(isl.dim_type.set, 0, "i, j")
         assert content_text(plain) != content_text(odd)
-        assert content_text(isl.BasicSet("[n] -> {[i]: i<n}")) != content_text(isl.BasicSet("[m] -> {[i]: i<m}"))
+        assert content_text(isl.BasicSet("[n] -> {[i]: i<n}")) != content_text(
+            isl.BasicSet("[m] -> {[i]: i<m}")
+        )
 
     def test_classes_of_other_modules(self):
         """A subclass, and a class that only bears a name of loopy, count by their code."""
         iname = type("Iname", (lp.kernel.data.Iname,), {"__module__": "loopy.kernel.data"})
         for kind in (iname, type("Mine", (lp.kernel.data.Iname,), {})):
-            assert any(part.name.startswith("class ") for part in walked((kind("i", frozenset()),)).parts)
+            assert any(
+                part.name.startswith("class ") for part in walked((kind("i", frozenset()),)).parts
+            )
         assert not walked((lp.kernel.data.Iname("i", frozenset()),)).parts
 
     def test_sharing(self):
@@ -244,7 +372,9 @@ class TestTexts:
         for leaf in (p.Variable("x"), type("Mine", (p.Variable,), {})("x")):
             expression = leaf
             for _ in range(60):
-                expression = p.Sum((expression, p.Max((expression, expression)), frozenset((expression, 1))))
+                expression = p.Sum(
+                    (expression, p.Max((expression, expression)), frozenset((expression, 1)))
+                )
             assert len(content_text(expression)) < 600
 
     def test_what_cannot_be_known(self):
@@ -271,7 +401,9 @@ class TestUsersObjects:
         """Objects of the user can remember, so one object in two places is not two equal ones."""
         one = Preamble(1)
         assert content_key(self.unit(one, one)) != content_key(self.unit(Preamble(1), Preamble(1)))
-        assert content_key(self.unit(one, Preamble(2))) == content_key(self.unit(Preamble(1), Preamble(2)))
+        assert content_key(self.unit(one, Preamble(2))) == content_key(
+            self.unit(Preamble(1), Preamble(2))
+        )
         assert content_key(self.unit(one, Preamble(2))) != content_key(self.unit(Preamble(2), one))
 
     def test_which_one_is_met_again(self):
@@ -281,7 +413,11 @@ class TestUsersObjects:
         kernel = unit["plain"]
         keys = {
             content_key(unit.with_kernel(kernel.copy(preambles=preambles)))
-            for preambles in ((first, first, second), (first, second, second), (first, second, first))
+            for preambles in (
+                (first, first, second),
+                (first, second, second),
+                (first, second, first),
+            )
         }
         assert len(keys) == 3
 
@@ -293,22 +429,34 @@ class TestUsersObjects:
             kernel = unit["plain"]
             keys.add(content_key(unit.with_kernel(kernel.tagged([Note(word) for word in words]))))
         assert len(keys) == 1
-        assert content_key(unit.with_kernel(kernel.tagged([Note(word) for word in "abcdeg"]))) not in keys
+        assert (
+            content_key(unit.with_kernel(kernel.tagged([Note(word) for word in "abcdeg"])))
+            not in keys
+        )
 
     def test_classes_of_one_name(self):
         """Objects that differ by the code of their classes alone have an order as well."""
 
         def tag(number):
-            made = type("Tagged", (Tag,), {"__str__": lambda _self: f"{number}", "__module__": __name__})
+            made = type(
+                "Tagged", (Tag,), {"__str__": lambda _self: f"{number}", "__module__": __name__}
+            )
             return made()
 
         unit = built(content_units.plain)
         kernel = unit["plain"]
         keys = set()
         for numbers in itertools.permutations((1, 2, 3)):
-            keys.add(content_key(unit.with_kernel(kernel.copy(tags=frozenset(tag(number) for number in numbers)))))
+            keys.add(
+                content_key(
+                    unit.with_kernel(kernel.copy(tags=frozenset(tag(number) for number in numbers)))
+                )
+            )
         assert len(keys) == 1
-        assert content_key(unit.with_kernel(kernel.copy(tags=frozenset(map(tag, (1, 2, 4)))))) not in keys
+        assert (
+            content_key(unit.with_kernel(kernel.copy(tags=frozenset(map(tag, (1, 2, 4))))))
+            not in keys
+        )
 
     def test_keys_of_tables(self):
         """A table whose keys are objects of the user has an order too."""
@@ -369,7 +517,12 @@ class TestSameUnit:
         hash(unit)
         for thing in reachable(unit, {}):
             if isinstance(thing, lp.LoopKernel):
-                _used = thing.id_to_insn, thing.arg_dict, thing.all_variable_names(), thing.get_written_variables()
+                _used = (
+                    thing.id_to_insn,
+                    thing.arg_dict,
+                    thing.all_variable_names(),
+                    thing.get_written_variables(),
+                )
         if builder is content_units.plain:
             typed = lp.add_dtypes(unit, {"x": np.float32, "z": np.float32})
             before = content_key(typed)

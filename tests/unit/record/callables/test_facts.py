@@ -36,13 +36,15 @@ class TestReads:
     def test_attributes_of_modules(self) -> None:
         """A chain of attributes is one read; a name without attributes is another."""
         found = read("def f(x):\n    return np.linalg.norm(x) + len(np)\n")
-        assert found == {(GLOBAL, "np", ("linalg", "norm")), (GLOBAL, "np", ()), (GLOBAL, "len", ())}
+        assert found == {
+            (GLOBAL, "np", ("linalg", "norm")),
+            (GLOBAL, "np", ()),
+            (GLOBAL, "len", ()),
+        }
 
     def test_inner_code(self) -> None:
         """Code inside counts with the code around it: functions, classes and comprehensions."""
-        text = (
-            "def f(x):\n    class A:\n        def g(self):\n            return [math.sin(i) for i in x]\n    return A\n"
-        )
+        text = "def f(x):\n    class A:\n        def g(self):\n            return [math.sin(i) for i in x]\n    return A\n"
         assert (GLOBAL, "math", ("sin",)) in read(text)
 
     def test_cells(self) -> None:
@@ -55,7 +57,11 @@ class TestReads:
     @pytest.mark.parametrize(
         ("statement", "used", "expected"),
         [
-            ("import numpy as other", "other.linalg.norm(x)", (IMPORT, "numpy", ("linalg", "norm"))),
+            (
+                "import numpy as other",
+                "other.linalg.norm(x)",
+                (IMPORT, "numpy", ("linalg", "norm")),
+            ),
             ("import math", "x(math)", (IMPORT, "math", ())),
             ("import math", "[math.sin for one in x], lambda: math", (IMPORT, "math", ())),
             ("import math", "x", (IMPORT, "math", ())),
@@ -71,7 +77,9 @@ class TestReads:
 
     def test_names(self) -> None:
         """Attributes of any value are listed, and the words of texts, which may name some."""
-        found = facts(function("def f(x):\n    return x.a.b(), '{0.c}'.format(x), ('d', 'e f')\n").__code__)
+        found = facts(
+            function("def f(x):\n    return x.a.b(), '{0.c}'.format(x), ('d', 'e f')\n").__code__
+        )
         assert found.attributes == {"a", "b", "format"}
         assert {"c", "d", "e", "f"} <= found.texts
 
@@ -102,10 +110,14 @@ class TestDigest:
 
     def test_different_code(self) -> None:
         """Another constant, type, name or handler is another digest."""
-        digests = [facts(function(f"def f(x):\n    {body}\n").__code__).digest for body in DIFFERENT]
+        digests = [
+            facts(function(f"def f(x):\n    {body}\n").__code__).digest for body in DIFFERENT
+        ]
         assert len({*digests}) == len(DIFFERENT)
 
-    @pytest.mark.parametrize("other", ["\n\n\ndef f(x):\n    'Two.'\n    # a comment\n    return x*2\n"])
+    @pytest.mark.parametrize(
+        "other", ["\n\n\ndef f(x):\n    'Two.'\n    # a comment\n    return x*2\n"]
+    )
     def test_same_code(self, other: str) -> None:
         """Comments, white space, the line and the text of the docstring do not count."""
         assert (
@@ -123,7 +135,9 @@ class TestDigest:
         for seed in "0", "1", "2":
             environment = {**os.environ, "PYTHONHASHSEED": seed}
             command = [sys.executable, "-c", program, os.getcwd()]
-            seen.add(subprocess.run(command, env=environment, capture_output=True, check=True).stdout)
+            seen.add(
+                subprocess.run(command, env=environment, capture_output=True, check=True).stdout
+            )
         assert len(seen) == 1
 
 

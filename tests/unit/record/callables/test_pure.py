@@ -71,14 +71,25 @@ class TestHas:
 class TestTakes:
     """Code may take attributes of any value, but not those that lead to modules and frames."""
 
-    @pytest.mark.parametrize("name", ["x", "f_name", "__class__", "__len__", "_private", "co_author"])
+    @pytest.mark.parametrize(
+        "name", ["x", "f_name", "__class__", "__len__", "_private", "co_author"]
+    )
     def test_listed(self, name: str) -> None:
         """Attributes of values may be taken."""
         assert pure.takes(name)
 
     @pytest.mark.parametrize(
         "name",
-        ["__globals__", "__code__", "__subclasses__", "__doc__", "f_globals", "gi_frame", "tb_frame", "co_names"],
+        [
+            "__globals__",
+            "__code__",
+            "__subclasses__",
+            "__doc__",
+            "f_globals",
+            "gi_frame",
+            "tb_frame",
+            "co_names",
+        ],
     )
     def test_unlisted(self, name: str) -> None:
         """Attributes that lead to globals, frames, code and texts of code may not."""

@@ -65,7 +65,9 @@ def digest(value: Any) -> str:
     return walked(value).digest
 
 
-@pytest.mark.parametrize("function", [limit, through, Kind.A.value_of, functools.partial(limit), [limit], {limit}])
+@pytest.mark.parametrize(
+    "function", [limit, through, Kind.A.value_of, functools.partial(limit), [limit], {limit}]
+)
 def test_globals(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A global counts by its value, through every function on the way."""
     before = digest(function)
@@ -199,7 +201,9 @@ def project(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "near.py").write_text(NEAR)
     (tmp_path / "far").mkdir()
-    (tmp_path / "far" / "__init__.py").write_text("from .farther import N\ndef value():\n    return N\n")
+    (tmp_path / "far" / "__init__.py").write_text(
+        "from .farther import N\ndef value():\n    return N\n"
+    )
     (tmp_path / "far" / "farther.py").write_text("N = 1\n")
     yield tmp_path
     for name in ("near", "far", "far.farther"):
@@ -209,7 +213,9 @@ def project(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 def key(version: str = "1", depends: tuple[Any, ...] = (), **arguments: Any) -> list[Any]:
     """Return the parts of the key of the recipe in near.py."""
     function = importlib.import_module("near").recipe
-    return reach(RecipeCall("recipe", function, arguments, Declarations(depends, version, pure=True)))[0]
+    return reach(
+        RecipeCall("recipe", function, arguments, Declarations(depends, version, pure=True))
+    )[0]
 
 
 @pytest.mark.usefixtures("project")
@@ -238,7 +244,10 @@ class TestReach:
         assert "far" not in sys.modules
         importlib.import_module("far")
         assert key() == before
-        other = Project(project / "other", {"recipes.py": BUILD, "far/__init__.py": "", "far/farther.py": "N = 1\n"})
+        other = Project(
+            project / "other",
+            {"recipes.py": BUILD, "far/__init__.py": "", "far/farther.py": "N = 1\n"},
+        )
         first = other.parts("")
         other.edit("far/farther.py", "N = 1", "N = 2")
         assert other.parts("") != first
