@@ -125,6 +125,7 @@ ASKING = {
 # Who makes a directory of entries, and of what.
 DIRECTORIES = {
     "cache.layers": "layers",
+    "cache.notes": "small states by name",
     "cache.run_memo": "what one run leaves for the next",
     "drivers.pocl.jobs": "jobs of the helper",
     "inspect.history.records": "counts and misses of processes",
