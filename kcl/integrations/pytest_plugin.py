@@ -7,6 +7,7 @@ pytest leaves a module alone whose docstring has this word: PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import pathlib
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,17 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             remove()
             folder = places.own()
     drivers.quiet(folder)
+
+
+class FoundPlugin:
+    """The plugin `kcl` that pytest finds; it registers this module, unless `-p` has named the module before."""
+
+    @staticmethod
+    def pytest_addhooks(pluginmanager: Any) -> None:
+        """Register this module."""
+        plugin = sys.modules[__name__]
+        if not pluginmanager.is_registered(plugin):
+            pluginmanager.register(plugin, __name__)
 
 
 def pytest_addoption(parser: Any) -> None:
