@@ -86,3 +86,7 @@ def pytest_configure(config: Any) -> None:
     if config.getoption("kcl") or config.getini("kcl"):
         integrations.install()
         config.add_cleanup(integrations.uninstall)
+    if hasattr(config, "workerinput"):
+        from kcl.cache import run_memo
+
+        run_memo.be_worker_of(config.workerinput["mainargv"][0])
