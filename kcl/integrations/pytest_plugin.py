@@ -1,6 +1,7 @@
 """A plugin of pytest: with `--kcl`, or `kcl = true` in the ini file, tests run with the integrations installed.
 
 The fixture `kcl_cache` works without that: a test that asks for it has a cache directory of its own.
+pytest leaves a module alone whose docstring has this word: PYTEST_DONT_REWRITE
 """
 
 from __future__ import annotations

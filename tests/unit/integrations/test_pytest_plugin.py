@@ -31,6 +31,21 @@ def test_suite(child, arguments, setting, wanted):
     assert "1 passed" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-p", "kcl.integrations.pytest_plugin"),
+        pytest.param(("-n", "2"), marks=pytest.mark.slow),
+    ],
+)
+def test_warnings_are_errors(child, arguments):
+    """A suite in which a warning is an error starts where kcl was imported before pytest; so do its workers."""
+    (child.directory / "test_suite.py").write_text(SUITE)
+    (child.directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    done = child.python("-m", "kcl", "run", "-m", "pytest", "-q", *arguments, WANTED="True")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_uninstalled():
     """As a session ends the integrations are as before."""
     from kcl import integrations
