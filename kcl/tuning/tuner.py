@@ -22,13 +22,12 @@ from kcl.errors import CacheFault
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
 from kcl.tuning.bench import Bench, ChildFault
-from kcl.tuning.candidates import CandidateFiles, Trial, TunedKernel, TuningCandidate
-from kcl.tuning.child import Question, Verdict
+from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
+from kcl.tuning.child import Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, said
 from kcl.tuning.table import ChoiceTable, Row, fact_name
 
-LIMIT_SECONDS = 30.0  # of one candidate
 _SHORT = 5  # rounds of the race after each step of a search
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
@@ -49,6 +48,7 @@ class Tuning(NamedTuple):
     tried: tuple[TuningCandidate, ...] = ()
     why: str = ""
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
@@ -61,7 +61,11 @@ class Tuning(NamedTuple):
         ragged = "" if self.row.ragged else "; not tried ragged"
         head += f"; {self.row.tried} of {self.row.of} choices tried in {self.seconds:.1f} s{ragged}"
         return "\n  ".join(
-            [head, *views.outcomes(list(self.sizes), [_fact(one, self.row) for one in self.tried])]
+            [
+                head,
+                *self.notes,
+                *views.outcomes(list(self.sizes), [_fact(one, self.row) for one in self.tried]),
+            ]
         )
 
 
@@ -92,7 +96,7 @@ def tune(
     level: int = 1,
     seconds: float = 60.0,
     search: Any = None,
-    tolerance: float | None = None,
+    tolerance: Tolerance = None,
     again: bool = False,
     anyway: bool = False,
     limit: float = LIMIT_SECONDS,
@@ -121,8 +125,9 @@ def tune(
         )
     if not device or not settings.is_python():
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
-    with _turn(queue), candidates.folder() as folder:
+    with _turn(queue), candidates.folder() as folder, contextlib.ExitStack() as stack:
         files = CandidateFiles(kernel, queue, arguments, folder)
+        stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
         known = {} if again or tolerance is not None else table.facts()
@@ -160,9 +165,16 @@ class _Tuner:
         began = time.monotonic()
         try:
             with (
-                Bench(question, self.files.default.trial, self.files.folder) as bench,
+                Bench(
+                    question,
+                    self.files.default.trial,
+                    self.files.folder,
+                    began + seconds,
+                    self.kernel.space.comparison.compare,
+                ) as bench,
                 ProgressLine() as line,
             ):
+                self.files.limit = bench.seconds
                 while time.monotonic() < began + _CHECKED * seconds and (
                     choices := self.search.ask()
                 ):
@@ -189,6 +201,7 @@ class _Tuner:
             )
             raise
         row = self._store(racers, self.level)
+        result = result._replace(notes=tuple(self.files.notes(bench.left)))
         return result._replace(row=row, tried=tuple(self.tried), seconds=time.monotonic() - began)
 
     def _measure(self, bench: Bench, choices: list[Choice], checked: float, raced: float) -> None:

@@ -149,7 +149,7 @@ class TestOutcomes:
         details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
         assert details["null"] if special else "SIG" in details["null"]
         assert "'q'" in details["no name"]
-        assert details["one wrong"].startswith("y[77]: 1.0 -> 156.0, 1 of 512")
+        assert details["one wrong"].startswith("y[77] is 1.0, by the default 156.0, 1 of 512")
         assert details["even"].endswith("at n = 511")
         assert (details["behind"], details["raises"], details["skips"]) == (
             "of y",
@@ -297,26 +297,25 @@ class TestWinner:
         assert table.row((512,)) == row
 
     def test_time(self, queue):
-        """A search that has no time left tries nothing more, and the default stays."""
+        """A search that has no time left tries nothing more."""
         found = adding().tune(queue, level=2, seconds=1e-3, x=vectors()[0])
         assert found.tried == ()
-        assert (found.row.choice["turns"], found.row.tried) == (1000, 0)
 
-    def test_slow_recipes(self, queue):
+    def test_slow_recipes(self, queue, tmp_path):
         """No recipe runs after the time for building, however many choices a step has."""
-        runs = []
+        runs = tmp_path / "runs"  # each in the child that generates
 
         @kcl.kernel(space=kcl.space(part=list(range(100))))
         def slow(part=0):
-            runs.append(part)
+            with runs.open("a") as stream:
+                stream.write(".")
             time.sleep(0.2)
             arguments = [kcl.Array("x", np.float32, 8, "out")]
             text = f"kernel void slow(global float *x) {{ x[get_global_id(0)] = 1; /* {part} */ }}"
             return kcl.Source(text, entry="slow", arguments=arguments, global_size=8)
 
-        found = slow().tune(queue, level=2, seconds=2.0)
-        assert len(runs) < 30
-        assert found.row is not None
+        slow().tune(queue, level=2, seconds=2.0)
+        assert runs.stat().st_size < 30
 
 
 class Given:
