@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pyopencl as cl
 
@@ -25,12 +25,22 @@ if TYPE_CHECKING:
     from kcl.code import Argument, Code, LaunchableCode
     from kcl.generate.recorded import Origin
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 # Names that users look for in a Kernel, and the place of each.
 _ELSEWHERE = {
     "executor": "; it is called itself: kernel(queue, ...)",
     "kernel": "; `.kernel` belongs to kcl.Source: build the Source in a plain function, and return source.kernel(...) "
     "from a recipe",
 }
+
+
+def needs_queue(
+    call: Callable[Concatenate[Any, cl.CommandQueue, P], R],
+) -> Callable[Concatenate[Any, cl.CommandQueue, P], R]:
+    """Return a function with an optional queue as it is; a type checker demands the queue."""
+    return call
 
 
 class Kernel:
@@ -71,6 +81,7 @@ class Kernel:
         self._sizes = sizes  # those that a call may name: see `kcl.sized`
         self._line = Line(origin, function, context)
 
+    @needs_queue  # type: ignore[arg-type]  # by name it may be given, too
     def __call__(
         self,
         queue: cl.CommandQueue = None,  # a call without one is refused by name
@@ -237,10 +248,12 @@ class Kernel:
         """
         return self._line.generate.is_stored()
 
-    def __getattr__(self, name: str) -> Any:
-        """Say what stands in the place of a method of loopy's, or of a Source's."""
-        told = _ELSEWHERE.get(name, "")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
+    if not TYPE_CHECKING:  # a type checker finds a misspelt name
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what stands in the place of a method of loopy's, or of a Source's."""
+            told = _ELSEWHERE.get(name, "")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""

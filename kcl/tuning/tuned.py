@@ -34,6 +34,7 @@ from kcl.tuning.table import ChoiceTable, Decision
 
 if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
+    from kcl.tuning.tuner import Tuning
 
 Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 
@@ -106,7 +107,8 @@ class TunedKernel(SizedKernel):
         )  # sizes and dtypes of a launch, and the line of its Kernel
         _state().handles.add(self)
 
-    def __call__(
+    @handle.needs_queue  # type: ignore[arg-type]  # by name it may be given, too
+    def __call__(  # type: ignore[override]
         self,
         queue: cl.CommandQueue = None,
         *unnamed: Any,
@@ -191,7 +193,7 @@ class TunedKernel(SizedKernel):
         again: bool = False,
         anyway: bool = False,
         **arguments: Any,
-    ) -> Any:
+    ) -> Tuning:
         """Measure the choices with these arguments, and serve the fastest from now on."""
         from kcl.tuning import tuner
 
