@@ -13,14 +13,19 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
 from kcl.drivers import devices
+from kcl.errors import UnknownInput
 from kcl.tuning.space import is_scalar, said
+
+if TYPE_CHECKING:
+    from kcl.build.stage import Build
+    from kcl.code import Code
 
 ROWS, FACTS = 64, 4096
 ROWS_BYTES, FACTS_BYTES = 8_000, 800_000  # as JSON
@@ -29,6 +34,7 @@ TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
 _THREADS = "POCL_MAX_PTHREAD_COUNT"
+_DIGITS = 32  # of a digest in a row
 _GENERATING = ("kcl", "python", "optimize", "argument checks", "dtype names", "state")
 
 
@@ -204,6 +210,27 @@ def key_of(
             Part("threads", settings.variable(_THREADS) or ""),
         ]
     )
+
+
+def code_digest(build: Build, code: Code, headers: str) -> str:
+    """Return the digest of a program as it runs: OpenCL C, options, contents of its includes, and the launch code.
+
+    `headers` is `build.headers_digest(code.text)`. Include directories count by what lies in them. Empty if the options
+    cannot be read.
+    """
+    try:
+        flags = build.options(code.text.options).part
+    except UnknownInput:
+        return ""
+    invoker = code.invoker
+    parts = [
+        Part("source", code.text.source_digest),
+        Part("options", flags),
+        Part("headers", headers),
+        Part("invoker", f"{invoker.function} {invoker.source}"),
+        Part("structures", json.dumps(invoker.dtypes)),
+    ]
+    return Key(parts).digest[:_DIGITS]
 
 
 def fact_name(sizes: tuple[int, ...], choice: Mapping[str, Any]) -> str:
