@@ -298,6 +298,10 @@ class CandidateFiles:
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
         return _Call(arrays, values, self.kernel.sizes_of({**values, **arrays}), {})
 
+    def sizes_at(self, form: str) -> dict[str, int]:
+        """Return the sizes of a form of the call."""
+        return self._calls[form].sizes
+
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
         return list(self._trials[0].codes if self._trials else self._calls)
