@@ -289,6 +289,10 @@ class CandidateFiles:
         self._trials += [] if known else [trial]
         return TuningCandidate(choice, known or trial)
 
+    def sizes_at(self, form: str) -> dict[str, int]:
+        """Return the sizes of a form of the call."""
+        return self._calls[form].sizes
+
     def _call(self, base: _Call, given: Mapping[str, Any]) -> _Call:
         """Return a call with some arguments given, the others being those of another call."""
         values = {name: one for name, one in given.items() if isinstance(one, _PLAIN)}
@@ -297,10 +301,6 @@ class CandidateFiles:
         }
         arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
         return _Call(arrays, values, self.kernel.sizes_of({**values, **arrays}), {})
-
-    def sizes_at(self, form: str) -> dict[str, int]:
-        """Return the sizes of a form of the call."""
-        return self._calls[form].sizes
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""

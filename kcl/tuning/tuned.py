@@ -10,7 +10,6 @@ process. What was launched last is compared first.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import weakref
@@ -30,13 +29,14 @@ from kcl.cache.key import Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
-from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
+from kcl.sized import UNKNOWN, SizedKernel, Sizes, whole_number
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import ChoiceTable, Decision, RankedChoice, Row
 
 if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
+    from kcl.tuning.tuner import Tuning
 
 Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 
@@ -44,7 +44,6 @@ _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
 _NAMED = 200  # characters of a variant
-_UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
 
 
 class _Changed(Exception):
@@ -82,7 +81,7 @@ def handle_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[st
     """Return the handle of a recipe with a space; `named` are the parameters that were given by hand."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
-    return TunedKernel(call, space, sizes, free) if free else _plain(call, _asked_by(call, sizes))
+    return TunedKernel(call, space, sizes, free) if free else _plain(call, sizes)
 
 
 class TunedKernel(SizedKernel):
@@ -112,7 +111,8 @@ class TunedKernel(SizedKernel):
         self._latest: tuple[Any, str] = (None, "")  # sizes of a launch, and the digest of its code
         _state().handles.add(self)
 
-    def __call__(
+    @handle.needs_queue  # type: ignore[arg-type]  # by name it may be given, too
+    def __call__(  # type: ignore[override]
         self,
         queue: cl.CommandQueue = None,
         *unnamed: Any,
@@ -123,12 +123,12 @@ class TunedKernel(SizedKernel):
     ) -> tuple[Any, Any]:
         """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
         try:
-            found = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
+            found = eval(self._code, self._beside, arguments)  # checked as the recipe was decorated
             latest = self._latest
             if latest[0] != found:
                 latest = self._latest = self._launches[found]
             hot = queue._kcl_bindings.launchers[latest[1], get_ident()].hot
-        except _UNKNOWN:
+        except UNKNOWN:
             hot = None
         if hot is not None and wait_for is None and out_host is None and not unnamed:
             result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
@@ -178,7 +178,7 @@ class TunedKernel(SizedKernel):
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
-        decision, left = self._asked(context_or_queue, arguments, handle.code_seen)
+        decision, left = self._asked(context_or_queue, arguments)
         words: str = decision.kernel.explain(context_or_queue, **left)
         table, other = decision.table, ""
         if table is not None and not table.rows:
@@ -198,7 +198,7 @@ class TunedKernel(SizedKernel):
         again: bool = False,
         anyway: bool = False,
         **arguments: Any,
-    ) -> Any:
+    ) -> Tuning:
         """Measure the choices with these arguments, and serve the fastest from now on."""
         from kcl.tuning import tuner
 
@@ -255,7 +255,7 @@ class TunedKernel(SizedKernel):
         place = said(chosen)
         if place not in self._made:
             call = self._call._replace(arguments={**self._call.arguments, **chosen})
-            self._made.setdefault(place, _plain(call, self._own))
+            self._made.setdefault(place, _plain(call, self._declared))
         return self._made[place]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
@@ -294,8 +294,8 @@ class TunedKernel(SizedKernel):
     ) -> tuple[Any, Any]:
         """Decide, if these sizes are new, and launch."""
         try:
-            found = eval(self._code, FUNCTIONS, arguments)
-        except _UNKNOWN:
+            found = eval(self._code, self._beside, arguments)
+        except UNKNOWN:
             found = None
         if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
             kernel = self.kernel_at(self.defaults, {})
@@ -355,17 +355,17 @@ class TunedKernel(SizedKernel):
             return result
 
     def _prove(
-        self, decision: Decision, holder: Any, arguments: Mapping[str, Any], code_of: Any = None
+        self, decision: Decision, holder: Any, arguments: Mapping[str, Any], is_launch: bool = True
     ) -> None:
         """Raise _Changed unless the code of a choice is what was measured; say once what is not served, and why.
 
-        The look-up of the code is that of the launch. `code_of` only looks.
+        The look-up of the code is that of the launch.
         """
         if decision.codes is not None and decision.row is not None:
             build = bindings_of(holder).build
             digest = "-"
             if decision.codes:
-                take = code_of or functools.partial(handle.code_for, launch=True)
+                take = handle.code_for if is_launch else handle.code_seen
                 digest = tables.code_digest(build, *take(decision.kernel, holder, arguments))
             self._decisions.pop(decision.place, None)
             if digest not in decision.codes:
@@ -376,7 +376,7 @@ class TunedKernel(SizedKernel):
                 self._changed[decision.place, decision.row.name, said(decision.choice)] = words
                 raise _Changed
             decision = self._decisions[decision.place] = decision._replace(codes=None)
-        if code_of is None and decision.place not in self._noted:
+        if is_launch and decision.place not in self._noted:
             self._noted.add(decision.place)
             if len(_state().decided) < _NOTED:
                 _state().decided.append((self.name, decision._replace(kernel=None)))
@@ -462,9 +462,7 @@ class TunedKernel(SizedKernel):
         decision, left = self._asked(holder, arguments)
         return decision.kernel, left
 
-    def _asked(
-        self, holder: Any, arguments: dict[str, Any], code_of: Any = handle.code_for
-    ) -> tuple[Decision, dict[str, Any]]:
+    def _asked(self, holder: Any, arguments: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
         """Return the decision for sizes that are given by name, or by arrays, and the other arguments."""
         whole = {name for name in self._names if hasattr(type(arguments.get(name)), "__index__")}
         sizes = self._whole(
@@ -475,19 +473,12 @@ class TunedKernel(SizedKernel):
         while True:
             decision = self._decision(holder, left, sizes)
             try:
-                self._prove(decision, holder, left, code_of)
+                self._prove(decision, holder, left, is_launch=False)
             except _Changed:
                 continue
             except Exception:
                 return decision, left  # what was asked raises the error again
             return decision, left
-
-    def _sizes(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the sizes of a call; 0 for all if one cannot be known, so that the defaults give the error."""
-        try:
-            return tuple(eval(self._code, FUNCTIONS, arguments))
-        except _UNKNOWN:
-            return (0,) * len(self._names)
 
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         return {
@@ -529,14 +520,15 @@ class TunedKernel(SizedKernel):
 
 
 def _plain(call: RecipeCall, sizes: Sizes) -> Any:
-    return SizedKernel(call, sizes, handle) if sizes.texts else handle.of_call(call)
+    own = _asked_by(call, sizes)
+    return SizedKernel(call, own, handle, sizes) if own.texts else handle.of_call(call, sizes)
 
 
 def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
     """Return the sizes that are parameters of the recipe; the others serve the space only."""
     parameters = inspect.signature(call.function).parameters
-    return Sizes(
-        {name: text for name, text in sizes.texts.items() if name in parameters}, sizes.most
+    return sizes._replace(
+        texts={name: text for name, text in sizes.texts.items() if name in parameters}
     )
 
 

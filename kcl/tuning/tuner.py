@@ -29,7 +29,7 @@ from kcl.tuning.bench import Bench, ChildFault
 from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
 from kcl.tuning.child import Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
-from kcl.tuning.space import Choice, said
+from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
 
 _SHORT = 5  # rounds of the race after each step of a search
@@ -46,7 +46,7 @@ class Tuning(NamedTuple):
 
     `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured. Of what was
     `tried` as many as `known` had an outcome from before; `facts` are these outcomes. There `was_time` unless no choice
-    could be tried. `notes` say on what results were not compared.
+    could be tried.
     """
 
     kernel: str
@@ -118,7 +118,7 @@ def tune(
         stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
-        tuner = _Tuner(files, table, level, search, tolerance, limit)
+        tuner = _Tuner(files, table, level, search, tolerance)
         row = None if again else tuner.stored()
         if row is not None:
             return result._replace(
@@ -138,10 +138,9 @@ class _Tuner:
         level: int,
         search: Any,
         tolerance: Tolerance,
-        limit: float,
     ) -> None:
         self.files, self.table, self.level, self.kernel = files, table, level, files.kernel
-        self.limit, self.default = limit, files.default
+        self.default = files.default
         of_level = searches.of_level(
             level, self.kernel.space, self.kernel.given, files.sizes, self.default.choice
         )
@@ -151,8 +150,7 @@ class _Tuner:
         self._before: dict[Trial, Row] = {}
         self._written: dict[str, Row] = {}
         self._size = 0  # bytes of the arrays
-        text = self.kernel.space.comparison.text(tolerance)
-        terms = text and Key([Part("terms", text)]).digest[:16]
+        terms = _terms(self.kernel.space, tolerance)
         sizes = tuple(files.sizes.values())
         self._case = Row(sizes, {}, None, level, 0, self.count, 0.0, _day(), terms=terms)
         self._case = self._case._replace(
@@ -192,9 +190,8 @@ class _Tuner:
     def run(self, question: Question, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
         began, is_done = time.monotonic(), False
-        self._size = sum(
-            math.prod(one.shape) * one.dtype.itemsize for one in question.forms[""].arrays.values()
-        )
+        arrays = question.forms[""].arrays.values()
+        self._size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
         checked = began + _CHECKED * seconds
         try:
             with (
@@ -216,16 +213,20 @@ class _Tuner:
                 is_done = is_done and len(self.tried) == len(self._made)
                 others = [one for one in self.tried if one.trial is not self.default.trial]
                 if not others and (not is_done or self.count < 2):
-                    return self._untried(result)
+                    return result._replace(
+                        why=f"there was time to try none of {self.count} choices: give it more seconds"
+                        if self.count > 1
+                        else "there is no choice beside the default",
+                        was_time=self.count < 2,
+                    )
                 finalists = self._compared(bench, self._finalists(), began + seconds)
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
                 racers = bench.race(finalists, race.ROUNDS, end, is_last=True)
         except ChildFault as fault:
-            if fault.verdict.outcome == "hangs" and time.monotonic() > began + seconds:
-                return self._untried(result)
-            return result._replace(
-                why=f"two launches of the default must run, and compute the same: {fault}"
-            )
+            words = f"two launches of the default must run, and compute the same: {fault}"
+            is_slow = fault.verdict.outcome == "hangs"
+            words += ": give it more seconds" if is_slow else ""
+            return result._replace(why=words, was_time=not is_slow)
         row = self._store(racers, finalists, not is_done)
         return result._replace(
             row=row,
@@ -235,13 +236,6 @@ class _Tuner:
             known=len(self._before),
             notes=tuple(self.files.notes(bench.left)),
         )
-
-    def _untried(self, result: Tuning) -> Tuning:
-        """Say that no choice was tried."""
-        why = f"there was time to try none of {self.count} choices: give it more seconds"
-        if self.count < 2:
-            why = "there is no choice beside the default"
-        return result._replace(why=why, was_time=self.count < 2)
 
     @contextlib.contextmanager
     def _noting(self, seconds: float) -> Iterator[None]:
@@ -305,7 +299,7 @@ class _Tuner:
             return one
         is_same = (fact.codes, fact.terms) == (_codes(trial), self._case.terms)
         is_young = fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS)
-        is_long = fact.outcome != "hangs" or fact.limit >= min(self.limit, LIMIT_SECONDS)
+        is_long = fact.outcome != "hangs" or fact.limit >= min(self.files.limit(), LIMIT_SECONDS)
         if is_same and is_young and is_long:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
@@ -408,6 +402,12 @@ def _codes(trial: Trial) -> tuple[str, ...]:
     """Return the digests of all forms of a candidate; none if one is unknown."""
     found = {*trial.digests.values()}
     return tuple(sorted(found)) if "" not in found else ()
+
+
+def _terms(space: Space, tolerance: Tolerance) -> str:
+    """Return a digest of how results are compared; empty if the text of a comparison cannot be read."""
+    text = space.comparison.text(tolerance)
+    return Key([Part("comparison", text)]).digest[:16] if text else ""
 
 
 def _day(ago: float = 0.0) -> str:

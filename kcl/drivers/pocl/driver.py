@@ -20,7 +20,7 @@ from kcl.base import process
 from kcl.base.settings import option, trust
 from kcl.build.driver import Driver, Promise
 from kcl.cache import layers
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Key, Part
 
-# How long a process waits in all for entries that a helper still completes, beyond the helper's progress, before it
-# builds the programs itself. If only a hit will do, it can only wait.
+# How long a process waits in all for a helper that shows no progress. If only a hit will do, it can only wait.
 _PATIENCE = 2.0
 _STRICT_PATIENCE = 60.0
 
@@ -63,12 +62,14 @@ class UsedProgram(NamedTuple):
 class State:
     """The seconds that this process may still wait for a helper, and its programs by address.
 
-    Any number of contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose
-    launches kcl does not see: their code is there as the process ends.
+    `left` are those without progress, `worth` those that it takes to build the programs awaited so far. Any number of
+    contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose launches kcl
+    does not see: their code is there as the process ends.
     """
 
     def __init__(self) -> None:
         self.left = _PATIENCE
+        self.worth = 0.0
         self.used: dict[str, UsedProgram] = {}
         self.unseen: set[str] = set()
         self.has_asked = False  # this process has written a job
@@ -169,9 +170,10 @@ class Pocl(Driver):
             _state().used[slot.address] = found
 
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
-        """Wait for the helper that makes a missing entry; return False if none does, or if it takes too long.
+        """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
 
-        What an entry lacks that `is_there` lies in PoCL's own cache.
+        A build is fast if PoCL's own cache has the program, and so is what an entry lacks that `is_there`. Else the wait
+        ends after as many seconds as the builds of all programs that were awaited took.
         """
         state, layer, digest = _state(), layers.binary(), slot.key.digest
         if is_there or slot.address in state.unseen:
@@ -181,10 +183,20 @@ class Pocl(Driver):
 
             folder = option.folder("kcl")
             queue = jobs.JobQueue(folder)
-            if queue.find(digest) is None:
+            job = queue.find(digest)
+            if job is None:
                 return queue.has_helper()  # it may have been faster
-            bound = _STRICT_PATIENCE if "hit" in layer.chosen.strict else state.left
-            state.left -= client.wait(folder, digest, bound, layer.chosen.promote != "off")
+            starts = layer.chosen.promote != "off"
+            if "hit" in layer.chosen.strict:
+                client.wait(folder, digest, _STRICT_PATIENCE, starts=starts)
+            else:
+                asked = queue.read(job)
+                if asked is None or _is_built(asked):
+                    return False
+                state.worth += recorded_seconds(asked)
+                idle, waited = client.wait(folder, digest, state.left, state.worth, starts)
+                state.left -= idle
+                state.worth -= waited
             return queue.find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
@@ -241,10 +253,19 @@ def _facts(options: str) -> dict[str, Any]:
         "binaries": layers.binary().place,
         "build_options": options,
         "environment": caches.read_variables(),
-        "pocl_cache": None
-        if caches.off("pocl")
-        else os.path.abspath(caches.directory_in_use("pocl")),
+        "pocl_cache": _own_cache(),
     }
+
+
+def _own_cache() -> str | None:
+    """Return the directory of PoCL's own cache, None if that is off."""
+    return None if caches.off("pocl") else os.path.abspath(caches.directory_in_use("pocl"))
+
+
+def _is_built(job: Entry) -> bool:
+    """Return True if PoCL's cache here has the program of a job: the process that wrote the job built it there."""
+    cache = job.metadata.get("pocl_cache")
+    return cache is not None and cache == _own_cache() and os.path.isdir(cache)
 
 
 def _start() -> None:
@@ -284,9 +305,9 @@ def _request(jobs: Iterable[Promise]) -> None:
 
 def _partial(used: list[UsedProgram]) -> list[Promise]:
     """Return the jobs of programs for which the driver compiled code that their entry lacks."""
-    if not used or caches.off("pocl"):
+    cache = _own_cache()
+    if not used or cache is None:
         return []
-    cache = os.path.abspath(caches.directory_in_use("pocl"))
     jobs, kernels = [], set[str]()
     for program in used:
         if program.about is not None and not _lacking(cache, program.about):

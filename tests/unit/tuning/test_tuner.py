@@ -340,7 +340,7 @@ class TestWinner:
         kernel, x = adding(), vectors()[0]
         found = kernel.tune(queue, level=2, seconds=1e-3, x=x)
         assert (found.row, found.tried, found.was_time) == (None, (), False)
-        assert "time to try none of 6 choices: give it more seconds" in str(found)
+        assert "give it more seconds" in str(found)
         assert kernel.table(queue).rows == []
         assert kernel.tune(queue, level=2, x=x, **LONG).row.tried == 6
 
@@ -379,7 +379,8 @@ class TestWinner:
         found = adding().tune(queue, level=2, x=vectors()[0], **LONG)
         (best,) = found.row.best  # 1000 and 3000 turns are as slow as the default, or slower
         assert best.choice == {"turns": 1, "unused": 1}
-        assert best.codes == tuple({*found.tried[0].trial.digests.values()}) or len(best.codes) == 1
+        (trial,) = {one.trial for one in found.tried if one.choice["turns"] == 1}
+        assert best.codes == tuple(sorted({*trial.digests.values()}))
         assert found.row.dtypes == {}
 
     def test_typed(self, queue):
@@ -401,8 +402,9 @@ class TestWinner:
             text = f"kernel void slow(global float *x) {{ x[get_global_id(0)] = 1; /* {part} */ }}"
             return kcl.Source(text, entry="slow", arguments=arguments, global_size=8)
 
-        slow().tune(queue, level=2, seconds=2.0)
+        found = slow().tune(queue, level=2, seconds=2.0)
         assert runs.stat().st_size < 30
+        assert found.row is None or found.row.unfinished
 
 
 class Given:

@@ -5,7 +5,6 @@ import pathlib
 import random
 import shutil
 import signal
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -80,23 +79,48 @@ def test_described(monkeypatch):
     assert Pocl().described(SLOT)["pocl_cache"] is None
 
 
-def test_waits_within_bounds(bench, monkeypatch):
-    """A run waits for two seconds in all beyond the progress of the helper, then no more.
+class TestAwaited:
+    """The helper that is alive in these tests is this process: it never does its work."""
 
-    The helper that does not do its work is this process.
-    """
-    monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
-    slots = [
-        SimpleNamespace(key=bench.key(number), address=bench.address(number)) for number in (0, 1)
-    ]
-    for number in (0, 1):
-        bench.queued(number)
-    with bench.locked():
-        started = time.monotonic()
-        assert Pocl().awaited(slots[0]) is False
-        assert time.monotonic() - started >= 2.0
+    @pytest.fixture
+    def awaited(self, bench, monkeypatch):
+        """Write the job of a program, and return whether a process waited until its entry came."""
+        monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
+        driver._state().__init__()
+
+        def awaited(number, **metadata):
+            bench.queued(number, **metadata)
+            slot = SimpleNamespace(key=bench.key(number), address=bench.address(number))
+            return Pocl().awaited(slot)
+
+        with bench.locked():
+            yield awaited
+        driver._state().__init__()
+
+    def test_no_progress(self, awaited):
+        """A run waits for two seconds in all for a helper that shows no progress, then no more."""
+        assert awaited(0, seconds=60) is False
         assert driver._state().left <= 0
-        assert Pocl().awaited(slots[1]) is False
+        worth = driver._state().worth
+        assert awaited(1, seconds=60) is False
+        assert driver._state().worth == worth + 60
+
+    def test_as_long_as_the_builds(self, awaited):
+        """A run waits no longer than the builds of what is missing took."""
+        assert awaited(0, seconds=0.2) is False
+        assert driver._state().worth <= 0 < driver._state().left
+        assert awaited(1, seconds=0.2) is False
+        assert driver._state().worth <= 0 < driver._state().left
+
+    def test_in_pocls_cache(self, awaited, bench, monkeypatch):
+        """A program that PoCL's own cache here has is built at once: nothing is waited for."""
+        monkeypatch.setenv("POCL_CACHE_DIR", str(bench.user.pocl))
+        assert awaited(0, seconds=60) is False
+        assert driver._state().left == driver._PATIENCE
+        assert driver._state().worth == 0
+        monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
+        assert awaited(0, seconds=0.2) is False
+        assert driver._state().left < driver._PATIENCE
 
 
 def test_a_helper_was_faster(bench, monkeypatch):
