@@ -471,14 +471,11 @@ def generated(kernel: Kernel, arguments: Mapping[str, Any]) -> Code:
 
 
 def code_for(
-    kernel: Kernel,
-    holder: cl.Context | cl.CommandQueue,
-    arguments: Mapping[str, Any],
-    launch: bool = False,
+    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
 ) -> tuple[Code, str]:
-    """Return the code of a kernel and the digest of its headers; a launch with such arguments looks up no more."""
+    """Return the code of a kernel and the digest of its headers; a launch with these arguments looks up no more."""
     with kernel._lead() as lead:
-        ready = kernel._line.code(holder, CallValues(dict(arguments), launch), lead)
+        ready = kernel._line.code(holder, CallValues(dict(arguments), launch=True), lead)
     return ready.code, ready.headers.partition(" ")[0]
 
 

@@ -10,7 +10,6 @@ process. What was launched last is compared first.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import weakref
@@ -179,7 +178,7 @@ class TunedKernel(SizedKernel):
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
-        decision, left = self._asked(context_or_queue, arguments, handle.code_seen)
+        decision, left = self._asked(context_or_queue, arguments)
         words: str = decision.kernel.explain(context_or_queue, **left)
         table, other = decision.table, ""
         if table is not None and not table.rows:
@@ -362,17 +361,17 @@ class TunedKernel(SizedKernel):
             return result
 
     def _prove(
-        self, decision: Decision, holder: Any, arguments: Mapping[str, Any], code_of: Any = None
+        self, decision: Decision, holder: Any, arguments: Mapping[str, Any], is_launch: bool = True
     ) -> None:
         """Raise _Changed unless the code of a choice is what was measured; say once what is not served, and why.
 
-        The look-up of the code is that of the launch. `code_of` only looks.
+        The look-up of the code is that of the launch.
         """
         if decision.codes is not None and decision.row is not None:
             build = bindings_of(holder).build
             digest = "-"
             if decision.codes:
-                take = code_of or functools.partial(handle.code_for, launch=True)
+                take = handle.code_for if is_launch else handle.code_seen
                 digest = tables.code_digest(build, *take(decision.kernel, holder, arguments))
             self._decisions.pop(decision.place, None)
             if digest not in decision.codes:
@@ -383,7 +382,7 @@ class TunedKernel(SizedKernel):
                 self._changed[decision.place, decision.row.name, said(decision.choice)] = words
                 raise _Changed
             decision = self._decisions[decision.place] = decision._replace(codes=None)
-        if code_of is None and decision.place not in self._noted:
+        if is_launch and decision.place not in self._noted:
             self._noted.add(decision.place)
             if len(_state().decided) < _NOTED:
                 _state().decided.append((self.name, decision._replace(kernel=None)))
@@ -469,9 +468,7 @@ class TunedKernel(SizedKernel):
         decision, left = self._asked(holder, arguments)
         return decision.kernel, left
 
-    def _asked(
-        self, holder: Any, arguments: dict[str, Any], code_of: Any = handle.code_for
-    ) -> tuple[Decision, dict[str, Any]]:
+    def _asked(self, holder: Any, arguments: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
         """Return the decision for sizes that are given by name, or by arrays, and the other arguments."""
         whole = {name for name in self._names if hasattr(type(arguments.get(name)), "__index__")}
         sizes = self._whole(
@@ -482,7 +479,7 @@ class TunedKernel(SizedKernel):
         while True:
             decision = self._decision(holder, left, sizes)
             try:
-                self._prove(decision, holder, left, code_of)
+                self._prove(decision, holder, left, is_launch=False)
             except _Changed:
                 continue
             except Exception:
