@@ -18,7 +18,7 @@ import pyopencl as cl
 
 from kcl import caches, drivers
 from kcl.base import events
-from kcl.build.program_key import first_kernel
+from kcl.build.program_key import first_kernel, passed
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.layer import line_of_the_program, warn_once
@@ -151,8 +151,11 @@ def _text(program: Any, options: Any) -> ProgramText | None:
     except (AttributeError, TypeError, UnicodeError, ValueError):
         return None
     # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
-    if not ("kernel" in source or "#" in source) or not all(
-        isinstance(word, str) for word in given
+    # pyopencl refuses a directory with a blank, which a Source may have.
+    if (
+        not ("kernel" in source or "#" in source)
+        or not all(isinstance(word, str) for word in given)
+        or passed(given) != [*given]
     ):
         return None
     return ProgramText(_kernel_name(source, given) or "program", source, given, ())

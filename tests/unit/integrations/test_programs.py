@@ -134,6 +134,17 @@ class TestBuild:
             program = cl.Program(queue.context, SOURCE).build("-DN=4")
         assert added(queue, program) == [4, 4]
 
+    def test_directory_with_a_blank(self, context, tmp_path):
+        """A directory with a blank in one word of the options gives pyopencl's own error."""
+        folder = tmp_path / "a b"
+        folder.mkdir()
+        said = []
+        for build in (cl.Program.build, cl.Program.build.__wrapped__):
+            with pytest.raises(cl.RuntimeError) as refused:
+                build(cl.Program(context, SOURCE), [f"-I{folder}", "-DN=2"])
+            said.append([line for line in str(refused.value).splitlines() if "option" in line])
+        assert said[0] == said[1] != []
+
     def test_duration(self, queue):
         """Pyopencl is told how long it took, and by what means."""
         program = cl.Program(queue.context, SOURCE).build("-DN=6")
