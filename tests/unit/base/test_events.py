@@ -7,6 +7,7 @@ import pytest
 import kcl
 from kcl.base import events
 from kcl.base.events import Event
+from kcl.cache.key import Key
 
 
 def event(**changes):
@@ -49,7 +50,7 @@ class TestStats:
         assert kcl.stats()["made"] == {"entrypoints of split_iname (driver.py:7)": 2}
 
     def test_taken_between(self):
-        """What is handed over while a look-up is counted, as by a signal handler, does not take the rest with it."""
+        """What is handed over while a look-up is counted, as by a signal handler, takes nothing of it."""
 
         def digests():
             yield "a"
@@ -57,7 +58,15 @@ class TestStats:
             yield "b"
 
         events.emit(event(), entries=digests())
-        assert events.collected().uses.keys() == {"b"}
+        assert events.collected().uses.keys() == {"a", "b"}
+
+    def test_saved_once(self):
+        """An entry saves once in a process; one that was made in it saves nothing."""
+        key, miss = Key([("number", "1")]), event(outcome="miss", saved=0.0)
+        pairs = ((event(), ["a"]), (event(), ["a"]), (miss, []), (event(), [key.digest]))
+        saved = [events.emit(look, key, entries).saved for look, entries in pairs]
+        assert saved == [0.5, 0.0, 0.0, 0.0]
+        assert kcl.stats()["generator"]["saved"] == 0.5
 
     def test_copy(self):
         """What stats returns is the caller's own."""
