@@ -238,6 +238,7 @@ class Bench:
             except ChildFault as fault:
                 verdict, child = fault.verdict, None
                 is_decided = is_decided or verdict.outcome == "hangs"
+                one.limit = self.limit
             else:
                 is_decided = True
             if is_decided and not self._is_over:

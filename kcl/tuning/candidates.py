@@ -23,13 +23,16 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl.base import settings
+from kcl.base.dtypes import dtype_text
 from kcl.code import Code
 from kcl.errors import UnknownInput
-from kcl.handle import generated
+from kcl.generate.stage import dtypes_of
+from kcl.handle import generated, line_of
 from kcl.line import bindings_of
 from kcl.tuning.child import ArrayFile, Arrays, CallForm, Question, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Skip
+from kcl.tuning.table import code_digest
 
 TunedKernel = Any  # kcl.tuning.tuned has the class, and imports the tuner
 _PREFIX = "kcl-tune-"
@@ -49,13 +52,18 @@ _PLAIN = (
 class Trial:
     """The code of one choice or of several, and what became of it.
 
-    `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `program` is the
-    digest of its program key, `standing` that of its last race. It is `ragged` if it has code for calls that are cut.
+    `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `digests` has the
+    digest of each code as it runs: see `table.code_digest`. `program` is the digest of its program key, `standing` that
+    of its last race. It is `ragged` if it has code for calls that are cut. `limit` are the seconds that it had, if it
+    hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
     """
 
     def __init__(self) -> None:
         self.codes: dict[str, Code] = {}
+        self.digests: dict[str, str] = {}
+        self.needed: dict[str, str] = {}
         self.program = ""
+        self.limit = 0.0
         self.verdict = Verdict("")
         self.standing: Standing | None = None
         self.ragged = False
@@ -165,10 +173,17 @@ class CandidateFiles:
         if trial.verdict.outcome:
             trial.codes.clear()
             return TuningCandidate(choice, trial)
+        build = bindings_of(self.queue).build
+        for form, code in trial.codes.items():
+            trial.digests[form] = code_digest(build, code, build.headers_digest(code.text))
         trial.ragged = len(self._forms()) == len(trial.codes) > 1
         known = next((one for one in self._trials if one.codes == trial.codes), None)
         self._trials += [] if known else [trial]
         return TuningCandidate(choice, known or trial)
+
+    def sizes_at(self, form: str) -> dict[str, int]:
+        """Return the sizes of a form of the call."""
+        return self._calls[form].sizes
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
@@ -178,9 +193,14 @@ class CandidateFiles:
         """Return the code of a choice; what loopy prints of a failure is caught."""
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            code = generated(
-                self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays}
+            kernel, given = (
+                self.kernel.kernel_at(choice, call.sizes),
+                {**call.values, **call.arrays},
             )
+            code = generated(kernel, given)
+        base, dtypes = line_of(kernel).generate.base, dtypes_of(given)
+        for name in base.needed if base is not None else ():
+            trial.needed[name] = dtype_text(dtypes[name]) if name in dtypes else ""
         with contextlib.suppress(UnknownInput):
             trial.program = (
                 trial.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest

@@ -86,6 +86,15 @@ class TestCandidate:
             made.candidate({"block": 8}).trial.program != made.candidate({"block": 4}).trial.program
         )
 
+    def test_digests(self, queue, given, tmp_path):
+        """A trial has the digest of each form as it runs, and the open dtypes that decide the code."""
+        made = workshop(queue, given, tmp_path)
+        found, other = (made.candidate({"block": block}).trial for block in (4, 8))
+        assert set(found.digests) == {"", "n = 7", "m = 2"}
+        assert len({*found.digests.values()}) == 1
+        assert found.digests[""] != other.digests[""]
+        assert found.needed == {"x": "<f8"}
+
     def test_equal_code_is_one_trial(self, queue, given, tmp_path):
         """Code that does not depend on a size is the same at its cut, and choices with equal code have one trial."""
         made = workshop(queue, given, tmp_path)
