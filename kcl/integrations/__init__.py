@@ -31,7 +31,7 @@ class PackageRow(NamedTuple):
 
     def knows(self, version: str) -> bool:
         """Return True if kcl knows a version."""
-        numbers = tuple([int(number) for number in re.findall(r"\d+", version)])
+        numbers = tuple(map(int, re.findall(r"\d+", version)))
         return self.versions[0] <= numbers < self.versions[1]
 
 
