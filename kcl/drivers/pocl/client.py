@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 from kcl import caches
@@ -65,15 +66,18 @@ def request(folder: str, address: str, job: Entry) -> None:
     JobQueue(folder).add(Entry(job.key, {**job.metadata, **asked}, job.parts))
 
 
-def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float:
-    """Wait until the job of a key digest has gone; return the seconds without progress of the helper.
+def wait(
+    folder: str, digest: str, patience: float, most: float = inf, starts: bool = True
+) -> tuple[float, float]:
+    """Wait until the job of a key digest has gone; return the seconds without progress of the helper, and all seconds.
 
-    The wait ends after `seconds` without progress, and at once if no helper will do the job soon: it is stopped, this
-    host lacks the device, or none is alive and none can be started. With `starts` this process may start one.
+    The wait ends after `patience` seconds without progress, or `most` in all. It ends at once if no helper will do the
+    job soon: it is stopped, this host lacks the device, or none is alive and none can be started. With `starts` this
+    process may start one.
     """
     queue, idle, pause, progress = JobQueue(folder), 0.0, 0.005, 0
-    before = time.monotonic()
-    while idle < seconds and (job := queue.find(digest)) is not None:
+    began = before = time.monotonic()
+    while idle < patience and before - began < most and (job := queue.find(digest)) is not None:
         if queue.is_lacking(job.setting):
             break
         if (
@@ -86,7 +90,7 @@ def wait(folder: str, digest: str, seconds: float, starts: bool = True) -> float
         now, found = time.monotonic(), queue.progress()
         idle += now - before if found == progress else 0.0
         before, progress, pause = now, found, min(pause * 1.2, 0.02)
-    return idle
+    return idle, before - began
 
 
 def dismiss(folder: str) -> None:

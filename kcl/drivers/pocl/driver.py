@@ -19,11 +19,12 @@ from kcl import caches
 from kcl.base import process
 from kcl.base.settings import option, trust
 from kcl.build.driver import Driver, Promise
+from kcl.build.program_key import may_read
 from kcl.cache import layers
-from kcl.cache.entry import Entry
+from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
-from kcl.errors import CacheFault
+from kcl.errors import CacheFault, UnknownInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Key, Part
 
-# How long a process waits in all for entries that a helper still completes, beyond the helper's progress, before it
-# builds the programs itself. If only a hit will do, it can only wait.
+# How long a process waits in all for a helper that shows no progress. If only a hit will do, it can only wait.
 _PATIENCE = 2.0
 _STRICT_PATIENCE = 60.0
 
@@ -63,12 +63,14 @@ class UsedProgram(NamedTuple):
 class State:
     """The seconds that this process may still wait for a helper, and its programs by address.
 
-    Any number of contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose
-    launches kcl does not see: their code is there as the process ends.
+    `left` are those without progress, `worth` those that it takes to build the programs awaited so far. Any number of
+    contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose launches kcl
+    does not see: their code is there as the process ends.
     """
 
     def __init__(self) -> None:
         self.left = _PATIENCE
+        self.worth = 0.0
         self.used: dict[str, UsedProgram] = {}
         self.unseen: set[str] = set()
         self.has_asked = False  # this process has written a job
@@ -142,9 +144,31 @@ class Pocl(Driver):
         """Return the facts that the helper needs: the store, the options, the variables, and PoCL's own cache."""
         return _facts(slot.options.text)
 
-    def completed(self, _program: cl.Program, _slot: ProgramSlot, _entry: Entry) -> Entry | None:
-        """Return None: the helper asks for the binary."""
-        return None
+    def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
+        """Return None: the helper asks for the binary, and spares the user's process the time.
+
+        A header that was written since kcl was imported may be another one before the helper reads it. Of such a
+        program the binary is asked for now. It holds the code that fits every local size, and none for the launches.
+        """
+        source = entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+        if not may_read(source):
+            return None
+        from kcl.build import headers
+        from kcl.drivers.pocl import traces
+
+        try:
+            newest = headers.newest(source, slot.options.directories)
+        except (OSError, UnknownInput):  # gone
+            return None
+        if newest <= process.STARTED / 1e9:
+            return None
+        whole = super().completed(program, slot, entry)
+        assert whole is not None
+        own, folder = _facts(""), os.path.abspath(caches.directory_in_use("pocl"))
+        about = {name: value for name, value in whole.metadata.items() if name not in own}
+        blob = traces.overwritten(whole.parts["binary"], [folder])
+        log = traces.without_directories(whole.parts["build.log"])
+        return Entry(entry.key, about, {**whole.parts, "build.log": log, "binary": blob})
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Write jobs: the driver will have compiled the code of the program. Start a helper if it is time."""
@@ -167,26 +191,43 @@ class Pocl(Driver):
             _state().used[slot.address] = found
 
     def awaited(self, slot: ProgramSlot, is_there: bool = False) -> bool:
-        """Wait for the helper that makes a missing entry; return False if none does, or if it takes too long.
+        """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
 
-        What an entry lacks that `is_there` lies in PoCL's own cache.
+        A build is fast if PoCL's own cache has the program, and so is what an entry lacks that `is_there`. Else the wait
+        ends after as many seconds as the builds of all programs that were awaited took.
         """
         state, layer, digest = _state(), layers.binary(), slot.key.digest
         if is_there or slot.address in state.unseen:
+            if not is_there and layer.chosen.promote == "background":
+                _start()  # the program is built again: it was launched meanwhile
             return False
         try:
             from kcl.drivers.pocl import client, jobs
 
             folder = option.folder("kcl")
             queue = jobs.JobQueue(folder)
-            if queue.find(digest) is None:
+            job = queue.find(digest)
+            if job is None:
                 return queue.has_helper()  # it may have been faster
-            bound = _STRICT_PATIENCE if "hit" in layer.chosen.strict else state.left
-            state.left -= client.wait(folder, digest, bound, layer.chosen.promote != "off")
+            starts = layer.chosen.promote != "off"
+            if "hit" in layer.chosen.strict:
+                client.wait(folder, digest, _STRICT_PATIENCE, starts=starts)
+            else:
+                asked = queue.read(job)
+                if asked is None or _is_built(asked):
+                    return False
+                state.worth += recorded_seconds(asked)
+                idle, waited = client.wait(folder, digest, state.left, state.worth, starts)
+                state.left -= idle
+                state.worth -= waited
             return queue.find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False
+
+    def is_asked(self, slot: ProgramSlot) -> bool:
+        """Return True if this process has written the job of a slot."""
+        return slot.address in _state().used
 
     def flush(self, seconds: float, progress: Progress | None, starts: bool) -> bool:
         """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
@@ -239,10 +280,19 @@ def _facts(options: str) -> dict[str, Any]:
         "binaries": layers.binary().place,
         "build_options": options,
         "environment": caches.read_variables(),
-        "pocl_cache": None
-        if caches.off("pocl")
-        else os.path.abspath(caches.directory_in_use("pocl")),
+        "pocl_cache": _own_cache(),
     }
+
+
+def _own_cache() -> str | None:
+    """Return the directory of PoCL's own cache, None if that is off."""
+    return None if caches.off("pocl") else os.path.abspath(caches.directory_in_use("pocl"))
+
+
+def _is_built(job: Entry) -> bool:
+    """Return True if PoCL's cache here has the program of a job: the process that wrote the job built it there."""
+    cache = job.metadata.get("pocl_cache")
+    return cache is not None and cache == _own_cache() and os.path.isdir(cache)
 
 
 def _start() -> None:
@@ -282,9 +332,9 @@ def _request(jobs: Iterable[Promise]) -> None:
 
 def _partial(used: list[UsedProgram]) -> list[Promise]:
     """Return the jobs of programs for which the driver compiled code that their entry lacks."""
-    if not used or caches.off("pocl"):
+    cache = _own_cache()
+    if not used or cache is None:
         return []
-    cache = os.path.abspath(caches.directory_in_use("pocl"))
     jobs, kernels = [], set[str]()
     for program in used:
         if program.about is not None and not _lacking(cache, program.about):

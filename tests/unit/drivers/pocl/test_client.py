@@ -70,6 +70,14 @@ class TestWait:
         assert bench.queue.find(bench.key(1).digest) is None
         assert bench.entry(1) is not None
 
+    def test_most(self, bench: Bench) -> None:
+        """The wait for a helper that shows no progress ends after `most` seconds, also within its patience."""
+        bench.queued(1)
+        with bench.locked():
+            idle, waited = client.wait(bench.folder, bench.key(1).digest, 3600, 0.1)
+        assert waited >= 0.1
+        assert idle <= waited
+
     def test_stopped(self, bench: Bench) -> None:
         """A process does not wait for a helper that is stopped."""
         bench.queued(1)
@@ -80,6 +88,6 @@ class TestWait:
             helper.send_signal(signal.SIGSTOP)
             try:
                 until(lambda: state_of(str(helper.pid)) in STOPPED, "the stop")
-                assert client.wait(bench.folder, bench.key(1).digest, 3600) == 0
+                assert client.wait(bench.folder, bench.key(1).digest, 3600) == (0, 0)
             finally:
                 helper.send_signal(signal.SIGCONT)

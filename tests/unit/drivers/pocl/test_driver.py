@@ -5,7 +5,6 @@ import pathlib
 import random
 import shutil
 import signal
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -80,23 +79,48 @@ def test_described(monkeypatch):
     assert Pocl().described(SLOT)["pocl_cache"] is None
 
 
-def test_waits_within_bounds(bench, monkeypatch):
-    """A run waits for two seconds in all beyond the progress of the helper, then no more.
+class TestAwaited:
+    """The helper that is alive in these tests is this process: it never does its work."""
 
-    The helper that does not do its work is this process.
-    """
-    monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
-    slots = [
-        SimpleNamespace(key=bench.key(number), address=bench.address(number)) for number in (0, 1)
-    ]
-    for number in (0, 1):
-        bench.queued(number)
-    with bench.locked():
-        started = time.monotonic()
-        assert Pocl().awaited(slots[0]) is False
-        assert time.monotonic() - started >= 2.0
+    @pytest.fixture
+    def awaited(self, bench, monkeypatch):
+        """Write the job of a program, and return whether a process waited until its entry came."""
+        monkeypatch.setattr("kcl.base.settings.option.folder", lambda _name: bench.folder)
+        driver._state().__init__()
+
+        def awaited(number, **metadata):
+            bench.queued(number, **metadata)
+            slot = SimpleNamespace(key=bench.key(number), address=bench.address(number))
+            return Pocl().awaited(slot)
+
+        with bench.locked():
+            yield awaited
+        driver._state().__init__()
+
+    def test_no_progress(self, awaited):
+        """A run waits for two seconds in all for a helper that shows no progress, then no more."""
+        assert awaited(0, seconds=60) is False
         assert driver._state().left <= 0
-        assert Pocl().awaited(slots[1]) is False
+        worth = driver._state().worth
+        assert awaited(1, seconds=60) is False
+        assert driver._state().worth == worth + 60
+
+    def test_as_long_as_the_builds(self, awaited):
+        """A run waits no longer than the builds of what is missing took."""
+        assert awaited(0, seconds=0.2) is False
+        assert driver._state().worth <= 0 < driver._state().left
+        assert awaited(1, seconds=0.2) is False
+        assert driver._state().worth <= 0 < driver._state().left
+
+    def test_in_pocls_cache(self, awaited, bench, monkeypatch):
+        """A program that PoCL's own cache here has is built at once: nothing is waited for."""
+        monkeypatch.setenv("POCL_CACHE_DIR", str(bench.user.pocl))
+        assert awaited(0, seconds=60) is False
+        assert driver._state().left == driver._PATIENCE
+        assert driver._state().worth == 0
+        monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
+        assert awaited(0, seconds=0.2) is False
+        assert driver._state().left < driver._PATIENCE
 
 
 def test_a_helper_was_faster(bench, monkeypatch):
@@ -248,6 +272,67 @@ class TestWhen:
         )
         done = pocl.child.run(code, "16", KCL_PROMOTE="off", KCL_PROGRESS="1", **ON_POCL)
         assert "kcl: completing entries: 1 of 1" in done.stderr.splitlines()
+
+
+# A program that writes its header anew, of one size and with one time, before each build.
+REWRITTEN = """
+    import os, sys
+    import numpy as np
+    import pyopencl as cl
+
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    for value in "123":
+        with open("v.h", "w") as stream:
+            stream.write(f"#define V {value}\\n")
+        os.utime("v.h", (1, 1))
+        source = '#include "v.h"\\nkernel void f(global int *x) { x[get_global_id(0)] = V; }'
+        program = cl.Program(context, source).build(["-I", os.getcwd()])
+        x = np.zeros(8, np.int32)
+        buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, x.nbytes)
+        program.f(queue, x.shape, (4,), buffer)
+        cl.enqueue_copy(queue, x, buffer)
+        assert (x == int(value)).all()
+"""
+
+
+def test_header_rewritten(pocl):
+    """A program that writes a header before each build hits from its second run on; its jobs need no helper."""
+    for strict in ((), ("--strict", "hit")):
+        options = ("-m", "kcl", "run", *strict)
+        done = pocl.child.run(REWRITTEN, options=options, **ON_POCL, KCL_PROMOTE="off")
+        assert done.returncode == 0, done.stderr
+    assert JobQueue(str(pocl.child.cache / "kcl")).jobs() == []
+    found = [Entry.unpack(pocl.binaries.get(address)) for address in entries(pocl)]
+    assert len(found) == 3
+    assert not any(str(pocl.child.cache) in repr(one.metadata) for one in found)
+
+
+# Two programs in each of three contexts.
+CONTEXTS = """
+    import json
+    import pyopencl as cl
+    import kcl
+
+    kcl.install()
+    reasons, (device,) = [], cl.create_some_context(interactive=False).devices
+    kcl.add_hook(lambda event: reasons.append((event.kernel, event.reason)))
+    for _ in range(3):
+        context = cl.Context([device])
+        for name in "fg":
+            cl.Program(context, f"kernel void {name}(global int *x) {{ x[0] = 1; }}").build()
+    print(json.dumps([reasons, [str(miss) for miss in kcl.explain()]]))
+"""
+
+
+def test_contexts(pocl):
+    """A program that a process builds for each of its contexts is new once, and then being completed."""
+    reasons, said = pocl.child.json(CONTEXTS, **ON_POCL, KCL_PROMOTE="off")
+    words = "being completed: this process has built it before"
+    assert reasons == [
+        [name, "not in the cache" if number == 0 else words] for number in range(3) for name in "fg"
+    ]
+    assert [one.partition("\n")[2].strip() for one in said] == ["first time seen"] * 2 + [words] * 2
 
 
 class TestPartialHits:
