@@ -89,7 +89,6 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
 
 def outcomes(names: list[str], found: Iterable[Row]) -> list[str]:
     """Write what became of candidates, the fastest first."""
-    ordered = sorted(found, key=lambda one: (one.sizes, one.ratio is None, one.ratio))
     rows = [
         (
             *_start(names, one),
@@ -99,9 +98,19 @@ def outcomes(names: list[str], found: Iterable[Row]) -> list[str]:
             one.day,
             one.detail,
         )
-        for one in ordered
+        for one in sorted(found, key=_place)
     ]
     return layout.lines(_OUTCOMES, rows)
+
+
+def raced(table: TableFile) -> list[tuple[str, str, Row]]:
+    """Return the candidates, the fastest first: in words, what became of them, "now" for one that runs, and its row."""
+    running = {_start(table.names, row): row for row in table.rows}
+    found = {_start(table.names, row): row for row in table.facts} | running
+    return [
+        (": ".join(filter(None, name)), "now" if name in running else row.outcome, row)
+        for name, row in sorted(found.items(), key=lambda one: _place(one[1]))
+    ]
 
 
 def described(table: TableFile) -> dict[str, Any]:
@@ -158,6 +167,11 @@ def folders(
 def _start(names: list[str], row: Row) -> tuple[str, str]:
     """Return the first cells of a row: its sizes and its choice."""
     return said(dict(zip(names, row.sizes, strict=False))), said(row.choice)
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """Return the place of a row in a list: for each size the fastest first, then what has no time."""
+    return row.sizes, row.ratio is None, row.ratio
 
 
 def _ratio(row: Row) -> str:
