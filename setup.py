@@ -65,7 +65,7 @@ setup(
     },
     entry_points={
         "console_scripts": ["kcl = kcl.__main__:main"],
-        "pytest11": ["kcl = kcl.integrations.pytest_plugin"],
+        "pytest11": ["kcl = kcl.integrations.pytest_plugin:FoundPlugin"],
     },
     classifiers=[
         "License :: OSI Approved :: MIT License",

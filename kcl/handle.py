@@ -22,7 +22,7 @@ from kcl.record.declarations import RecipeCall
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.code import Code, LaunchableCode
+    from kcl.code import Argument, Code, LaunchableCode
     from kcl.generate.recorded import Origin
 
 P = ParamSpec("P")
@@ -73,10 +73,12 @@ class Kernel:
         parameters: dict[str, Any],
         function: Callable[..., object] | None = None,
         context: int = 0,
+        sizes: Any = None,
     ) -> None:
         self.name = origin.name
         self._function = function
         self._parameters = parameters
+        self._sizes = sizes  # those that a call may name: see `kcl.sized`
         self._line = Line(origin, function, context)
 
     @needs_queue  # type: ignore[arg-type]  # by name it may be given, too
@@ -113,6 +115,7 @@ class Kernel:
             if result is not None:
                 return result
         try:
+            arguments = self._taken(arguments)
             flat = unpack(line.packed, arguments) if line.packed else arguments
             launcher = line.known(queue, flat)
             if launcher is None:
@@ -147,6 +150,7 @@ class Kernel:
 
         with self._lead() as lead:
             ready = self._line.code(queue, CallValues(arguments), lead)
+            given, arguments = arguments, self._taken(arguments, is_new=True)
             arrays = [
                 argument.name
                 for argument in ready.code.invoker.arguments
@@ -158,8 +162,11 @@ class Kernel:
                 raise TypeError(f"kernel {self.name!r}: {words}: {names}")
             launcher = self._line.bound(queue, ready, lead, arguments)
             launcher.note_launch()
-            return replay.bind(
+            launch = replay.bind(
                 launcher, queue, arguments, lambda error, given: self._refused(error, given, queue)
+            )
+            return (
+                launch if len(arguments) == len(given) else lambda **one: launch(**self._taken(one))
             )
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
@@ -281,6 +288,7 @@ class Kernel:
         }
         with spans.span("first launch", self.name), self._lead() as lead:
             ready = self._line.code(holder, CallValues(spoken, launch=True), lead)
+            arguments = self._taken(arguments, is_new=True)
             if self._line.packed:
                 arguments = unpack(self._line.packed, arguments)
             launcher = self._line.bound(holder, ready, lead, arguments, wait_for)
@@ -313,12 +321,31 @@ class Kernel:
 
         refusals.refuse_asked(self.name, values)
         found = self._line.code(holder, CallValues(values), lead)
+        values = self._taken(values, is_new=True)
         if not self._line.packed:
             invoker = found.code.invoker
             refusals.refuse_unlike(
                 self.name, values, invoker.arguments, invoker.front_end == "opencl"
             )
         return found
+
+    @property
+    def _arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the code; none while they are unknown."""
+        for ready in self._line.ready.values():
+            return ready.code.invoker.arguments
+        return self._line.generate.arguments
+
+    def _taken(self, arguments: Any, is_new: bool = False) -> dict[str, Any]:
+        """Return the arguments without sizes that the code does not take; all of them while it is unknown.
+
+        If the code is new, raises RecipeError for sizes that it cannot have.
+        """
+        found = self._arguments if self._sizes is not None else ()
+        if not found:
+            return arguments  # type: ignore[no-any-return]
+        known = [*self._line.packed, *(one.name for one in found)]
+        return self._sizes.taken(self._function, known, arguments, is_new)  # type: ignore[no-any-return]
 
     def _refused(
         self, error: Exception, arguments: Mapping[str, Any], queue: Any
@@ -328,8 +355,9 @@ class Kernel:
 
         if isinstance(error, CacheMiss):
             return error.with_traceback(None)  # the user's frames are added, and not kcl's
+        arguments = self._taken(arguments)
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
-        known = found.code.invoker.arguments if found is not None else self._line.generate.arguments
+        known = self._arguments
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
@@ -364,10 +392,7 @@ class Kernel:
         """Write the arguments of a call by name, as far as these are known."""
         from kcl.launch import refusals
 
-        found = next(iter(self._line.ready.values()), None)
-        names = (
-            refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
-        )
+        names = refusals.given_in_calls(self._arguments) or ["name"]
         return ", ".join([f"{name}=..." for name in names])
 
     def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
@@ -382,15 +407,18 @@ class Kernel:
         return missing_arguments(self.name, names)
 
 
-def of_call(call: RecipeCall) -> Kernel:
-    """Return the kernel of a recipe with its parameters; the walked code of a pure recipe is the origin of its key."""
+def of_call(call: RecipeCall, sizes: Any = None) -> Kernel:
+    """Return the kernel of a recipe with its parameters; the walked code of a pure recipe is the origin of its key.
+
+    A call of it may name each of these sizes.
+    """
     if call.declared.pure:
         from kcl.generate.walked import WalkedOrigin
 
-        return Kernel(WalkedOrigin(call), call.arguments, call.function)
+        return Kernel(WalkedOrigin(call), call.arguments, call.function, sizes=sizes)
     from kcl.generate.recorded import RecordedOrigin
 
-    return Kernel(RecordedOrigin(call), call.arguments, call.function)
+    return Kernel(RecordedOrigin(call), call.arguments, call.function, sizes=sizes)
 
 
 def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ WORDS = {
     "KCL_NO_CACHE": Words(
         "`1`, or a comma-separated list of `generator`, `binary`, `shapes`, `tuning`",
         "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file."
-        " `shapes`: no size is fixed. `tuning`: every recipe with a space takes its defaults.",
+        ' `shapes`: `fixed="auto"` fixes no size. `tuning`: every recipe with a space takes its defaults.',
     ),
     "KCL_PROGRESS": Words(
         "`1` or `0`",

@@ -344,7 +344,7 @@ _state = process.own(State)
 
 
 def warn_once(cause: str, message: str) -> None:
-    """Warn about `cause` once in this process; raises nothing, even where warnings are errors.
+    """Warn about `cause` once in this process; where warnings are errors, write the line on stderr and raise nothing.
 
     The warning names the line of the program that called kcl, or a library that kcl works for.
     """
@@ -352,8 +352,11 @@ def warn_once(cause: str, message: str) -> None:
         return
     _state().warned.add(cause)
     events.logger().info("%s", message)
-    with suppress(CacheWarning):
+    try:
         warn_the_program(message, CacheWarning)
+    except CacheWarning:
+        with suppress(OSError, ValueError, AttributeError):  # a closed stream, or none
+            sys.stderr.write(f"{line_of_the_program()}: CacheWarning: {message}\n")
 
 
 def warn_the_program(message: str, category: type[Warning], module: str = "") -> None:

@@ -25,9 +25,9 @@ from kcl.inspect.kernels import KernelRow, Run, last_run
 def report(driver: str | None, html: str | None) -> Reply:
     """Show the last run: layers, kernels with their look-ups, what missed and why.
 
-    DRIVER is the name of the file that ran; without one the run that ended last is shown, of any. Nothing is run again:
-    all comes from what processes left as they ended, and from the entries. Processes of the same file that were alive
-    at the same time are one run.
+    DRIVER is the file that ran, by its name or its path, or the package of `python -m`; without one the run that ended
+    last is shown, of any. Nothing is run again: all comes from what processes left, and from the entries. Processes of
+    the same file that were alive at the same time are one run.
 
     `--html` writes a page that needs no network and no script: a bar for each kernel, with its OpenCL C.
 

@@ -17,7 +17,7 @@ from kcl.cache.entry import Entry
 from kcl.code import file_name
 from kcl.generate import frontends
 from kcl.generate.rows import code_version, special_keys
-from kcl.record import recorder
+from kcl.record import distributions, recorder
 from kcl.record.declarations import PARAMETER, Evidence
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def generate(
             else (result.generate(name, dtypes), "")
         )
         generated, unkept = heard
-        return generated, result.volatile or (_CHANGED if result.state() != before else unkept)
+        why = result.volatile or (_CHANGED if result.state() != before else unkept)
+        edited = "" if why or result.front_end != "loopy" else distributions.changed()
+        return generated, why or (f"files of {edited} changed as the program ran" if edited else "")
 
 
 def _heard(

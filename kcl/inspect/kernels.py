@@ -148,7 +148,7 @@ def last_run(driver: str | None = None) -> Run | None:
         return None
     history, names = journal.last_misses(), {one.name for one in run}
     missed = [one for one in history if one.process in names]
-    late = [note.late.words for note in journal.late() if note.driver == run[0].driver]
+    late = [note.late.words for note in journal.late() if note.program == run[0].program]
     return Run(
         run[0].driver,
         tuple(sorted({one.pid for one in run})),

@@ -7,6 +7,7 @@ pytest leaves a module alone whose docstring has this word: PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import pathlib
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,17 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     drivers.quiet(folder)
 
 
+class FoundPlugin:
+    """The plugin `kcl` that pytest finds; it registers this module, unless `-p` has named the module before."""
+
+    @staticmethod
+    def pytest_addhooks(pluginmanager: Any) -> None:
+        """Register this module."""
+        plugin = sys.modules[__name__]
+        if not pluginmanager.is_registered(plugin):
+            pluginmanager.register(plugin, __name__)
+
+
 def pytest_addoption(parser: Any) -> None:
     """Add the option and the setting; both are off unless they are given."""
     words = "take the programs of pyopencl and the units of loopy through the layers of kcl"
@@ -74,3 +86,7 @@ def pytest_configure(config: Any) -> None:
     if config.getoption("kcl") or config.getini("kcl"):
         integrations.install()
         config.add_cleanup(integrations.uninstall)
+    if hasattr(config, "workerinput"):
+        from kcl.cache import run_memo
+
+        run_memo.be_worker_of(config.workerinput["mainargv"][0])

@@ -9,10 +9,13 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kcl.errors import meant
+import numpy as np
+
+from kcl.errors import RecipeError, meant
 
 Scalar = bool | int | float | str | None
 Choice = dict[str, Any]  # a Scalar by the name of each parameter
@@ -51,8 +54,8 @@ class Space:
     def where(self, predicate: Callable[..., Any]) -> Space:
         """Return the space of the choices for which a predicate holds, too.
 
-        Its parameters are parameters of the recipe's space, or sizes of a call. A predicate that raises holds for no
-        choice. Raises TypeError for what has no such parameters.
+        Its parameters are parameters of the recipe's space, or sizes of a call. Raises TypeError for what has no such
+        parameters. A predicate that raises ends the call, or the tuning, with a RecipeError.
 
         >>> space = kcl.space(block=[16, 64], unroll=[1, 4]).where(lambda block, unroll: block * unroll <= 64)
         >>> list(space.choices({}, {}))
@@ -76,15 +79,32 @@ class Space:
                 yield choice
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
-        """Return why a choice, given parameters included, is not valid at these sizes; empty if it is."""
+        """Return why a choice, given parameters included, is not valid at these sizes; empty if it is.
+
+        Raises RecipeError, with the user's line, for an error in a predicate.
+        """
         known = {**sizes, **choice}
         for number, (predicate, names) in enumerate(self.predicates, 1):
             try:
                 if not predicate(**{name: known[name] for name in names}):
                     return f"where {number} does not hold"
             except Exception as error:
-                return f"where {number} raises {type(error).__name__}: {error}"
+                frames = traceback.extract_tb(error.__traceback__)[
+                    :2
+                ]  # this one, and that of the predicate
+                raise RecipeError(
+                    f"where {number} of the space raises {type(error).__name__}: {error}, for {said(known)} "
+                    f"({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"
+                ) from error
         return ""
+
+    def __len__(self) -> int:
+        """Return the number of choices, valid or not.
+
+        >>> len(kcl.space(block=[16, 64], unroll=[1, 2, 4]))
+        6
+        """
+        return math.prod(map(len, self.lists.values()))
 
     def has(self, choice: Mapping[str, Any]) -> bool:
         """Return True if each value of a choice is in its list, of the same type."""
@@ -158,7 +178,7 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"kcl.space({name}=...) takes a list, not {values!r}")
     found: dict[tuple[type, Any], Any] = {}
-    for value in values:
+    for value in [int(one) if isinstance(one, np.integer) else one for one in values]:
         if not is_scalar(value):
             raise TypeError(
                 f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None"

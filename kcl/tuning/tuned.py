@@ -27,7 +27,7 @@ from kcl.cache.key import Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
-from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
+from kcl.sized import UNKNOWN, SizedKernel, Sizes, code_of, whole_number
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import ChoiceTable, Decision
@@ -41,7 +41,6 @@ Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
-_UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
 
 
 class State:
@@ -75,7 +74,7 @@ def handle_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[st
     """Return the handle of a recipe with a space; `named` are the parameters that were given by hand."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
-    return TunedKernel(call, space, sizes, free) if free else _plain(call, _asked_by(call, sizes))
+    return TunedKernel(call, space, sizes, free) if free else _plain(call, sizes)
 
 
 class TunedKernel(SizedKernel):
@@ -96,11 +95,8 @@ class TunedKernel(SizedKernel):
         self._own = _asked_by(call, sizes)
         self.has_variants = bool(self._own.texts)
         self._arrays = sorted({name for text in sizes.texts.values() for name in _arrays_in(text)})
-        shapes, types = (
-            [f"({text})," for text in sizes.texts.values()],
-            [f"{name}.dtype," for name in self._arrays],
-        )
-        self._code = compile(f"({' '.join(shapes)}), ({' '.join(types)})", "<sizes>", "eval")
+        types = [f"{name}.dtype," for name in self._arrays]
+        self._code = compile(f"{code_of(sizes.texts)}, ({' '.join(types)})", "<sizes>", "eval")
         self._made: dict[str, Any] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
@@ -123,12 +119,12 @@ class TunedKernel(SizedKernel):
     ) -> tuple[Any, Any]:
         """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
         try:
-            found = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
+            found = eval(self._code, self._beside, arguments)  # checked as the recipe was decorated
             latest = self._latest
             if latest[0] != found:
                 latest = self._latest = self._launches[found]
             hot = queue._kcl_bindings.launchers[latest[1].sole, get_ident()].hot
-        except _UNKNOWN:
+        except UNKNOWN:
             hot = None
         if hot is not None and wait_for is None and out_host is None and not unnamed:
             result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
@@ -240,7 +236,7 @@ class TunedKernel(SizedKernel):
         place = said(chosen)
         if place not in self._made:
             call = self._call._replace(arguments={**self._call.arguments, **chosen})
-            self._made.setdefault(place, _plain(call, self._own))
+            self._made.setdefault(place, _plain(call, self._declared))
         return self._made[place]
 
     def table(
@@ -280,8 +276,8 @@ class TunedKernel(SizedKernel):
     ) -> tuple[Any, Any]:
         """Decide, if these sizes are new, and launch."""
         try:
-            found = eval(self._code, FUNCTIONS, arguments)
-        except _UNKNOWN:
+            found = eval(self._code, self._beside, arguments)
+        except UNKNOWN:
             found = None
         if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
             kernel = self.kernel_at(self.defaults, {})
@@ -409,8 +405,8 @@ class TunedKernel(SizedKernel):
     def _sizes(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the sizes of a call; 0 for all if one cannot be known, so that the defaults give the error."""
         try:
-            return tuple(eval(self._code, FUNCTIONS, arguments)[0])
-        except _UNKNOWN:
+            return tuple(eval(self._code, self._beside, arguments)[0])
+        except UNKNOWN:
             return (0,) * len(self._names)
 
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
@@ -466,14 +462,15 @@ class TunedKernel(SizedKernel):
 
 
 def _plain(call: RecipeCall, sizes: Sizes) -> Any:
-    return SizedKernel(call, sizes, handle) if sizes.texts else handle.of_call(call)
+    own = _asked_by(call, sizes)
+    return SizedKernel(call, own, handle, sizes) if own.texts else handle.of_call(call, sizes)
 
 
 def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
     """Return the sizes that are parameters of the recipe; the others serve the space only."""
     parameters = inspect.signature(call.function).parameters
-    return Sizes(
-        {name: text for name, text in sizes.texts.items() if name in parameters}, sizes.most
+    return sizes._replace(
+        texts={name: text for name, text in sizes.texts.items() if name in parameters}
     )
 
 

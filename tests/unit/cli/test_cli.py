@@ -186,5 +186,6 @@ class TestCompletion:
 
     def test_script(self, project):
         """The lines for a shell come from the command itself."""
-        done = kcl(project, _PYTHON_M_KCL_COMPLETE="bash_source")
-        assert "COMP_WORDS" in done.stdout, done.stderr
+        code = "import sys; sys.argv[0] = 'kcl'; from kcl.__main__ import main; main()"
+        done = project.child.run(code, _KCL_COMPLETE="bash_source")
+        assert "COMP_WORDS" in done.stdout

@@ -163,7 +163,7 @@ class TestLooks:
         digest = held.digest
         by = {} if asked is None else {digest[:DIGITS]: asked}
         uses = {digest[:DIGITS]: EntryUse(1, 1.5, 0.25, 1.0), "gone": EntryUse(1, 1.0)}
-        run = [RunRecord("a", "driver.py", 1, 1.0, 2.0, (), by, {}, uses)]
+        run = [RunRecord("a", "driver.py", "/a/driver.py", 1, 1.0, 2.0, (), by, {}, uses)]
         (found,) = kernels.of_run(run, [], entries(held))
         assert (found.key, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
         assert (found.kernel, found.parameters) == known
