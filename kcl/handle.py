@@ -470,6 +470,24 @@ def generated(kernel: Kernel, arguments: Mapping[str, Any]) -> Code:
     return kernel._line.generate.unstored(CallValues(dict(arguments)))
 
 
+def code_for(
+    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
+) -> tuple[Code, str]:
+    """Return the code of a kernel and the digest of its headers; a launch with these arguments looks up no more."""
+    with kernel._lead() as lead:
+        ready = kernel._line.code(holder, CallValues(dict(arguments), launch=True), lead)
+    return ready.code, ready.headers.partition(" ")[0]
+
+
+def code_seen(
+    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
+) -> tuple[Code, str]:
+    """Return what `code_for` returns; counts no look-up, and stores nothing."""
+    look = find(kernel._line.generate, CallValues(dict(arguments)))
+    code = look.value.code if look.outcome == "hit" else generated(kernel, arguments)
+    return code, bindings_of(holder).build.headers_digest(code.text)
+
+
 def is_stored_for(
     kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
 ) -> bool:

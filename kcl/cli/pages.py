@@ -22,11 +22,11 @@ html_option = click.option(
 
 
 def write(path: str, title: str, when: str, main: Content) -> None:
-    """Write a page to a file and name it; write it to stdout for `-`."""
+    """Write a page to a file and name it on stderr; write it to stdout for `-`."""
     with click.open_file(path, "w", encoding="utf-8") as stream:
         stream.write(filled("page", title=title, when=when, main=main, version=kcl.__version__))
     if path != "-":
-        output.say(f"written: {path}")
+        output.complain(f"written: {path}")
 
 
 def filled(name: str, **holes: Content) -> Html:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
@@ -21,8 +22,13 @@ from kcl.inspect.kernels import KernelRow, Run, last_run
 @click.command()
 @click.argument("driver", required=False)
 @pages.html_option
+@click.option(
+    "--fail-on-miss",
+    is_flag=True,
+    help="Exit with 1 if a look-up was no hit, and list them all. For CI.",
+)
 @output.replies("the run, its layers and its kernels")
-def report(driver: str | None, html: str | None) -> Reply:
+def report(driver: str | None, html: str | None, fail_on_miss: bool) -> Reply:
     """Show the last run: layers, kernels with their look-ups, what missed and why.
 
     DRIVER is the file that ran, by its name or its path, or the package of `python -m`; without one the run that ended
@@ -31,23 +37,23 @@ def report(driver: str | None, html: str | None) -> Reply:
 
     `--html` writes a page that needs no network and no script: a bar for each kernel, with its OpenCL C.
 
-    Exits with 0; with 1 where no such run is known.
+    `--fail-on-miss` lists all look-ups that were no hits with their reasons, where KCL_STRICT=hit ends a run at the
+    first. A layer that is switched off does not count.
+
+    Exits with 0; with 1 where no such run is known, and under `--fail-on-miss` where a look-up was no hit.
     """
-    run = last_run(driver)
+    run = last_run(driver, sys.maxsize if fail_on_miss else kernels.EXPLAINED)
     if run is None:
         fault = journal.fault()
         of = f" of {driver!r}" if driver else ""
         output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
     shared = facts(run)
-
-    def show() -> None:
-        if html:
-            when = f"{output.date(run.ended)}, {shared['processes']}"
-            pages.write(html, run.driver or "python", when, content(run, shared))
-        else:
-            output.say("\n".join(_lines(run, shared)))
-
-    return Reply(run.described, show)
+    failed = fail_on_miss and any(not one.reason.startswith("off: ") for one in run.told)
+    if html:
+        when = f"{output.date(run.ended)}, {shared['processes']}"
+        pages.write(html, run.driver or "python", when, content(run, shared))
+    words = "" if html else "\n".join(_lines(run, shared))
+    return Reply(run.described, lambda: words and output.say(words), failed)
 
 
 def facts(run: Run) -> dict[str, str]:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -108,14 +109,10 @@ def _tuned(kernel: str, html: str | None) -> Reply:
     found = views.tables(kernel)
     if not found:
         output.fail(f"nothing was measured for a kernel {kernel!r}: `kcl tune DRIVER` measures")
-
-    def show() -> None:
-        if html:
-            pages.write(html, kernel, "Time by that of the default", map(_drawn, found))
-        else:
-            text = "\n\n".join("\n".join(views.lines(one, with_facts=True)) for one in found)
-            click.echo(output.paint(text))
-
+    if html:
+        pages.write(html, kernel, "Time by that of the default", map(_drawn, found))
+    text = "\n\n".join("\n".join(views.lines(one, with_facts=True)) for one in found)
+    show = partial(click.echo, "" if html else output.paint(text), nl=not html)
     return Reply(lambda: [views.described(one) for one in found], show)
 
 
@@ -133,7 +130,7 @@ def _drawn(table: TableFile) -> Html:
             ratio=f"{row.ratio or 0.0:.3f}",
             noise=f"{row.noise:.3f}",
             longest=str(longest),
-            words=f"{row.ratio:.3f}, noise {row.noise:.0%}" if row.ratio else row.detail,
+            words="; ".join(filter(None, (views.ratio(row), views.speed(row), row.detail))),
         )
         for label, kind, row in found
     ]

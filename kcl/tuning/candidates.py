@@ -181,6 +181,10 @@ class CandidateFiles:
         self._trials += [] if known else [trial]
         return TuningCandidate(choice, known or trial)
 
+    def sizes_at(self, form: str) -> dict[str, int]:
+        """Return the sizes of a form of the call."""
+        return self._calls[form].sizes
+
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
         return list(self._trials[0].codes if self._trials else self._calls)

@@ -15,7 +15,7 @@ class TestWrite:
         """A page goes to a file, which is named; title, time and version are in its frame, the content in its midst."""
         path = tmp_path / "page.html"
         pages.write(str(path), "driver.py", "now", element("p", "a bar"))
-        assert capsys.readouterr().out == f"written: {path}\n"
+        assert capsys.readouterr().err == f"written: {path}\n"
         text = path.read_text(encoding="utf-8")
         assert text.startswith("<!doctype html>")
         assert "<title>driver.py: kcl</title>" in text
