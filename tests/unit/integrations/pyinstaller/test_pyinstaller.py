@@ -3,6 +3,7 @@
 import json
 import pathlib
 import subprocess
+import sys
 
 import pytest
 from harness import PLATFORMS
@@ -53,9 +54,12 @@ def test_application(child, platform_name):
     text = PROGRAM.replace("PLATFORM", repr(PLATFORMS[platform_name]))
     (child.directory / "app.py").write_text(text)
     options = ["-y", "--log-level", "ERROR", *COLLECTED, *EXCLUDED]
-    done = child.python(
-        *("-m", "PyInstaller", *options, "app.py"),
-        PYINSTALLER_CONFIG_DIR=str(child.directory / "config"),
+    done = subprocess.run(  # minutes, on a busy machine
+        [sys.executable, "-m", "PyInstaller", *options, "app.py"],
+        cwd=child.directory,
+        env=child.environment(PYINSTALLER_CONFIG_DIR=str(child.directory / "config")),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     found = []
