@@ -192,7 +192,10 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
     },
     "reads of a pure recipe": {},
-    "a header": {("build.program_key", "build.headers")},
+    "a header": {
+        ("build.program_key", "build.headers"),
+        ("drivers.pocl.driver", "build.headers"),
+    },
     "a command, a report or a worker process": {
         ("inspect.report", "drivers"),
     },
