@@ -92,6 +92,8 @@ class Driver:
     Stateless.
     """
 
+    may_fork = False  # a forked child may run recipes, which call no OpenCL
+
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts of a key that say for which device a binary was built."""
         return identity.identity(device)

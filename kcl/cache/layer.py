@@ -375,7 +375,7 @@ def warn_the_program(message: str, category: type[Warning], module: str = "") ->
 def line_of_the_program() -> str:
     """Return the name of the file, and the line, that `warn_the_program` names."""
     frame = _frame_of_the_program()
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return settings.place_of(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _frame_of_the_program() -> Any:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.code import Code
+    from kcl.generate.frontends import loopy, opencl  # noqa: F401  # for tools that collect what is imported
     from kcl.generate.walked import WalkedOrigin
 
     Origin: TypeAlias = "RecordedOrigin | WalkedOrigin"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from kcl.base import settings
 from kcl.errors import UnknownInput
 from kcl.record import texts
 from kcl.record.beside import Moment
@@ -50,7 +51,7 @@ class CallSite:
         )
 
     def __str__(self) -> str:
-        return f"{self.file.rpartition('/')[2]}:{self.line}"
+        return settings.place_of(self.file, self.line)
 
 
 class Record(StandIn):

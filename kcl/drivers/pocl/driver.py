@@ -91,6 +91,8 @@ _state = process.own(State)
 class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
+    may_fork = True
+
     def loading(self, entry: Entry) -> None:
         """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe.
 
