@@ -59,12 +59,14 @@ class _Holder:
         """Return the content by name; that of a list has one name."""
         return {"": tuple(self.held)} if isinstance(self.held, list) else dict(self.held)
 
-    def compare(self) -> bool:
-        """Find the names whose values are not those of the import; return True if they changed since the last time."""
+    def is_same(self) -> bool:
+        """Return True if nothing has changed since the last comparison."""
         found, last = self.content(), self.last
-        if [*found] == [*last] and all(map(_is_same, found.values(), last.values())):
-            return False
-        self.last = found
+        return [*found] == [*last] and all(map(_is_same, found.values(), last.values()))
+
+    def compare(self) -> None:
+        """Find the names whose values are not those of the import."""
+        self.last = found = self.content()
         names = [
             name for name, value in found.items() if self.base.get(name, _MISSING) is not value
         ]
@@ -73,7 +75,6 @@ class _Holder:
             for name in [*names, *(self.base.keys() - found.keys())]
             if self._counts(name, self.base.get(name, _MISSING), found.get(name, _MISSING))
         }
-        return True
 
     def _counts(self, name: Any, before: Any, now: Any) -> bool:
         if self.is_table:
@@ -325,12 +326,13 @@ def now() -> Changes:
             and all(map(operator.is_, values, state.last[1]))
         ):
             state.last = names, values
-            if _different():
-                state.changes = {
-                    (one.name, name): value
-                    for one in state.holders.values()
-                    for name, value in one.changes.items()
-                }
+            for holder in _different():
+                holder.compare()
+            state.changes = {
+                (one.name, name): value
+                for one in state.holders.values()
+                for name, value in one.changes.items()
+            }
         return state.changes
 
 
@@ -346,7 +348,7 @@ def _picture(state: State) -> tuple[list[Any], list[Any]]:
 
 def _different() -> list[_Holder]:
     """List the holders that differ from what the last comparison found."""
-    return [one for one in _state().holders.values() if one.compare()]
+    return [one for one in _state().holders.values() if not one.is_same()]
 
 
 def text(changes: Changes) -> str:

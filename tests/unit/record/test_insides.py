@@ -230,3 +230,22 @@ class TestImports:
             print(json.dumps([found, len(insides.now())]))
             """
         assert child.json(code) == [0, 1]
+
+    def test_filled_by_an_import(self, child, tmp_path):
+        """What the import of a module of the generators fills in another module is the import's own."""
+        (tmp_path / "filler.py").write_text(
+            "import loopy.target.c as c\nc.filled = 5\nc.CASTBuilder.filled = 6\n"
+        )
+        code = f"""
+            import json
+            import kcl.loopy, loopy, cgen
+            from kcl.record import insides, recorder
+            recorder.loopy()
+            insides.now()
+            cgen.__path__ = [{str(tmp_path)!r}]
+            import cgen.filler
+            found = len(insides.now())
+            cgen.filler.c.filled = 7
+            print(json.dumps([found, len(insides.now())]))
+            """
+        assert child.json(code) == [0, 1]
