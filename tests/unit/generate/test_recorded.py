@@ -12,7 +12,7 @@ import kcl.loopy as lp
 from kcl.cache import layers
 from kcl.generate.recorded import RecordedOrigin
 from kcl.record import recorder, unmade
-from kcl.record.declarations import NOTHING, Declarations, RecipeCall
+from kcl.record.declarations import Declarations, RecipeCall
 
 loopy = importlib.import_module("loopy")
 VERSION = {"lang_version": (2018, 2)}
@@ -62,7 +62,7 @@ def failing():
     raise LookupError("mine")
 
 
-def origin(function, declared=NOTHING, **arguments):
+def origin(function, declared=Declarations(), **arguments):
     """Return the origin of a recipe with its parameters."""
     return RecordedOrigin(RecipeCall(function.__name__, function, arguments, declared))
 
