@@ -30,13 +30,9 @@ from kcl.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
 from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
 
 _MOST_BYTES = 4 << 30  # of arrays in all children together
-_COPIES = (
-    3  # of each array in a child: as it begins, on the device, and of outputs what is expected
-)
-_SLOW, _LEAST_SECONDS = (
-    5.0,
-    1.0,
-)  # a question may take this many times what the default took, or this long
+_COPIES = 3  # of each array in a child: as it begins, on the device, and what is expected
+_SLOW = 3.0  # a question may take this many times what it took for the default
+_LEAST_SECONDS = 2.0  # of a question
 _OVERTIME = 8.0  # seconds after the end of the tuning, for what was begun
 _CODE = (
     "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
@@ -342,9 +338,7 @@ class Bench:
             self.default.verdict = verdict
         if is_good and is_first:
             self._least = max(self._least, _SLOW * seconds)
-            is_good = (
-                self._question.compared != ()
-            )  # else the next child knows what is compared here
+            is_good = self._question.compared != ()  # else the next child knows what is compared
         elif not is_good and verb == "weigh":
             self._vain.add(form)
         elif not is_good:

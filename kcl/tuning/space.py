@@ -6,6 +6,7 @@ predicates = functions of parameters and sizes; a choice is valid where all of t
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import itertools
 import math
@@ -45,12 +46,18 @@ class Comparison(NamedTuple):
     cases: tuple[Mapping[str, Any], ...] = ()
 
     def text(self, tolerance: Any = None) -> str:
-        """Return a text that differs if a failure may stand no longer; empty if `compare` has no source text."""
+        """Return a text that differs if outcomes may stand no longer; empty if `compare` has no source text."""
         given = self.tolerance if tolerance is None else tolerance
+        cases = [
+            (name, hashlib.sha256(one.tobytes()).hexdigest() if hasattr(one, "tobytes") else one)
+            for case in self.cases
+            for name, one in case.items()
+        ]
         try:
-            return repr((given, inspect.getsource(self.compare) if self.compare else ""))
+            source = inspect.getsource(self.compare) if self.compare is not None else ""
         except (OSError, TypeError):
             return ""
+        return repr((given, cases, source))
 
 
 class Space:

@@ -46,8 +46,10 @@ SLOW = "float y = x[i]; for (int k = 0; k < 3000; ++k) y = sin(y); if (y > 2) re
 @pytest.fixture
 def workshop(queue, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    given = {"x": np.arange(1, 65, dtype=np.float32)}
     with candidates.folder() as folder:
-        yield CandidateFiles(doubling(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, folder)
+        with contextlib.closing(CandidateFiles(doubling(), queue, given, folder)) as made:
+            yield made
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -51,7 +53,8 @@ RIGHT = "z[i] = 2*x[i]; w[i] += x[i];"
 @pytest.fixture
 def workshop(queue, tmp_path):
     given = {"x": np.arange(1, 65, dtype=np.float32), "w": np.ones(64, np.float32)}
-    return CandidateFiles(accumulating(), queue, given, str(tmp_path))
+    with contextlib.closing(CandidateFiles(accumulating(), queue, given, str(tmp_path))) as made:
+        yield made
 
 
 @pytest.fixture

@@ -120,10 +120,14 @@ class TestComparison:
             kcl.space(block=[16], **options)
 
     def test_text(self):
-        """Failures stand as long as tolerance and source text are the same; without a text none does."""
+        """Outcomes stand as long as tolerance, cases and source text are the same; without a text none does."""
         one, other = (
             kcl.space(block=[1], compare=lambda out: out["y"] * 2).comparison for _ in "ab"
         )
         assert one.text() == other.text() != one.text(1e-3) != ""
         assert kcl.space(block=[1], compare=len).comparison.text() == ""
-        assert kcl.space(block=[1]).comparison.text() != ""
+        bare, *others = (
+            kcl.space(block=[1], cases=cases).comparison.text()
+            for cases in ([], [{"x": np.arange(2000)}], [{"x": np.arange(2000)[::-1]}])
+        )
+        assert len({bare, *others}) == 3
