@@ -36,8 +36,8 @@ WORDS = {
     ),
     "KCL_PROGRESS": Words(
         "`1` or `0`",
-        "After two seconds of work that was not in the cache, counts the kernels of the run on one line of stderr; the"
-        " line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
+        "Counts the kernels of the run on one line of stderr while what was not in the cache is made. The line is written"
+        " over each second, and erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
         default="1 where stderr is a terminal, else 0",
     ),
     "KCL_PROMOTE": Words(

@@ -227,7 +227,10 @@ def emit(
                 MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters)
             )
     if is_first:
-        tool("report").keep_journal()
+        try:
+            tool("report").keep_journal()
+        except ImportError:  # an application has left the tools out
+            logger().exception("this process keeps no statistics")
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
     for hook in tuple(state.hooks):
         try:

@@ -26,11 +26,10 @@ _FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError)
 
 
 class State:
-    """The places of the memos that this process used, by their folder, and the program of a worker's parent."""
+    """The places of the memos that this process used, by their folder."""
 
     def __init__(self) -> None:
         self.used: dict[str, dict[str, None]] = {}
-        self.parent = ""
 
 
 _state = process.own(State)
@@ -87,7 +86,7 @@ class RunMemo:
 def driver_name(program: str | None = None) -> str:
     """Return the short name of a program, by default of this one; empty where it is unknown.
 
-    A package is named by its folder. A notebook whose file is unknown is named "notebook", a text "-c".
+    A package is named by its folder. What has no file that is known has a word for a name, as "notebook" or "-c".
     """
     path = program_path() if program is None else program
     if not os.path.isabs(path):
@@ -98,22 +97,20 @@ def driver_name(program: str | None = None) -> str:
 def program_path() -> str:
     """Return what tells this program from others: the path of its file, or of a package's module `__main__`.
 
-    A worker has that of its parent.
+    A worker has that of its parent; one of pytest-xdist has the session.
     """
     main, given = sys.modules.get("__main__"), getattr(sys, "argv", None)
     first = given[0] if isinstance(given, list) and given else ""
-    if _state().parent or not isinstance(first, str):
-        return _state().parent
+    if not isinstance(first, str):
+        return ""
     if os.path.basename(first) == "ipykernel_launcher.py":
         named = settings.variable("JPY_SESSION_NAME") or getattr(main, "__vsc_ipynb_file__", "")
-        return os.path.abspath(named) if named else f"notebook {sys.argv[-1]}"
+        return os.path.abspath(named) if named else f"notebook {sys.argv}"
     if getattr(main, "__spec__", None) is None:  # else Python, or the parent, has set the argument
         first = getattr(main, "__file__", None) or first
     if first[:1] in ("", "-", "<"):  # no file: a text, or what comes from stdin
+        session = settings.variable("PYTEST_XDIST_TESTRUNUID")
+        if session and "execnet" in sys.modules:
+            return f"pytest {session}"
         return f"{first} {zlib.crc32(repr(sys.orig_argv).encode())}" if first else ""
     return os.path.abspath(first)
-
-
-def be_worker_of(path: str) -> None:
-    """Count this process as a worker of the program at a path."""
-    _state().parent = os.path.abspath(path)

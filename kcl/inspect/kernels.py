@@ -86,6 +86,19 @@ class KernelRow(NamedTuple):
         """The seconds that all look-ups of the kernel took, and those that its hits saved."""
         return sum(look.seconds for look in self.looks), sum(look.saved for look in self.looks)
 
+    @property
+    def lengths(self) -> Mapping[str, float]:
+        """What a bar of the kernel shows: the seconds of misses, those of hits, and those that hits saved."""
+        spent, saved = self.spent
+        hits = sum(look.seconds for look in self.looks if look.outcome == "hit")
+        return {"miss": spent - hits, "hit": hits, "saved": max(0.0, saved)}
+
+    @property
+    def source(self) -> str:
+        """The OpenCL C, read from an entry; empty where none has it."""
+        entry = inventory.read(self.stored[0], []) if self.stored else None
+        return "" if entry is None else entry.parts.get("source.cl", b"").decode("utf-8", "replace")
+
     def of(self, layer: str) -> list[LookSummary]:
         """Return the look-ups in a layer."""
         return [look for look in self.looks if look.layer == layer]

@@ -7,7 +7,6 @@ pytest leaves a module alone whose docstring has this word: PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import pathlib
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +65,7 @@ class FoundPlugin:
     @staticmethod
     def pytest_addhooks(pluginmanager: Any) -> None:
         """Register this module."""
-        plugin = sys.modules[__name__]
-        if not pluginmanager.is_registered(plugin):
-            pluginmanager.register(plugin, __name__)
+        pluginmanager.import_plugin(__name__)
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -86,7 +83,3 @@ def pytest_configure(config: Any) -> None:
     if config.getoption("kcl") or config.getini("kcl"):
         integrations.install()
         config.add_cleanup(integrations.uninstall)
-    if hasattr(config, "workerinput"):
-        from kcl.cache import run_memo
-
-        run_memo.be_worker_of(config.workerinput["mainargv"][0])

@@ -189,6 +189,8 @@ def locate(name: str) -> PackagePlace | None:
 def _place(name: str, file: str) -> PackagePlace:
     """Return the place of the top-level module, for a file of a module; parts of a namespace differ by their files."""
     file = os.path.abspath(file)
+    if file.endswith(".pyc") and not os.path.isfile(file):  # in the archive of an application
+        file = file[:-1]
     directory = os.path.dirname(file)
     is_inside = os.path.basename(file).startswith("__init__.")
     for _ in range(name.count(".") + is_inside):
@@ -234,7 +236,7 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
     place = _place(name, file) if file is not None else locate(name) or locate(top)
     if place is None:
         return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
-    if os.path.basename(place.directory) not in _PACKAGES and _in_library(place.path):
+    if top in sys.stdlib_module_names and _in_library(place.path):
         return Owner(PYTHON)
     site = _site(place.directory)
     folder = site.owner(top, place.path)

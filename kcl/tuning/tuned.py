@@ -211,7 +211,13 @@ class TunedKernel(SizedKernel):
                 one.forget()
 
     def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
-        """Return the sizes of a call by name; 0 for all if one cannot be known. Raises TypeError for no integer."""
+        """Return the sizes of a call by name; 0 for all if one cannot be known.
+
+        Raises TypeError for no integer, and if an argument of an expression is missing.
+        """
+        for one in self._declared.arguments:
+            if one not in arguments and one not in self._names:
+                raise TypeError(f"kernel {self.name!r}: missing argument {one!r}")
         return self._whole(self._sizes(arguments))
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:

@@ -94,7 +94,6 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
 
 def outcomes(names: list[str], found: Iterable[Row], rows: Iterable[Row]) -> list[str]:
     """Write what became of candidates, the fastest first, with a mark at the winners of `rows`."""
-    ordered = sorted(found, key=lambda one: (one.sizes, one.ratio is None, one.ratio))
     winners = {fact_name(row) for row in rows}
     cells = [
         (
@@ -106,9 +105,28 @@ def outcomes(names: list[str], found: Iterable[Row], rows: Iterable[Row]) -> lis
             one.day,
             one.detail,
         )
-        for one in ordered
+        for one in sorted(found, key=_place)
     ]
     return layout.lines(_OUTCOMES, cells)
+
+
+def raced(table: TableFile) -> list[tuple[str, str, Row]]:
+    """Return the candidates, the fastest first: in words, what became of them, "now" for one that runs, and its row."""
+    running = {fact_name(row) for row in table.rows if row.outcome == "ok"}
+    found = {fact_name(row): row for row in (*table.rows, *table.facts)}
+    return [
+        (
+            ": ".join(filter(None, _start(table.names, row))),
+            "now" if name in running else row.outcome,
+            row,
+        )
+        for name, row in sorted(found.items(), key=lambda one: _place(one[1]))
+    ]
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """Return the place of a row in a list: for each size the fastest first, then what has no time."""
+    return row.sizes, row.ratio is None, row.ratio
 
 
 def ratio(row: Row) -> str:

@@ -243,7 +243,9 @@ class TestFences:
             for dotted, _typing, _line in imported(path, name)
             if (inside(dotted) or "").startswith(("drivers.pocl", "drivers.nvidia"))
         }
-        assert {room(name) for name in found} <= {"drivers"}
+        # what an application of PyInstaller runs as it starts: it may be the helper
+        beside = {"integrations.pyinstaller.rthooks.pyi_rth_kcl"}
+        assert {room(name) for name in found - beside} <= {"drivers"}
 
     def test_generators(self):
         """loopy and what it is made of are imported by its front end and its adapter only."""

@@ -77,7 +77,7 @@ CONNECTION = ["/lib/ipykernel_launcher.py", "-f", "/run/kernel-1.json"]
         (["/a/run.py"], {"__spec__": BY_PYTHON, "__file__": "/lib/loky.py"}, "/a/run.py", "run.py"),
         (["/tmp/tmp1.scr.py"], {"__file__": "/a/plot.py"}, "/a/plot.py", "plot.py"),
         (CONNECTION, {"__vsc_ipynb_file__": "/a/b.ipynb"}, "/a/b.ipynb", "b.ipynb"),
-        (CONNECTION, {}, "notebook /run/kernel-1.json", "notebook"),
+        (CONNECTION, {}, f"notebook {CONNECTION}", "notebook"),
         ([""], {}, "", ""),
         ([], {}, "", ""),
         (None, {}, "", ""),
@@ -111,7 +111,12 @@ def test_texts(child):
     assert one == again != other
 
 
-def test_worker():
-    """A worker has the path and the name of its parent's program."""
-    run_memo.be_worker_of("/lib/pytest/__main__.py")
-    assert (program_path(), driver_name()) == ("/lib/pytest/__main__.py", "pytest")
+def test_worker(monkeypatch):
+    """A worker of pytest-xdist has the name of pytest; a text that a test runs has not."""
+    monkeypatch.setattr("sys.argv", ["-c"])
+    monkeypatch.setitem(run_memo.sys.modules, "__main__", types.ModuleType("__main__"))
+    monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", "5f")
+    monkeypatch.delitem(run_memo.sys.modules, "execnet", raising=False)
+    assert driver_name() == "-c"
+    monkeypatch.setitem(run_memo.sys.modules, "execnet", types)
+    assert (program_path(), driver_name()) == ("pytest 5f", "pytest")

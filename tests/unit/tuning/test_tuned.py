@@ -245,6 +245,12 @@ class TestDispatch:
         assert "256" in kernel.source(queue, x=np.float32, n=100)
         assert type(axpy(32, exact=False)) is kcl.Kernel
 
+    def test_missing_argument(self, queue):
+        """A tuning, and a bound launch, name the argument of a size that is missing."""
+        for use in (axpy().tune, axpy().bind):
+            with pytest.raises(TypeError, match="kernel 'axpy': missing argument 'x'"):
+                use(queue, z=np.empty(4, np.float32))
+
     def test_decided_once(self, queue):
         """A size is decided once a process: what another process stores later changes nothing in this one."""
         kernel, other = axpy(), axpy()

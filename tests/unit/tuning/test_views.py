@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import numpy as np
 import pyopencl as cl
@@ -124,6 +125,20 @@ class TestCommands:
         (found,) = json.loads(run("show", "chosen", "--tuning", "--json").output)
         assert found["key"] == table.key.digest
         assert found["rows"][0]["choice"] == {"value": 2}
+
+    def test_page(self, table, tmp_path):
+        """`kcl show KERNEL --tuning --html` draws the choices, the fastest first: time, noise, verdict, and what runs."""
+        table.put_facts([fact(4, 1)._replace(ratio=1.0, noise=0.25)])
+        path = tmp_path / "page.html"
+        assert run("show", "chosen", "--tuning", "--html", str(path)).output == f"written: {path}\n"
+        text = path.read_text(encoding="utf-8")
+        kinds = re.findall(r'<code>n=4: value=(\d)</code> <b class="(.*?)">', text)
+        assert kinds == [("2", "now"), ("1", "ok"), ("3", "crashes")]
+        assert "width: calc(100% * 1.000 * (1 - 0.250) / 1.25)" in text
+        assert "1.00 +-25%" in text
+        assert "signal 11" in text
+        assert "<script" not in text
+        assert run("show", "chosen", "--html", "-").output.startswith("<!doctype html>")
 
     def test_show_of_entries(self, table):
         """`kcl show` of code says how many sizes of its kernel were measured."""
