@@ -306,3 +306,24 @@ class TestUnknown:
     def test_words_that_look_like_it(self):
         """A text that ends with an R hides nothing."""
         assert names('kernel void f() { printf("ERROR"); g("FOR", (1)); }') == []
+
+
+class TestFiles:
+    def test_changed(self, tmp_path):
+        """The files of a program are those that are read, and the places where an earlier one would be found."""
+        first, second = tmp_path / "first", tmp_path / "second"
+        for folder in (first, second):
+            folder.mkdir()
+        (second / "a.h").write_text('#include "b.h"')
+        (second / "b.h").write_text("int b;")
+        files = headers.header_files('#include "a.h"', [str(first), str(second)])
+        assert {path for path, digest in files.items() if digest} == {
+            str(second / "a.h"),
+            str(second / "b.h"),
+        }
+        assert headers.changed_file(files) == ""
+        (second / "b.h").write_text("int c;")
+        assert headers.changed_file(files) == str(second / "b.h")
+        (second / "b.h").write_text("int b;")
+        (first / "a.h").write_text("")
+        assert headers.changed_file(files) == str(first / "a.h")
