@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -52,8 +53,9 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> Reply:
     if html:
         when = f"{output.date(run.ended)}, {shared['processes']}"
         pages.write(html, run.driver or "python", when, content(run, shared))
-    words = "" if html else "\n".join(_lines(run, shared))
-    return Reply(run.described, lambda: words and output.say(words), failed)
+    text = "\n".join(_lines(run, shared))
+    show = functools.partial(output.say, text) if not html else bool
+    return Reply(run.described, show, failed)
 
 
 def facts(run: Run) -> dict[str, str]:

@@ -175,7 +175,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
-        *(("integrations", of) for of in ("record.distributions", "record.imports")),
+        *(("integrations", of) for of in ("base.settings", "errors", "record.imports")),
         *(("record.imports", of) for of in ("cache.layer", "cache.layers")),
         *(
             ("integrations.units", of)
@@ -192,7 +192,10 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
     },
     "reads of a pure recipe": {},
-    "a header": {("build.program_key", "build.headers")},
+    "a header": {
+        ("build.program_key", "build.headers"),
+        ("drivers.pocl.driver", "build.headers"),
+    },
     "a command, a report or a worker process": {
         ("inspect.report", "drivers"),
     },
