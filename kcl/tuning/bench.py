@@ -33,7 +33,7 @@ _MOST_BYTES = 4 << 30  # of arrays in all children together
 _COPIES = 3  # of each array in a child: as it begins, on the device, and what is expected
 _SLOW = 3.0  # a question may take this many times what it took for the default
 _LEAST_SECONDS = 2.0  # of a question
-_OVERTIME = 8.0  # seconds after the end of the tuning, for what was begun
+_OVERTIME = 9.0  # seconds after the end of the tuning, for what was begun
 _CODE = (
     "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
 )
@@ -209,18 +209,18 @@ class Bench:
         self._racer = self._clean(None)
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
-        late = end + _OVERTIME / 2
-        if is_last and self._took:
-            racers = racers[: 1 + max(1, int((late - time.monotonic()) / FEWEST / self._took) - 1)]
+        if is_last and self._took:  # as many as have their rounds soon after the end
+            left = end + _OVERTIME / 2 - time.monotonic()
+            racers = racers[: 1 + max(1, int(left / FEWEST / self._took) - 1)]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
-        while not is_over(rounds, running, most) and time.monotonic() < (
-            late if len(rounds) < fewest else end
+        while not is_over(rounds, running, most) and (
+            len(rounds) < fewest or time.monotonic() < end
         ):
             began = time.monotonic()
             if rounds and len(rounds) % _OF_CHILD == 0:
                 self._racer = self._clean(self._racer)
-            for _attempt in range(_ATTEMPTS):
+            for _attempt in range(_ATTEMPTS if began < end else 1):
                 found = self._round(racers, running, sample)
                 self._took = (time.monotonic() - began) / (1 + len(found))
                 is_long = time.monotonic() - began > _LONG
@@ -253,14 +253,15 @@ class Bench:
         found = {}
         with suppress(ChildFault):  # it will not answer the next question, either
             for child in [one for one in self._children if one.is_clean and self._is_renewed]:
-                child.ask(self.seconds(self._least), "renew")
+                child.ask(max(self._least, self.seconds()), "renew")
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
             home = self._homes.get(one) if sample < _LAST_SAMPLE_SECONDS else None
             if home is None or not home.is_clean:
                 home = self._racer = self._racer or self._pool.submit(self._start, True).result()
             try:
-                found[racer] = home.ask(self.seconds(self._least), "sample", one.codes[""], sample)
+                limit = max(self._least, self.seconds())
+                found[racer] = home.ask(limit, "sample", one.codes[""], sample)
             except ChildFault as fault:
                 self._racer = None if home is self._racer else self._racer
                 running.discard(racer)
@@ -323,7 +324,8 @@ class Bench:
         """Let a child launch the default on a form; return False if the form is left out from now on."""
         is_first = verb == "begin" and not form
         if is_first:
-            limit = max(1.0, min(_BEGIN * self.limit, self._end + _OVERTIME - time.monotonic()))
+            left = self._end + _OVERTIME - time.monotonic()
+            limit = max(2 * self._least, min(_BEGIN * self.limit, left))
         else:
             limit = min(self.limit, 2 * self._least)
         try:

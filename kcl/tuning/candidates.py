@@ -49,12 +49,13 @@ from kcl.tuning.child import (
     limit,
 )
 from kcl.tuning.race import Standing
-from kcl.tuning.space import Choice, Skip
+from kcl.tuning.space import Choice, Skip, said
 from kcl.tuning.table import code_digest
 
 TunedKernel = Any  # kcl.tuning.tuned has the class, and imports the tuner
 _PREFIX = "kcl-tune-"
 LIMIT_SECONDS = 30.0  # of one candidate
+_SLOW = 5.0  # a generation may take this many times what that of the default took
 _TOO_MUCH = "takes too much memory"
 _STALE_SECONDS = 86400.0
 _MOST_BYTES = 1 << 30  # of arrays in files
@@ -209,6 +210,7 @@ class CandidateFiles:
         self.limit: Callable[[], float] = lambda: LIMIT_SECONDS
         self._generator: Generator | None = None
         self._trials = list[Trial]()
+        self._took = 0.0  # seconds of the generation of the default
         whole = self._call(_Call({}, {}, {}, {}), arguments)
         cases = enumerate(kernel.space.comparison.cases)
         self._wholes = {"": whole, **{f"cases[{at}]": self._call(whole, one) for at, one in cases}}
@@ -264,16 +266,19 @@ class CandidateFiles:
 
     def candidate(self, choice: Choice, refusal: str = "") -> TuningCandidate:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid."""
-        trial = Trial()
+        trial, began = Trial(), time.monotonic()
         os.utime(self.folder)  # as long as candidates are made nobody sweeps it
         if refusal:
             trial.verdict = Verdict("not valid", refusal)
+        elif self._trials and said(choice) == said(self.default.choice):
+            return self.default
         elif self._generator is None:
             trial.verdict, trial.codes, trial.needed = self._made(choice)
         else:
-            trial.limit = self.limit()
+            trial.limit = max(self.limit(), _SLOW * self._took)
             made = self._generator.ask(choice, trial.limit)
             trial.verdict, trial.codes, trial.needed = made
+        self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
             return TuningCandidate(choice, trial)
         build = bindings_of(self.queue).build

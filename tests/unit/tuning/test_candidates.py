@@ -172,7 +172,7 @@ class TestGenerator:
     )
     def test_ends(self, files, kind, seconds, verdict):
         """A choice that ends, stops or fills the process that generates is named, and the next one is generated."""
-        files.limit = lambda: seconds
+        files.limit, files._took = (lambda: seconds), 1e-3
         found = files.candidate({"kind": kind})
         assert (found.verdict, found.trial.limit) == (verdict, seconds)
         files.limit = lambda: 60.0
