@@ -78,16 +78,20 @@ def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
     `directories` are the include directories. Paths are in no part. Raises UnknownInput where the file to be read
     cannot be known.
     """
-    scan = _Scan(directories)
-    scan.text(_Text("the source", "", source))
-    return scan.parts
+    return _Scan(source, directories).parts
+
+
+def newest(source: str, directories: Sequence[str]) -> float:
+    """Return when the newest of the headers was written, renamed or given its times, in seconds since the epoch.
+
+    Raises UnknownInput as `header_parts` does, and OSError.
+    """
+    return max([os.stat(path).st_ctime for path in _Scan(source, directories).seen], default=0.0)
 
 
 def header_files(source: str, directories: Sequence[str]) -> dict[str, str]:
     """Return the digest of each file that the preprocessor may read, empty for a place where it looks in vain."""
-    scan = _Scan(directories)
-    scan.text(_Text("the source", "", source))
-    return scan.files
+    return _Scan(source, directories).files
 
 
 def changed_file(files: Mapping[str, str]) -> str:
@@ -106,11 +110,12 @@ def changed_file(files: Mapping[str, str]) -> str:
 class _Scan:
     """The findings in a source and its headers."""
 
-    def __init__(self, directories: Sequence[str]) -> None:
+    def __init__(self, source: str, directories: Sequence[str]) -> None:
         self.parts: list[Part] = []
         self.files: dict[str, str] = {}
         self._directories = directories
-        self._seen: dict[str, int] = {}  # path -> the number of its part
+        self.seen: dict[str, int] = {}  # path -> the number of its part
+        self.text(_Text("the source", "", source))
 
     def text(self, text: _Text) -> None:
         """Note the files that a text asks for."""
@@ -142,9 +147,9 @@ class _Scan:
             self._read(one, header, text.name)
 
     def _read(self, path: str, header: str, where: str) -> None:
-        if path in self._seen:
+        if path in self.seen:
             # The file is not read again. The parts must show that it is the same file: one name may stand for two.
-            self.parts.append(Part(f"header {header}", f"as number {self._seen[path]}"))
+            self.parts.append(Part(f"header {header}", f"as number {self.seen[path]}"))
             return
         try:
             with open(path, "rb") as stream:
@@ -153,7 +158,7 @@ class _Scan:
             raise UnknownInput(
                 f"{where} includes {header!r}, which cannot be read: {error.strerror}"
             ) from error
-        self._seen[path] = len(self.parts)
+        self.seen[path] = len(self.parts)
         self.files[path] = hashlib.sha256(data).hexdigest()
         self.parts.append(Part(f"header {header}", self.files[path]))
         self.text(_Text(header, os.path.dirname(path), data.decode("utf-8", "replace")))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pkgutil
 import string
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
@@ -30,8 +31,13 @@ from kcl.inspect.kernels import KernelRow, Run, last_run
 @click.option(
     "--html", type=click.Path(dir_okay=False, allow_dash=True), help="Write one page of HTML there."
 )
+@click.option(
+    "--fail-on-miss",
+    is_flag=True,
+    help="Exit with 1 if a look-up was no hit, and list them all. For CI.",
+)
 @output.replies("the run, its layers and its kernels")
-def report(driver: str | None, html: str | None) -> Reply:
+def report(driver: str | None, html: str | None, fail_on_miss: bool) -> Reply:
     """Show the last run: layers, kernels with their look-ups, what missed and why.
 
     DRIVER is the file that ran, by its name or its path, or the package of `python -m`; without one the run that ended
@@ -40,19 +46,26 @@ def report(driver: str | None, html: str | None) -> Reply:
 
     `--html` writes a page that needs no network and no script. It adds the OpenCL C.
 
-    Exits with 0; with 1 where no such run is known.
+    `--fail-on-miss` lists all look-ups that were no hits with their reasons, where KCL_STRICT=hit ends a run at the
+    first. A layer that is switched off does not count.
+
+    Exits with 0; with 1 where no such run is known, and under `--fail-on-miss` where a look-up was no hit.
     """
-    run = last_run(driver)
+    run = last_run(driver, sys.maxsize if fail_on_miss else kernels.EXPLAINED)
     if run is None:
         fault = journal.fault()
         of = f" of {driver!r}" if driver else ""
         output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
-    shared = facts(run)
+    shared, failed = (
+        facts(run),
+        fail_on_miss and any(not one.reason.startswith("off: ") for one in run.told),
+    )
     if html:
         with click.open_file(html, "w", encoding="utf-8") as stream:
             stream.write(page(run, shared))
-        return Reply(run.described, lambda: output.say(f"written: {html}") if html != "-" else None)
-    return Reply(run.described, lambda: output.say("\n".join(_lines(run, shared))))
+        told = None if html == "-" else f"written: {html}"
+        return Reply(run.described, lambda: output.say(told) if told else None, failed)
+    return Reply(run.described, lambda: output.say("\n".join(_lines(run, shared))), failed)
 
 
 def facts(run: Run) -> dict[str, str]:

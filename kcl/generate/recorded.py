@@ -196,5 +196,7 @@ def _name(record: Record) -> str:
     while record.function not in ("make_kernel", "make_function"):
         if not record.inputs:
             return "loopy_kernel"
+        if record.function == "fuse_kernels":
+            return "_and_".join(map(_name, record.inputs))
         record = record.inputs[0]
     return str(record.keywords.get("name") or "loopy_kernel")

@@ -11,7 +11,7 @@ import itertools
 import math
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,22 @@ class Skip(Exception):
     """
 
 
+class Comparison(NamedTuple):
+    """How the results of choices are compared with those of the default, as `kcl.space` declares it."""
+
+    compare: Callable[[Mapping[str, Any]], Any] | None = None
+    tolerance: Any = None
+    cases: tuple[Mapping[str, Any], ...] = ()
+
+    def text(self, tolerance: Any = None) -> str:
+        """Return a text that differs if a failure may stand no longer; empty if `compare` has no source text."""
+        given = self.tolerance if tolerance is None else tolerance
+        try:
+            return repr((given, inspect.getsource(self.compare) if self.compare else ""))
+        except (OSError, TypeError):
+            return ""
+
+
 class Space:
     """The choices of a recipe, as `kcl.space` declares them. Immutable; thread-safe.
 
@@ -44,8 +60,12 @@ class Space:
     """
 
     def __init__(
-        self, lists: Mapping[str, Iterable[Any]], predicates: tuple[Callable[..., Any], ...] = ()
+        self,
+        lists: Mapping[str, Iterable[Any]],
+        predicates: tuple[Callable[..., Any], ...] = (),
+        comparison: Comparison = Comparison(),  # noqa: B008 - immutable
     ) -> None:
+        self.comparison = comparison
         self.lists = {name: _values(name, values) for name, values in lists.items()}
         if not self.lists:
             raise TypeError("kcl.space() has no parameter: write kcl.space(block=[16, 64])")
@@ -61,7 +81,8 @@ class Space:
         >>> list(space.choices({}, {}))
         [{'block': 16, 'unroll': 1}, {'block': 16, 'unroll': 4}, {'block': 64, 'unroll': 1}]
         """
-        return Space(self.lists, (*(known for known, _names in self.predicates), predicate))
+        known = [one for one, _names in self.predicates]
+        return Space(self.lists, (*known, predicate), self.comparison)
 
     def choices(
         self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None
@@ -118,16 +139,37 @@ class Space:
         return f"<kcl.space {lists}; {len(self.predicates)} where>"
 
 
-def space(**lists: Iterable[Any]) -> Space:
+def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **lists: Any) -> Space:
     """Declare the choices of a recipe's parameters, as `@kcl.kernel(space=kcl.space(block=[16, 64]))`.
 
     Each list has the values of one parameter that the recipe takes, with a default: scalars of JSON. Raises TypeError
     for an empty list and for other values.
 
+    The results of a choice are compared with those of the default. `tolerance` is a number, or one by the name of an
+    output, `{"y": 1e-5}`: relative to the default's value, or `(relative, absolute)` as `numpy.isclose` has them.
+    `compare` takes the outputs as a mapping of numpy arrays, and returns the numbers that are compared in place of the
+    outputs that it reads. `cases` has further arguments to compare on, `[{"places": array}]`.
+
     >>> kcl.space(block=[16, 64], exact=[False, True])
     <kcl.space block=[16, 64], exact=[False, True]; 0 where>
     """
-    return Space(lists)
+    options = {"compare": compare, "tolerance": tolerance, "cases": cases}
+    for name, one in options.items():  # a parameter of the recipe may have such a name
+        if isinstance(one, (list, tuple, range)) and one and not isinstance(one[0], Mapping):
+            lists[name], options[name] = one, Comparison._field_defaults[name]
+    comparison = Comparison(**{**options, "cases": tuple(options["cases"])})
+    if comparison.compare is not None and not callable(comparison.compare):
+        raise TypeError(
+            f"kcl.space(compare=...) takes a function of outputs, not {comparison.compare!r}"
+        )
+    given = comparison.tolerance
+    for one in given.values() if isinstance(given, Mapping) else [given]:
+        pair = one if isinstance(one, tuple) and len(one) == 2 else (one, 0)
+        if one is not None and not all(
+            isinstance(each, (int, float)) and each >= 0 for each in pair
+        ):
+            raise TypeError(f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {given!r}")
+    return Space(lists, (), comparison)
 
 
 def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> Space:

@@ -194,7 +194,7 @@ class TunedKernel(SizedKernel):
         level: int = 1,
         seconds: float = 60.0,
         search: Any = None,
-        tolerance: float | None = None,
+        tolerance: Any = None,
         again: bool = False,
         anyway: bool = False,
         **arguments: Any,

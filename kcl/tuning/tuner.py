@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 import os
 import sys
@@ -27,13 +26,12 @@ from kcl.line import bindings_of
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
 from kcl.tuning.bench import Bench, ChildFault
-from kcl.tuning.candidates import CandidateFiles, Trial, TunedKernel, TuningCandidate
-from kcl.tuning.child import Question, Verdict
+from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
+from kcl.tuning.child import Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
 
-LIMIT_SECONDS = 30.0  # of one candidate
 _SHORT = 5  # rounds of the race after each step of a search
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
@@ -60,6 +58,7 @@ class Tuning(NamedTuple):
     known: int = 0
     was_time: bool = True
     facts: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
@@ -78,7 +77,9 @@ class Tuning(NamedTuple):
             words += f", {self.known} of {row.of} known from before"
         words += "" if row.ragged else "; not tried ragged"
         words += "; the next tuning goes on with the others" if row.unfinished else ""
-        return "\n  ".join([head + words, *views.outcomes(list(self.sizes), self.facts, [row])])
+        return "\n  ".join(
+            [head + words, *self.notes, *views.outcomes(list(self.sizes), self.facts, [row])]
+        )
 
 
 def tune(
@@ -88,7 +89,7 @@ def tune(
     level: int = 1,
     seconds: float = 60.0,
     search: Any = None,
-    tolerance: float | None = None,
+    tolerance: Tolerance = None,
     again: bool = False,
     anyway: bool = False,
     limit: float = LIMIT_SECONDS,
@@ -112,11 +113,12 @@ def tune(
         return result._replace(why="level 0 stands for the defaults, which nobody measures")
     if not device or not settings.is_python():
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
-    with _turn(queue), candidates.folder() as folder:
+    with _turn(queue), candidates.folder() as folder, contextlib.ExitStack() as stack:
         files = CandidateFiles(kernel, queue, arguments, folder)
+        stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
-        tuner = _Tuner(files, table, level, search, tolerance, limit)
+        tuner = _Tuner(files, table, level, search, tolerance)
         row = None if again else tuner.stored()
         if row is not None:
             return result._replace(
@@ -135,11 +137,10 @@ class _Tuner:
         table: ChoiceTable,
         level: int,
         search: Any,
-        tolerance: float | None,
-        limit: float,
+        tolerance: Tolerance,
     ) -> None:
         self.files, self.table, self.level, self.kernel = files, table, level, files.kernel
-        self.limit, self.default = limit, files.default
+        self.default = files.default
         of_level = searches.of_level(
             level, self.kernel.space, self.kernel.given, files.sizes, self.default.choice
         )
@@ -189,15 +190,21 @@ class _Tuner:
     def run(self, question: Question, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
         began, is_done = time.monotonic(), False
-        self._size = sum(
-            math.prod(one.shape) * one.dtype.itemsize for one in question.arrays.values()
-        )
+        arrays = question.forms[""].arrays.values()
+        self._size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
         checked = began + _CHECKED * seconds
         try:
             with (
-                Bench(question, self.default.trial, self.files.folder) as bench,
+                Bench(
+                    question,
+                    self.default.trial,
+                    self.files.folder,
+                    began + seconds,
+                    self.kernel.space.comparison.compare,
+                ) as bench,
                 self._noting(seconds),
             ):
+                self.files.limit = bench.seconds
                 while time.monotonic() < checked and not is_done:
                     choices = self.search.ask()
                     is_done = not choices
@@ -216,9 +223,10 @@ class _Tuner:
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
                 racers = bench.race(finalists, race.ROUNDS, end, is_last=True)
         except ChildFault as fault:
-            return result._replace(
-                why=f"two launches of the default must run, and compute the same: {fault}"
-            )
+            words = f"two launches of the default must run, and compute the same: {fault}"
+            is_slow = fault.verdict.outcome == "hangs"
+            words += ": give it more seconds" if is_slow else ""
+            return result._replace(why=words, was_time=not is_slow)
         row = self._store(racers, finalists, not is_done)
         return result._replace(
             row=row,
@@ -226,6 +234,7 @@ class _Tuner:
             facts=tuple(map(self._fact, self.tried)),
             seconds=time.monotonic() - began,
             known=len(self._before),
+            notes=tuple(self.files.notes(bench.left)),
         )
 
     @contextlib.contextmanager
@@ -290,7 +299,7 @@ class _Tuner:
             return one
         is_same = (fact.codes, fact.terms) == (_codes(trial), self._case.terms)
         is_young = fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS)
-        is_long = fact.outcome != "hangs" or fact.limit >= min(self.limit, LIMIT_SECONDS)
+        is_long = fact.outcome != "hangs" or fact.limit >= min(self.files.limit(), LIMIT_SECONDS)
         if is_same and is_young and is_long:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
@@ -395,15 +404,10 @@ def _codes(trial: Trial) -> tuple[str, ...]:
     return tuple(sorted(found)) if "" not in found else ()
 
 
-def _terms(space: Space, tolerance: float | None) -> str:
+def _terms(space: Space, tolerance: Tolerance) -> str:
     """Return a digest of how results are compared; empty if the text of a comparison cannot be read."""
-    compare = getattr(space, "compare", None)
-    try:
-        text = inspect.getsource(compare) if compare is not None else ""
-    except (OSError, TypeError):
-        return ""
-    told = f"{tolerance!r} {getattr(space, 'tolerance', None)!r} {getattr(space, 'atol', None)!r}"
-    return Key([Part("tolerance", told), Part("compare", text)]).digest[:16]
+    text = space.comparison.text(tolerance)
+    return Key([Part("comparison", text)]).digest[:16] if text else ""
 
 
 def _day(ago: float = 0.0) -> str:

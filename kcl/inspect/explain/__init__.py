@@ -17,6 +17,7 @@ from kcl.cache.key import Difference, Key
 from kcl.cache.phrases import About, Origin, sentence
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
+from kcl.inspect.inventory import led_by
 from kcl.record import files
 from kcl.record.declarations import PARAMETER
 
@@ -115,7 +116,8 @@ def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | N
         variants += sum(name.startswith(_VARIANT) for name in names)
         return variants, distance, "function" not in one.metadata, -one.written
 
-    others = (one for one in known if one.key.parts != key.parts[: len(one.key.parts)])
+    own = led_by(key)
+    others = (one for one in known if one.key.digest not in own)
     near = sorted((one for one in others if _kind(one.key) == _kind(key)), key=far)
     listed = (
         [(one, one.texts().listing) for one in near[:_READ]] if texts.listing is not None else []

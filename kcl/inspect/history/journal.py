@@ -140,10 +140,8 @@ def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
 
 def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
-    own = records.of_this_process()
-    others = [record for record in _read() if record["name"] != own["name"]]
     return sorted(
-        (missed for record in (*others, own) for missed in _missed(record)),
+        (missed for record in _known() for missed in _missed(record)),
         key=lambda missed: missed.time,
     )
 
@@ -168,6 +166,19 @@ def last_run(driver: str | None = None) -> list[RunRecord]:
             run.append(one)
             begin = min(begin, one.began)
     return run
+
+
+def asked(process: str) -> set[str]:
+    """Return the kernels that a process asked for, or another process of its driver that was alive at the same time."""
+    found = _known()
+    return {
+        kernel
+        for own in [one for one in found if one["name"] == process]
+        for one in found
+        if one["program"] == own["program"]
+        if one["ended"] >= own["began"] and one["began"] <= own["ended"]
+        for _layer, kernel, *_ in one["tallies"]
+    }
 
 
 def late() -> list[Note]:
@@ -223,6 +234,12 @@ def _ran(record: Record) -> RunRecord:
     }
     head = (record[name] for name in RunRecord._fields[:7])
     return RunRecord._make([*head, asked, _tallies(record), record["uses"]])
+
+
+def _known() -> list[Record]:
+    """Return the readable records, with that of this process as it is now."""
+    own = records.of_this_process()
+    return [*(record for record in _read() if record["name"] != own["name"]), own]
 
 
 def _read() -> list[Record]:

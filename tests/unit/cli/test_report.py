@@ -169,6 +169,34 @@ class TestReport:
         assert narrow.split("ago", 1)[1].split() == said.split("ago", 1)[1].split()
         assert all(len(line) <= 50 or " " not in line.strip() for line in narrow.splitlines())
 
+    def test_fail_on_miss(self, child):
+        """`--fail-on-miss` lists every look-up that was no hit, with its reason, and ends with 1; without any with 0."""
+        code = """
+            import contextlib
+            import pyopencl as cl
+
+            context = cl.create_some_context(interactive=False)
+            cl.Program(context, "kernel void good(global int *x) { x[0] = 1; }").build()
+            for number in range(FAILING):
+                with contextlib.suppress(cl.RuntimeError):
+                    cl.Program(context, f"kernel void bad{number}() {{ b; }}").build()
+        """
+        run = ("-m", "kcl", "run")
+        ask = ("-m", "kcl", "report", "--fail-on-miss")
+        assert child.run(code.replace("FAILING", "41"), options=run).returncode == 0
+        missed = child.python(*ask)
+        assert missed.returncode == 1
+        assert missed.stdout.count(", binary layer: miss\n") == 42
+        assert "does not compile: " in missed.stdout
+        assert "good" in missed.stdout.partition("first time seen")[0]
+        assert "are left out" not in missed.stdout
+        assert child.python("-m", "kcl", "wait").returncode == 0
+        code = code.replace("FAILING", "0")
+        assert child.run(code, options=run).returncode == 0
+        assert child.python(*ask).returncode == 0
+        assert child.run(code, options=run, KCL_NO_CACHE="binary").returncode == 0
+        assert child.python(*ask).returncode == 0
+
     @pytest.mark.usefixtures("cache")
     def test_html(self, tmp_path):
         """`--html` writes a file and names it; `-` is stdout."""

@@ -180,7 +180,7 @@ class TestTune:
     def test_no_time(self, program, child):
         """A tuning that had time for no choice fails, and nothing is stored; so does one behind the last of --total."""
         done = program("right", "64", options=["--seconds", "0.01"], code=1)
-        assert "there was time to try none of 2 choices" in done.stderr
+        assert "give it more seconds" in done.stderr
         assert done.stdout == "done 64\n"
         done = program("right", "64", "500", options=["--total", "0.01"], code=1)
         assert "adding is not tuned: no time of --total is left" in done.stderr

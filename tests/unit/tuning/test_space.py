@@ -94,3 +94,36 @@ class TestBadInput:
         """A predicate is a function whose parameters have names."""
         with pytest.raises(TypeError, match="where takes a function"):
             kcl.space(block=[16]).where(predicate)
+
+
+class TestComparison:
+    def test_options(self):
+        """A space keeps how results are compared, also with a where."""
+        cases = [{"x": [1, 2]}]
+        space = kcl.space(block=[16], compare=len, tolerance={"y": (1e-5, 1e-8)}, cases=cases)
+        found = space.where(lambda block: block > 0).comparison
+        assert found == (len, {"y": (1e-5, 1e-8)}, tuple(cases))
+        assert kcl.space(block=[16]).comparison == (None, None, ())
+
+    def test_parameters_of_these_names(self):
+        """A list of values is that of a parameter, whatever its name."""
+        space = kcl.space(compare=[True, False], tolerance=[1e-3], cases=[1, 2])
+        assert space.lists == {"compare": (True, False), "tolerance": (1e-3,), "cases": (1, 2)}
+        assert space.comparison == (None, None, ())
+
+    @pytest.mark.parametrize(
+        "options", [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}]
+    )
+    def test_bad(self, options):
+        """What cannot be meant is refused where it is declared."""
+        with pytest.raises(TypeError, match=rf"kcl.space\({next(iter(options))}=...\) takes"):
+            kcl.space(block=[16], **options)
+
+    def test_text(self):
+        """Failures stand as long as tolerance and source text are the same; without a text none does."""
+        one, other = (
+            kcl.space(block=[1], compare=lambda out: out["y"] * 2).comparison for _ in "ab"
+        )
+        assert one.text() == other.text() != one.text(1e-3) != ""
+        assert kcl.space(block=[1], compare=len).comparison.text() == ""
+        assert kcl.space(block=[1]).comparison.text() != ""

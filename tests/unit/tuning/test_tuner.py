@@ -149,7 +149,7 @@ class TestOutcomes:
         details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
         assert details["null"] if special else "SIG" in details["null"]
         assert "'q'" in details["no name"]
-        assert details["one wrong"].startswith("y[77]: 1.0 -> 156.0, 1 of 512")
+        assert details["one wrong"].startswith("y[77] is 1.0, by the default 156.0, 1 of 512")
         assert details["even"].endswith("at n = 511")
         assert (details["behind"], details["raises"], details["skips"]) == (
             "of y",
@@ -340,10 +340,11 @@ class TestWinner:
         kernel, x = adding(), vectors()[0]
         found = kernel.tune(queue, level=2, seconds=1e-3, x=x)
         assert (found.row, found.tried, found.was_time) == (None, (), False)
-        assert "time to try none of 6 choices: give it more seconds" in str(found)
+        assert "give it more seconds" in str(found)
         assert kernel.table(queue).rows == []
         assert kernel.tune(queue, level=2, x=x, **LONG).row.tried == 6
 
+    @pytest.mark.slow
     def test_unfinished(self, queue):
         """A search that its time ended has a row, and the next tuning goes on with what was not tried."""
 
@@ -351,14 +352,14 @@ class TestWinner:
             def ask(self):
                 found = super().ask()
                 if not found:
-                    time.sleep(seconds)  # until the time of the search is over
+                    time.sleep(0.7 * seconds)  # until the time of the search is over
                     return [{"turns": 1000, "unused": 2}]
                 return found
 
-        kernel, seconds = adding(), 30.0
+        kernel, seconds = adding(), 60.0
         asked = Late([{"turns": 1, "unused": 1}])
         found = kernel.tune(queue, level=2, seconds=seconds, search=asked, x=vectors()[0])
-        assert (found.row.choice["turns"], found.row.unfinished) == (1, True)
+        assert found.row.unfinished
         assert "the next tuning goes on with the others" in str(found)
         again = kernel.tune(queue, level=2, x=vectors()[0], **LONG)
         assert (again.known, again.row.tried, again.row.unfinished) == (1, 6, False)
@@ -379,7 +380,8 @@ class TestWinner:
         found = adding().tune(queue, level=2, x=vectors()[0], **LONG)
         (best,) = found.row.best  # 1000 and 3000 turns are as slow as the default, or slower
         assert best.choice == {"turns": 1, "unused": 1}
-        assert best.codes == tuple({*found.tried[0].trial.digests.values()}) or len(best.codes) == 1
+        (trial,) = {one.trial for one in found.tried if one.choice["turns"] == 1}
+        assert best.codes == tuple(sorted({*trial.digests.values()}))
         assert found.row.dtypes == {}
 
     def test_typed(self, queue):
@@ -388,20 +390,21 @@ class TestWinner:
         found = axpy().tune(queue, level=2, x=x, y=y, z=np.empty_like(x), **LONG)
         assert found.row.dtypes == {"x": "<f4", "y": "<f4"}
 
-    def test_slow_recipes(self, queue):
+    def test_slow_recipes(self, queue, tmp_path):
         """No recipe runs after the time for building, however many choices a step has."""
-        runs = []
+        runs = tmp_path / "runs"  # each in the child that generates
 
         @kcl.kernel(space=kcl.space(part=list(range(100))))
         def slow(part=0):
-            runs.append(part)
+            with runs.open("a") as stream:
+                stream.write(".")
             time.sleep(0.2)
             arguments = [kcl.Array("x", np.float32, 8, "out")]
             text = f"kernel void slow(global float *x) {{ x[get_global_id(0)] = 1; /* {part} */ }}"
             return kcl.Source(text, entry="slow", arguments=arguments, global_size=8)
 
         found = slow().tune(queue, level=2, seconds=2.0)
-        assert len(runs) < 30
+        assert runs.stat().st_size < 30
         assert found.row is None or found.row.unfinished
 
 
