@@ -445,7 +445,8 @@ class TunedKernel(SizedKernel):
                     kernel = self.kernel_at(choice, sizes)
                     left = None if is_default else codes
                     return Decision(kernel, choice, sizes, row, table, "", lost, left, place)
-                lost = lost or changed
+                is_gone = bool(refusals[name]) and not self.space.has(choice)
+                lost = lost or changed or (f"{name} {refusals[name]}" if is_gone else "")
                 why = why or f"{tables.measured(row, sizes, choice)}, {refusals[name]}"
         return untuned._replace(why=why, lost=lost or unlike, place=place)
 
