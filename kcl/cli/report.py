@@ -52,8 +52,8 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> Reply:
     if html:
         when = f"{output.date(run.ended)}, {shared['processes']}"
         pages.write(html, run.driver or "python", when, content(run, shared))
-    words = "" if html else "\n".join(_lines(run, shared))
-    return Reply(run.described, lambda: words and output.say(words), failed)
+    lines = [] if html else _lines(run, shared)
+    return Reply(run.described, lambda: [*map(output.say, lines)], failed)
 
 
 def facts(run: Run) -> dict[str, str]:
