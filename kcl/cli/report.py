@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -53,9 +52,8 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> Reply:
     if html:
         when = f"{output.date(run.ended)}, {shared['processes']}"
         pages.write(html, run.driver or "python", when, content(run, shared))
-    text = "\n".join(_lines(run, shared))
-    show = functools.partial(output.say, text) if not html else bool
-    return Reply(run.described, show, failed)
+    lines = [] if html else _lines(run, shared)
+    return Reply(run.described, lambda: [*map(output.say, lines)], failed)
 
 
 def facts(run: Run) -> dict[str, str]:

@@ -62,7 +62,10 @@ def failing():
     raise LookupError("mine")
 
 
-def origin(function, declared=Declarations(), **arguments):
+DECLARED = Declarations()
+
+
+def origin(function, declared=DECLARED, **arguments):
     """Return the origin of a recipe with its parameters."""
     return RecordedOrigin(RecipeCall(function.__name__, function, arguments, declared))
 
