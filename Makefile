@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries lint docs transcripts bench bench-check bench-report clean
+.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries lint docs docs-look transcripts bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -68,6 +68,10 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -W --keep-going -b html doc doc/_build/html
+
+# No page scrolls sideways on a telephone, a tablet or a laptop: a headless Chromium looks, if there is one.
+docs-look: docs
+	$(BIN)/python tools/docs_look.py
 
 # What the commands in the pages print, written into the pages.
 transcripts: $(VENV)/.dev

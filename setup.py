@@ -43,7 +43,15 @@ setup(
     packages=find_packages(include=["kcl", "kcl.*"]),
     # An editable install is a path then, and no finder: a folder named kcl beside a program does not come before it.
     package_dir={"": "."},
-    package_data={"kcl": ["py.typed", "cli/*.html", "integrations/children/*.py"]},
+    package_data={
+        "kcl": [
+            "py.typed",
+            "cli/*.html",
+            "integrations/children/*.py",
+            "integrations/pyinstaller/rthooks*",
+            "integrations/pyinstaller/rthooks/*.py",
+        ]
+    },
     install_requires=[
         "pyopencl>=2026.1,<2027",
         "pytools>=2025.2,<2027",
@@ -61,11 +69,20 @@ setup(
         "sign": SIGN,
         "test": TEST,
         "libraries": [*POCL, *LIBRARIES],
-        "dev": [*TEST, *LINT, *DOC, *INTEL, "distributed>=2025.1,<2027", *BENCH],
+        "dev": [
+            *TEST,
+            *LINT,
+            *DOC,
+            *INTEL,
+            "distributed>=2025.1,<2027",
+            "pyinstaller>=6.10,<7",
+            *BENCH,
+        ],
     },
     entry_points={
         "console_scripts": ["kcl = kcl.__main__:main"],
-        "pytest11": ["kcl = kcl.integrations.pytest_plugin"],
+        "pyinstaller40": ["hook-dirs = kcl.integrations.pyinstaller:folders"],
+        "pytest11": ["kcl = kcl.integrations.pytest_plugin:FoundPlugin"],
     },
     classifiers=[
         "License :: OSI Approved :: MIT License",

@@ -105,6 +105,11 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
     yield f"  kcl's helper besides: cpu {cpu}, ended {seconds} after the process"
 
 
+def ratio(figures: dict[str, Any]) -> Interval:
+    """Return how many times the processor seconds of loopy's cold start kcl's takes."""
+    return interval(figures["cpu"]["kcl"], figures["cpu"]["loopy"])
+
+
 def interval(above: Sequence[float], below: Sequence[float]) -> Interval:
     """Return the geometric mean of the pairs' ratios with its interval; one pair alone has none."""
     logs = [math.log(a / b) for a, b in zip(above, below, strict=True)]

@@ -197,7 +197,7 @@ def lines(figures: dict[str, Any]) -> Iterator[str]:
         yield f"  {title:<28}{spread(seconds):<26}{both[0]:>6} x, in processor time {both[1]} x"
 
 
-def ratio(figures: dict[str, Any], title: str, what: str = "wall") -> tuple[float, float, float]:
+def ratio(figures: dict[str, Any], title: str, what: str = "cpu") -> tuple[float, float, float]:
     """Return the ratio of medians to the start of rich, with the range over the runs made side by side."""
     above, below = figures[what][title], figures[what][START]
     pairs = [a / b for a, b in zip(above, below, strict=True)]

@@ -6,11 +6,12 @@ The page includes them, so that no figure is typed: `make bench` and `make bench
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import calls
 import check
+import cold
 import entries
 import processes
 import storm
@@ -70,7 +71,6 @@ BEGIN, END = "<!-- {}: written by make bench-report -->\n", "<!-- end of {} -->\
 SUMMARY = {
     "loopy later / kcl later": "later runs: loopy / kcl",
     "kcl later / floor later": "later runs: kcl / floor",
-    "kcl cold / loopy cold": "cold: kcl / loopy",
 }
 
 
@@ -78,6 +78,7 @@ def written(document: dict[str, Any]) -> dict[str, str]:
     """Return the text of each table by the name of its file."""
     tables: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
         "headline.inc": headline,
+        "summary.inc": summary,
         "run.inc": run,
         "goals.inc": goals,
         "short.inc": short,
@@ -89,39 +90,45 @@ def written(document: dict[str, Any]) -> dict[str, str]:
 
 def readme(document: dict[str, Any], text: str) -> str:
     """Return the text of the README with its first figure and its table made of these figures."""
-    for name, lines in (("gain", [*headline(document), ""]), ("measured", _summary(document))):
+    for name, lines in (
+        ("gain", [*headline(document), ""]),
+        ("measured", [*summary(document), ""]),
+    ):
         before, begin, rest = text.partition(BEGIN.format(name))
         _old, end, after = rest.partition(END.format(name))
         text = "".join((before, begin, "\n", *(f"{line}\n" for line in lines), end, after))
     return text
 
 
-def _summary(document: dict[str, Any]) -> Iterator[str]:
+def summary(document: dict[str, Any]) -> Iterator[str]:
+    """Write the few ratios that say what kcl gives and takes, for the README and the page; in processor seconds."""
     some = document["parts"].get("processes", {}).get("kernels", [])
     if not some:
+        yield "Not measured."
         return
-    yield f"{document['device']}; Python {document['python']}; {document['cores']} cores."
-    yield ""
-    yield "| | " + " | ".join(f"{one['count']} kernels" for one in some) + " |"
+    yield "| processor time | " + " | ".join(f"{one['count']} kernels" for one in some) + " |"
     yield "|---|" + "---|" * len(some)
     for name, title in SUMMARY.items():
-        found = (processes.ratios(one)[name] for one in some)
-        yield (
-            f"| {title} | "
-            + " | ".join("{:.2f} ({:.2f} to {:.2f})".format(*one) for one in found)
-            + " |"
-        )
-    yield ""
+        yield _row(title, [processes.ratios(one)[name] for one in some])
+    if "cold" in document["parts"]:  # the only source of this ratio: other parts have too few pairs
+        figures = document["parts"]["cold"]
+        found = [cold.ratio(figures) if one["count"] == figures["count"] else None for one in some]
+        yield _row("first run, nothing cached: kcl / loopy", found)
+
+
+def _row(title: str, found: Sequence[tuple[float, float, float] | None]) -> str:
+    cells = ["{:.2f} ({:.2f} to {:.2f})".format(*one) if one else "" for one in found]
+    return f"| {title} | {' | '.join(cells)} |"
 
 
 def headline(document: dict[str, Any]) -> Iterator[str]:
-    """Say in one sentence how much faster a warm start is."""
+    """Say in one sentence how much a warm start saves."""
     some = document["parts"].get("processes", {}).get("kernels", [])
     for figures in (one for one in some if one["count"] == HEADLINE):
         times, least, most = processes.ratios(figures)["loopy later / kcl later"]
         yield (
-            f"**{times:.1f} times faster**: the warm start of a program with {HEADLINE} loopy kernels, with kcl "
-            f"against loopy, pyopencl and PoCL with all of their own caches warm (smallest and largest pair "
+            f"**{times:.1f} times less processor time**: the warm start of a program with {HEADLINE} loopy kernels, "
+            f"with kcl against loopy, pyopencl and PoCL with all of their own caches warm (smallest and largest pair "
             f"{least:.1f} and {most:.1f})."
         )
         return
@@ -129,25 +136,30 @@ def headline(document: dict[str, Any]) -> Iterator[str]:
 
 
 def run(document: dict[str, Any]) -> Iterator[str]:
-    """Say where and when it was measured, and how busy the machine was."""
-    yield f"{document['device']}; Python {document['python']}; {document['cores']} cores; {document['time']}."
-    load = ", ".join(f"{part} {value:g}" for part, value in document["load"].items())
-    yield f"Load of the machine when each part began: {load}."
-    added = document.get("added", {})
-    for place in dict.fromkeys(added.values()):
-        yield ""
-        yield f"Measured apart: {', '.join(part for part in added if added[part] == place)} on {place}."
+    """Say in one table where and when each part was measured, and how busy the machine was as it began."""
+    first = f"{document['device']}; {document['cores']} cores; {document['time']}"
+    places: dict[str, list[tuple[str, str]]] = {}
+    for part, load in document["load"].items():
+        where, _, when = document.get("added", {}).get(part, first).rpartition("; ")
+        places.setdefault(where, []).append((when, f"{part} {load:g}"))
+    yield f"Python {document['python']}."
+    yield ""
+    yield "| where | when | parts, each with the load of the machine as it began |"
+    yield "|---|---|---|"
+    for where, found in places.items():
+        times = sorted(when[:10] for when, _part in found)
+        when = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
+        yield f"| {where} | {when} | {', '.join(part for _when, part in found)} |"
 
 
 def goals(document: dict[str, Any]) -> Iterator[str]:
-    """Compare what was measured with the goals."""
-    yield "| | goal | measured | in processor seconds | |"
+    """Compare what was measured with the goals; a goal without a figure is left out."""
+    yield "| | goal | measured | clock | |"
     yield "|---|---|---|---|---|"
     for goal, figure, verdict in check.verdicts(document["parts"]):
-        beside = goal.processor(document["parts"]) if goal.processor else None
-        processor = "" if beside is None else check.shown(beside)
-        word = f"**{verdict.lower()}**" if verdict == check.SHORT else verdict
-        yield f"| {goal.title} | {goal.bound} | {check.shown(figure)} | {processor} | {word} |"
+        if figure is not None:
+            word = f"**{verdict.lower()}**" if verdict == check.SHORT else verdict
+            yield f"| {goal.title} | {goal.bound} | {check.shown(figure)} | {goal.clock} | {word} |"
 
 
 def short(document: dict[str, Any]) -> Iterator[str]:
@@ -183,7 +195,7 @@ def _yardsticks(parts: dict[str, Any]) -> Iterator[str]:
             f"{figures['count']} kernels {processes.ratios(figures)['loopy later / floor later'][0]:.3g}"
             for figures in parts["processes"]["kernels"]
         ]
-        yield f"How many times faster than loopy's warm start the floor itself is: {', '.join(floors)}."
+        yield f"How many times less processor time than loopy's warm start the floor itself takes: {', '.join(floors)}."
     allocating = [
         one for one in parts.get("calls", {}).get("cases", ()) if one["case"] in ALLOCATING_CASES
     ]

@@ -26,13 +26,21 @@ from matplotlib.figure import Figure
 
 INTO = measure.HERE.parent / "doc" / "explanation" / "measured"
 README = measure.HERE.parent / "README.md"
-COLOURS = {"floor": "#8a8a8a", "kcl": "#1f6fb2", "loopy": "#d9822b"}
+COLOURS = {"floor": "#7a7a7a", "kcl": "#1f6fb2", "loopy": "#c96f12"}
+TITLES = {"floor": "pyopencl by hand", "kcl": "kcl", "loopy": "loopy, with its caches"}
 MOMENTS = {
-    "cold": "cold",
+    "cold": "first run,\nnothing cached",
     "second": "second run",
-    "later": "later",
-    "empty": "PoCL's cache\nempty",
-    "off": "PoCL's cache\noff",
+    "later": "later runs",
+    "empty": "later, PoCL's\ncache emptied",
+    "off": "later, PoCL's\ncache off",
+}
+# of `calls.py`: what a reader compares, the dearest first
+CALLS = {
+    "loopy": ("loopy's executor", "#c96f12"),
+    "kcl": ("kcl", "#1f6fb2"),
+    "kcl, bound": ("kcl, bound", "#7fb3dd"),
+    "typed": ("pyopencl's typed call", "#555555"),
 }
 
 
@@ -71,9 +79,7 @@ def written(document: dict[str, Any], into: pathlib.Path) -> list[pathlib.Path]:
     for name, (part, draw) in PICTURES.items():
         if part in document["parts"]:
             paths.append(into / f"{name}.svg")
-            draw(document["parts"][part]).savefig(
-                paths[-1], metadata={"Date": None, "Creator": None}
-            )
+            draw(document["parts"]).savefig(paths[-1], metadata={"Date": None, "Creator": None})
             _without_trailing_blanks(paths[-1])
     for name, text in page.written(document).items():
         paths.append(into / name)
@@ -82,40 +88,72 @@ def written(document: dict[str, Any], into: pathlib.Path) -> list[pathlib.Path]:
     return [*paths, into / "figures.json"]
 
 
-def starts(figures: dict[str, Any]) -> Figure:
-    """Draw bars of whole processes, one plot for each number of kernels."""
-    some = figures["kernels"]
-    figure = Figure(figsize=(9, 2.9 * len(some)), layout="constrained")
-    for axes, one in zip(_plots(figure, len(some)), some, strict=True):
-        for number, side in enumerate(processes.SIDES):
-            seconds = [one["wall"][side][moment] for moment in MOMENTS]
-            places = [place + 0.27 * (number - 1) for place, values in enumerate(seconds) if values]
-            _bars(axes, places, [values for values in seconds if values], side)
-        axes.set_xticks(range(len(MOMENTS)), list(MOMENTS.values()))
-        axes.set_yscale("log")
-        axes.margins(y=0.18)
-        axes.set_ylabel("seconds, whole process")
-        axes.set_title(f"{one['count']} kernels")
-        axes.legend(frameon=False, ncols=3)
-    return figure
+def starts(parts: dict[str, Any]) -> Figure:
+    """Draw the processor seconds of whole processes of one program, by moment and side."""
+    one = next(one for one in parts["processes"]["kernels"] if one["count"] == page.HEADLINE)
+    seconds = {side: dict(moments) for side, moments in one["cpu"].items()}
+    for side in seconds:  # many pairs of them are a part of their own
+        seconds[side]["cold"] = parts.get("cold", {}).get("cpu", {}).get(side, [])
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
+    axes = figure.subplots()
+    place, ticks = 0.0, []
+    for moment in MOMENTS:
+        sides = [side for side in ("loopy", "kcl", "floor") if seconds[side][moment]]
+        ticks.append(place + (len(sides) - 1) / 2)
+        for side in sides:
+            middle = statistics.median(seconds[side][moment])
+            label = TITLES[side] if moment == "later" else None
+            axes.barh(place, middle, 0.86, color=COLOURS[side], label=label)
+            axes.annotate(
+                f"{middle:.2g} s",
+                (middle, place),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                size=9,
+            )
+            place += 1
+        place += 0.8
+    axes.set_yticks(ticks, list(MOMENTS.values()))
+    axes.tick_params(axis="y", length=0)
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    axes.set_xlabel(f"processor seconds of a process with {page.HEADLINE} loopy kernels")
+    axes.legend(frameon=False, loc="lower right")
+    return _bare(axes, figure)
 
 
-def over_kernels(figures: dict[str, Any]) -> Figure:
-    """Draw the time of a warm start over the number of kernels."""
+def over_kernels(parts: dict[str, Any]) -> Figure:
+    """Draw the processor time of a warm start over the number of kernels; each line has its name at its end."""
     axes, figure = _one()
-    counts = [one["count"] for one in figures["kernels"]]
+    some = parts["processes"]["kernels"]
+    counts = [one["count"] for one in some]
     for side in processes.SIDES:
-        seconds = [statistics.median(one["wall"][side]["later"]) for one in figures["kernels"]]
-        axes.plot(counts, seconds, "o-", color=COLOURS[side], label=side)
+        seconds = [statistics.median(one["cpu"][side]["later"]) for one in some]
+        axes.plot(counts, seconds, "o-", color=COLOURS[side], linewidth=2, clip_on=False)
+        axes.annotate(
+            f"{TITLES[side]}\n{seconds[-1]:.2g} s",
+            (counts[-1], seconds[-1]),
+            (8, -9 if side == "floor" else 7 if side == "kcl" else 0),
+            textcoords="offset points",
+            va="center",
+            color=COLOURS[side],
+            annotation_clip=False,
+        )
+    axes.set_yscale("log")  # else the floor would lie below kcl
+    axes.set_yticks([0.3, 1, 3, 10], ["0.3", "1", "3", "10"])
+    axes.minorticks_off()
+    axes.set_xticks(counts)
+    axes.set_xlim(0, counts[-1])
+    axes.grid(axis="y", color="#dddddd")
     axes.set_xlabel("kernels")
-    axes.set_ylabel("seconds, warm start")
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
-    return figure
+    axes.set_ylabel("processor seconds, warm start")
+    return _bare(axes, figure)
 
 
-def over_entries(figures: dict[str, Any]) -> Figure:
+def over_entries(parts: dict[str, Any]) -> Figure:
     """Draw the time of a look-up over the number of entries."""
+    figures = parts["lookup"]
     axes, figure = _one()
     counts = [one["count"] for one in figures["entries"]]
     for name, colour in (("both", "#1f6fb2"), ("generator", "#5aa469"), ("binary", "#d9822b")):
@@ -126,40 +164,38 @@ def over_entries(figures: dict[str, Any]) -> Figure:
     axes.set_xlabel("entries in each layer")
     axes.set_ylabel("microseconds, look-up")
     axes.legend(frameon=False)
-    return figure
+    return _bare(axes, figure)
 
 
-def calls(figures: dict[str, Any]) -> Figure:
-    """Draw what a call costs, by case and side."""
-    cases = figures["cases"]
-    sides = list(dict.fromkeys(side for one in cases for side in one["microseconds"]))
-    colours = ("#d9822b", "#1f6fb2", "#f0c08a", "#7fb3dd", "#123f66", "#555555", "#aaaaaa")
-    figure = Figure(figsize=(9, 1.2 * len(cases) + 0.8), layout="constrained")
+def calls(parts: dict[str, Any]) -> Figure:
+    """Draw what a call costs: a row for each case, a dot for the median of each side, a line for its quartiles."""
+    cases = parts["calls"]["cases"]
+    figure = Figure(figsize=(7.2, 0.5 * len(cases) + 1.4), layout="constrained")
     axes = figure.subplots()
-    for number, side in enumerate(sides):
-        there = [
-            (place, one["microseconds"][side])
-            for place, one in enumerate(cases)
-            if side in one["microseconds"]
-        ]
-        places = [place + 0.12 * (number - (len(sides) - 1) / 2) for place, _ in there]
-        middle, reach = _medians([values for _, values in there])
-        axes.barh(
-            places,
-            middle,
-            0.11,
-            xerr=reach,
-            color=colours[number % len(colours)],
-            label=side,
-            ecolor="#333333",
-        )
+    for number, (side, (title, colour)) in enumerate(CALLS.items()):
+        for place, one in enumerate(cases):
+            values = one["microseconds"].get(side)
+            if not values:
+                continue
+            low, middle, high = statistics.quantiles(values, n=4)
+            at = place + 0.17 * (number - 1.5)
+            label = title if place == 0 else None
+            axes.plot([low, high], [at, at], color=colour, linewidth=2, alpha=0.6)
+            axes.plot(middle, at, "o", color=colour, label=label)
     axes.set_yticks(range(len(cases)), [one["case"] for one in cases])
+    axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()
-    axes.set_xlabel("microseconds, call")
-    axes.legend(frameon=False, fontsize=8)
-    return figure
+    for place in range(1, len(cases)):
+        axes.axhline(place - 0.5, color="#e4e4e4", linewidth=0.8)
+    axes.grid(axis="x", color="#e4e4e4")
+    axes.set_axisbelow(True)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("microseconds of a call: median and quartiles")
+    figure.legend(frameon=False, ncols=2, loc="outside upper center")
+    return _bare(axes, figure)
 
 
+# By the name of the picture: the parts that it needs, and what draws it.
 PICTURES = {
     "starts": ("processes", starts),
     "kernels": ("processes", over_kernels),
@@ -168,29 +204,10 @@ PICTURES = {
 }
 
 
-def _bars(
-    axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], side: str
-) -> None:
-    middle, reach = _medians(values)
-    axes.bar(
-        places,
-        middle,
-        0.25,
-        yerr=reach,
-        color=COLOURS[side],
-        label=side,
-        capsize=2,
-        ecolor="#333333",
-    )
-    for place, height, above in zip(places, middle, reach[1], strict=True):
-        axes.annotate(
-            f"{height:.2g}",
-            (place, height + above),
-            (0, 2),
-            textcoords="offset points",
-            ha="center",
-            size=8,
-        )
+def _bare(axes: Axes, figure: Figure) -> Figure:
+    """Take the frame away that only adds ink."""
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def _medians(values: Sequence[Sequence[float]]) -> tuple[list[float], list[list[float]]]:
@@ -201,12 +218,8 @@ def _medians(values: Sequence[Sequence[float]]) -> tuple[list[float], list[list[
     return middle, [below, above]
 
 
-def _plots(figure: Figure, count: int) -> list[Axes]:
-    return list(figure.subplots(count, squeeze=False)[:, 0])
-
-
 def _one() -> tuple[Axes, Figure]:
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     return figure.subplots(), figure
 
 

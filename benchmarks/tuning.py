@@ -219,10 +219,10 @@ def _driven(script: str, *words: str, variables: dict[str, str] | None = None) -
 
 
 def ratio(one: Figures, side: str, other: str) -> tuple[float, float, float]:
-    """Return the ratio of the smallest times of two sides, and the interval of the ratios by round."""
+    """Return the median of the ratios of two sides by round, and its interval of at least 95 % for 15 rounds."""
     mine, others = one["times"][side], one["times"][other]
     ratios = sorted(a / b for a, b in zip(mine, others, strict=True))
-    return min(mine) / min(others), ratios[3], ratios[-4]
+    return statistics.median(ratios), ratios[3], ratios[-4]
 
 
 def cases(figures: Figures) -> dict[str, Figures]:
@@ -265,7 +265,7 @@ def more(one: Figures) -> int:
 
 def lines(figures: Figures) -> Iterator[str]:
     """Print ratios and shares."""
-    yield "device times, minima of 15 rounds (interval of the ratios by round)"
+    yield "ratios of device times, medians of 15 rounds (95 % interval)"
     yield f"  {'':<18}{''.join(f'{title:<22}' for title in COLUMNS)}{'tried':<16}seconds"
     for name, one in cases(figures).items():
         cells = [f"{cell(one, *pair):<22}" for pair in COLUMNS.values()]

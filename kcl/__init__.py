@@ -3,6 +3,7 @@
 A decorated recipe builds a kernel. The recipe runs in every process, and kcl records its calls of loopy. The second run
 of a program imports no loopy, generates no code and compiles no program.
 Importing kcl imports neither pyopencl nor numpy nor loopy, and touches no file.
+pytest leaves a module alone whose docstring has this word: PYTEST_DONT_REWRITE
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kcl import option as option
     from kcl.base.events import Event as Event
     from kcl.base.events import add_hook as add_hook
     from kcl.base.events import stats as stats
@@ -62,7 +64,7 @@ __version__ = "0.1.0"
 # The public names, by the modules that have them.
 _NAMES = {
     "kcl.base.events": "Event add_hook stats",
-    "kcl.base.settings.option": "option",
+    "kcl.option": "option",
     "kcl.bundle": "artifacts load_artifacts load_cache_artifacts save_artifacts save_cache_artifacts",
     "kcl.bundle.info": "CacheInfo",
     "kcl.cache.layer": "CacheWarning disabled",
@@ -87,17 +89,18 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 __all__ = list(_HOMES)
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name at its first use."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'kcl' has no attribute {name!r}")
-    import importlib
+if not TYPE_CHECKING:  # a type checker knows the names above, and no other
 
-    module = importlib.import_module(home)
-    value: Any = module if name == "option" else getattr(module, name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """Import a public name at its first use."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'kcl' has no attribute {name!r}")
+        import importlib
+
+        module = importlib.import_module(home)
+        value = globals()[name] = module if name == "option" else getattr(module, name)
+        return value
 
 
 def __dir__() -> list[str]:

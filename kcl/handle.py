@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pyopencl as cl
 
@@ -22,8 +22,11 @@ from kcl.record.declarations import RecipeCall
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.code import Code, LaunchableCode
+    from kcl.code import Argument, Code, LaunchableCode
     from kcl.generate.recorded import Origin
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Names that users look for in a Kernel, and the place of each.
 _ELSEWHERE = {
@@ -31,6 +34,13 @@ _ELSEWHERE = {
     "kernel": "; `.kernel` belongs to kcl.Source: build the Source in a plain function, and return source.kernel(...) "
     "from a recipe",
 }
+
+
+def needs_queue(
+    call: Callable[Concatenate[Any, cl.CommandQueue, P], R],
+) -> Callable[Concatenate[Any, cl.CommandQueue, P], R]:
+    """Return a function with an optional queue as it is; a type checker demands the queue."""
+    return call
 
 
 class Kernel:
@@ -63,12 +73,15 @@ class Kernel:
         parameters: dict[str, Any],
         function: Callable[..., object] | None = None,
         context: int = 0,
+        sizes: Any = None,
     ) -> None:
         self.name = origin.name
         self._function = function
         self._parameters = parameters
+        self._sizes = sizes  # those that a call may name: see `kcl.sized`
         self._line = Line(origin, function, context)
 
+    @needs_queue  # type: ignore[arg-type]  # by name it may be given, too
     def __call__(
         self,
         queue: cl.CommandQueue = None,  # a call without one is refused by name
@@ -102,6 +115,7 @@ class Kernel:
             if result is not None:
                 return result
         try:
+            arguments = self._taken(arguments)
             flat = unpack(line.packed, arguments) if line.packed else arguments
             launcher = line.known(queue, flat)
             if launcher is None:
@@ -136,6 +150,7 @@ class Kernel:
 
         with self._lead() as lead:
             ready = self._line.code(queue, CallValues(arguments), lead)
+            given, arguments = arguments, self._taken(arguments, is_new=True)
             arrays = [
                 argument.name
                 for argument in ready.code.invoker.arguments
@@ -147,8 +162,11 @@ class Kernel:
                 raise TypeError(f"kernel {self.name!r}: {words}: {names}")
             launcher = self._line.bound(queue, ready, lead, arguments)
             launcher.note_launch()
-            return replay.bind(
+            launch = replay.bind(
                 launcher, queue, arguments, lambda error, given: self._refused(error, given, queue)
+            )
+            return (
+                launch if len(arguments) == len(given) else lambda **one: launch(**self._taken(one))
             )
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
@@ -230,10 +248,12 @@ class Kernel:
         """
         return self._line.generate.is_stored()
 
-    def __getattr__(self, name: str) -> Any:
-        """Say what stands in the place of a method of loopy's, or of a Source's."""
-        told = _ELSEWHERE.get(name, "")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
+    if not TYPE_CHECKING:  # a type checker finds a misspelt name
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what stands in the place of a method of loopy's, or of a Source's."""
+            told = _ELSEWHERE.get(name, "")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters; the code is found again where it arrives."""
@@ -268,6 +288,7 @@ class Kernel:
         }
         with spans.span("first launch", self.name), self._lead() as lead:
             ready = self._line.code(holder, CallValues(spoken, launch=True), lead)
+            arguments = self._taken(arguments, is_new=True)
             if self._line.packed:
                 arguments = unpack(self._line.packed, arguments)
             launcher = self._line.bound(holder, ready, lead, arguments, wait_for)
@@ -300,12 +321,31 @@ class Kernel:
 
         refusals.refuse_asked(self.name, values)
         found = self._line.code(holder, CallValues(values), lead)
+        values = self._taken(values, is_new=True)
         if not self._line.packed:
             invoker = found.code.invoker
             refusals.refuse_unlike(
                 self.name, values, invoker.arguments, invoker.front_end == "opencl"
             )
         return found
+
+    @property
+    def _arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the code; none while they are unknown."""
+        for ready in self._line.ready.values():
+            return ready.code.invoker.arguments
+        return self._line.generate.arguments
+
+    def _taken(self, arguments: Any, is_new: bool = False) -> dict[str, Any]:
+        """Return the arguments without sizes that the code does not take; all of them while it is unknown.
+
+        If the code is new, raises RecipeError for sizes that it cannot have.
+        """
+        found = self._arguments if self._sizes is not None else ()
+        if not found:
+            return arguments  # type: ignore[no-any-return]
+        known = [*self._line.packed, *(one.name for one in found)]
+        return self._sizes.taken(self._function, known, arguments, is_new)  # type: ignore[no-any-return]
 
     def _refused(
         self, error: Exception, arguments: Mapping[str, Any], queue: Any
@@ -315,8 +355,9 @@ class Kernel:
 
         if isinstance(error, CacheMiss):
             return error.with_traceback(None)  # the user's frames are added, and not kcl's
+        arguments = self._taken(arguments)
         base, found = self._line.generate.base, next(iter(self._line.ready.values()), None)
-        known = found.code.invoker.arguments if found is not None else self._line.generate.arguments
+        known = self._arguments
         is_source = found is not None and found.code.invoker.front_end == "opencl"
         packed = base.packed if base is not None else ()
         call = refusals.FailedCall(self.name, arguments, error, known, packed, is_source, queue)
@@ -351,10 +392,7 @@ class Kernel:
         """Write the arguments of a call by name, as far as these are known."""
         from kcl.launch import refusals
 
-        found = next(iter(self._line.ready.values()), None)
-        names = (
-            refusals.given_in_calls(found.code.invoker.arguments) if found is not None else ["name"]
-        )
+        names = refusals.given_in_calls(self._arguments) or ["name"]
         return ", ".join([f"{name}=..." for name in names])
 
     def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
@@ -369,15 +407,18 @@ class Kernel:
         return missing_arguments(self.name, names)
 
 
-def of_call(call: RecipeCall) -> Kernel:
-    """Return the kernel of a recipe with its parameters; the walked code of a pure recipe is the origin of its key."""
+def of_call(call: RecipeCall, sizes: Any = None) -> Kernel:
+    """Return the kernel of a recipe with its parameters; the walked code of a pure recipe is the origin of its key.
+
+    A call of it may name each of these sizes.
+    """
     if call.declared.pure:
         from kcl.generate.walked import WalkedOrigin
 
-        return Kernel(WalkedOrigin(call), call.arguments, call.function)
+        return Kernel(WalkedOrigin(call), call.arguments, call.function, sizes=sizes)
     from kcl.generate.recorded import RecordedOrigin
 
-    return Kernel(RecordedOrigin(call), call.arguments, call.function)
+    return Kernel(RecordedOrigin(call), call.arguments, call.function, sizes=sizes)
 
 
 def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
@@ -427,6 +468,24 @@ def prepare_only(
 def generated(kernel: Kernel, arguments: Mapping[str, Any]) -> Code:
     """Generate the code of a kernel for these arguments; nothing is looked up, and nothing is stored."""
     return kernel._line.generate.unstored(CallValues(dict(arguments)))
+
+
+def code_for(
+    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
+) -> tuple[Code, str]:
+    """Return the code of a kernel and the digest of its headers; a launch with these arguments looks up no more."""
+    with kernel._lead() as lead:
+        ready = kernel._line.code(holder, CallValues(dict(arguments), launch=True), lead)
+    return ready.code, ready.headers.partition(" ")[0]
+
+
+def code_seen(
+    kernel: Kernel, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
+) -> tuple[Code, str]:
+    """Return what `code_for` returns; counts no look-up, and stores nothing."""
+    look = find(kernel._line.generate, CallValues(dict(arguments)))
+    code = look.value.code if look.outcome == "hit" else generated(kernel, arguments)
+    return code, bindings_of(holder).build.headers_digest(code.text)
 
 
 def is_stored_for(

@@ -8,26 +8,29 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import kcl.loopy  # noqa: F401  # from now on recipes that import loopy get its face
 from kcl.base import events
 from kcl.errors import meant
 from kcl.record import imports
-from kcl.record.declarations import NOTHING, Declarations, RecipeCall, below, declare
+from kcl.record.declarations import Declarations, RecipeCall, below, declare
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
     from kcl.sized import Sizes
     from kcl.tuning.space import Space
+    from kcl.tuning.tuned import TunedKernel
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
+K = TypeVar("K")
 
 _OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
 
 
-class Recipe(Generic[P]):
+class Recipe(Generic[P, K]):
     """A function that builds a kernel; called with its compile-time parameters it gives a Kernel.
 
     Name, docstring, signature and `__wrapped__` are those of the function.
@@ -52,9 +55,9 @@ class Recipe(Generic[P]):
     def __init__(
         self,
         function: Callable[P, object],
-        declared: Declarations = NOTHING,
-        sizes: Any = None,
-        space: Any = None,
+        declared: Declarations,
+        sizes: Any,
+        space: Any,
     ) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(
@@ -63,7 +66,11 @@ class Recipe(Generic[P]):
         self.function = function
         self.declared = declared
         self.sizes = _sizes_of(function, declared, sizes, space) if sizes is not None else None
-        self.space = _space_of(function, space, self.sizes) if space is not None else None
+        self.space: Space | None = None
+        if space is not None:
+            from kcl.tuning.space import declared as among
+
+            self.space = among(space, function, self.sizes.texts if self.sizes else ())
         functools.update_wrapper(self, function)
         self._begin()
 
@@ -79,7 +86,7 @@ class Recipe(Generic[P]):
             imports.recipe_in(self.function.__globals__)
             imports.recipe_in(below(self.function).__globals__)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> K:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
 
         Raises TypeError for parameters that the function does not take, and for a queue; a recipe that asks for the
@@ -107,27 +114,37 @@ class Recipe(Generic[P]):
             return tuned.handle_of(call, self.space, self.sizes, by_hand)  # type: ignore[no-any-return]
         if self.sizes:
             return sized.SizedKernel(call, self.sizes, handle)  # type: ignore[return-value]  # it is called as a Kernel is
-        return handle.of_call(call)
+        return handle.of_call(call)  # type: ignore[return-value]
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type) -> Recipe[P, K]: ...
+
+    @overload
+    def __get__(
+        self: Recipe[Concatenate[Any, Q], K], instance: object, owner: Any = None
+    ) -> Callable[Q, K]: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind a recipe that is a method to its object, which is then its first parameter."""
         return self if instance is None else MethodType(self, instance)
 
-    def __getattr__(self, name: str) -> Any:
-        """Say where an attribute is that a kernel has, or a unit of loopy."""
-        mine, told = self.__dict__.get("__name__", "recipe"), ""
-        if name == "executor":
-            told = f"; {_called_as_kernel(mine)}"
-        elif name in _OF_KERNELS:
-            told = f"; the kernel has it: write {mine}().{name}(...)"
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
+    if not TYPE_CHECKING:  # a type checker finds a misspelt name
+
+        def __getattr__(self, name: str) -> Any:
+            """Say where an attribute is that a kernel has, or a unit of loopy."""
+            mine, told = self.__dict__.get("__name__", "recipe"), ""
+            if name == "executor":
+                told = f"; {_called_as_kernel(mine)}"
+            elif name in _OF_KERNELS:
+                told = f"; the kernel has it: write {mine}().{name}(...)"
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{told}")
 
     def __repr__(self) -> str:
         return f"<kcl.kernel {self.function.__qualname__}>"
 
 
 @overload
-def kernel(function: Callable[P, object], /) -> Recipe[P]: ...
+def kernel(function: Callable[P, object], /) -> Recipe[P, Kernel]: ...
 
 
 @overload
@@ -137,8 +154,19 @@ def kernel(
     version: str | None = None,
     pure: bool = False,
     sizes: Any = None,
-    space: Space | None = None,
-) -> Callable[[Callable[P, object]], Recipe[P]]: ...
+    space: None = None,
+) -> Callable[[Callable[P, object]], Recipe[P, Kernel]]: ...
+
+
+@overload
+def kernel(
+    *,
+    depends: Iterable[object] = (),
+    version: str | None = None,
+    pure: bool = False,
+    sizes: Any = None,
+    space: Space,
+) -> Callable[[Callable[P, object]], Recipe[P, TunedKernel]]: ...
 
 
 def kernel(
@@ -149,8 +177,8 @@ def kernel(
     version: str | None = None,
     pure: bool = False,
     sizes: Any = None,
-    space: Space | None = None,
-) -> Recipe[P] | Callable[[Callable[P, object]], Recipe[P]]:
+    space: Any = None,
+) -> Any:
     """Make a recipe of a function that returns a loopy TranslationUnit or a kcl.Source.
 
     The function runs in every process. Import loopy inside it, or write `import kcl.loopy as lp` at the head of its
@@ -175,8 +203,6 @@ def kernel(
     >>> y.tolist()
     [2, 4, 6]
     """
-    if function is not None:
-        return Recipe(function)
     declared = declare(depends, version, pure)
     if declared.depends and not pure:
         raise TypeError(
@@ -184,10 +210,10 @@ def kernel(
             "write @kcl.kernel(pure=True, version=...) to skip its body on a hit, or remove depends"
         )
 
-    def decorate(function: Callable[P, object]) -> Recipe[P]:
+    def decorate(function: Callable[P, object]) -> Recipe[P, Any]:
         return Recipe(function, declared, sizes, space)
 
-    return decorate
+    return decorate(function) if function else decorate
 
 
 def _sizes_of(function: FunctionType, declared: Declarations, given: Any, space: Any) -> Sizes:
@@ -201,13 +227,6 @@ def _sizes_of(function: FunctionType, declared: Declarations, given: Any, space:
             "@kcl.kernel(pure=True) takes no sizes: a body that is skipped asks nothing of them"
         )
     return found
-
-
-def _space_of(function: FunctionType, given: Any, sizes: Sizes | None) -> Space:
-    """Return the space of a recipe."""
-    from kcl.tuning.space import declared
-
-    return declared(given, function, sizes.texts if sizes is not None else ())
 
 
 class _LazyModule(ModuleType):

@@ -32,12 +32,12 @@ WORDS = {
     "KCL_NO_CACHE": Words(
         "`1`, or a comma-separated list of `generator`, `binary`, `shapes`, `tuning`",
         "Switches the named layers of kcl off, `1` all of them; a layer that is off opens, creates and writes no file."
-        " `shapes`: no size is fixed. `tuning`: every recipe with a space takes its defaults.",
+        ' `shapes`: `fixed="auto"` fixes no size. `tuning`: every recipe with a space takes its defaults.',
     ),
     "KCL_PROGRESS": Words(
         "`1` or `0`",
-        "After two seconds of work that was not in the cache, counts the kernels of the run on one line of stderr; the"
-        " line is erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
+        "Counts the kernels of the run on one line of stderr while what was not in the cache is made. The line is written"
+        " over each second, and erased as the work ends. `1`: also where stderr is no terminal, as lines that stay.",
         default="1 where stderr is a terminal, else 0",
     ),
     "KCL_PROMOTE": Words(

@@ -192,6 +192,10 @@ def command_line() -> str:
     lines += [
         "members, but remove none and change no meaning. Times are in seconds since 1970, spans in seconds.",
         "",
+        "A terminal shows how look-ups ended in colours, unless `NO_COLOR` is set. Your shell completes commands, options",
+        'and the names of kernels after `eval "$(_KCL_COMPLETE=bash_source kcl)"`; `zsh_source` and `fish_source` are for',
+        "the other shells.",
+        "",
     ]
     context = click.Context(cli.main, info_name="kcl", **cli.main.context_settings)
     lines += described(cli.main, context, "kcl")

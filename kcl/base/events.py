@@ -23,7 +23,8 @@ class Event(NamedTuple):
 
     `seconds` is what the look-up, or on anything but a hit the work that it could not save, took;
     `bytes` is the size of the entry that was read or published, 0 if there is none. `saved` is by how many seconds
-    a hit was faster than what it spared, as the entry has recorded that; 0 if it was slower.
+    a hit was faster than what it spared, as the entry has recorded that; 0 if it was slower, and from the second time
+    on that this process asks for the entry: it would have made the code once.
 
     >>> seen = []
     >>> remove = kcl.add_hook(seen.append)
@@ -99,11 +100,13 @@ class State:
         self.noted: deque[MissNote] = deque(maxlen=1024)
         self.before: dict[str, dict[str, float]] = {}  # the counters as they were reset
         self.is_heard = False
+        self.spared: set[str] = set()  # the digests of entries that count as saved, or were made
         self.made: dict[str, float] = {}  # question and place that needed loopy -> count
 
     def after_fork(self) -> None:
         """Leave the collection to the parent; the lock is new, as a thread of the parent may hold the old one."""
         self.lock = threading.RLock()
+        self.spared.clear()
         self.forget()
 
     def total(self) -> dict[str, dict[str, float]]:
@@ -117,6 +120,14 @@ class State:
         if place not in self.tallies and len(self.tallies) >= _PLACES:
             place = (event.layer, OTHERS)
         return self.tallies.setdefault(place, _empty_row())
+
+    def once(self, event: Event, digests: tuple[str, ...]) -> Event:
+        """Return an event that saved nothing if its entries were asked for before; the caller holds the lock."""
+        if not self.spared.isdisjoint(digests):
+            event = event._replace(saved=0.0)
+        elif len(self.spared) < _PLACES:
+            self.spared.update(digests)
+        return event
 
     def within(self, texts: Mapping[str, bytes], key: Any) -> Mapping[str, bytes]:
         """Return the texts of a key that has none yet, if there is room for them."""
@@ -189,15 +200,18 @@ def emit(
     entries: Iterable[str] = (),
     texts: Mapping[str, bytes] = {},
     asking: Any = None,
-) -> None:
-    """Count `event` and show it to every hook; `key` is that of the look-up, `entries` are the digests of a hit.
+) -> Event:
+    """Count `event`, show it to every hook and return it; an entry counts as saved once in a process.
 
-    `texts` explain a miss that stores nothing (see `MissNote`). They are collected once per key, while there is room.
-    `asking` is the `Lead` of the look-up, for its parameters.
+    `key` is that of the look-up, `entries` are the digests of a hit. `texts` explain a miss that stores nothing (see
+    `MissNote`). They are collected once per key, while there is room. `asking` is the `Lead` of the look-up, for its
+    parameters.
     """
     now, state = time.time(), _state()
     parameters = None if event.outcome == "hit" or asking is None else asking.texts()
+    entries = tuple(entries)
     with state.lock:
+        event = state.once(event, entries or ((key.digest,) if key is not None else ()))
         is_first = not state.tallies
         for row in (state.counters.setdefault(event.layer, _empty_row()), state.tally(event)):
             _count(row, event)
@@ -213,13 +227,17 @@ def emit(
                 MissNote(now, event, key, state.within(texts, key) if texts else texts, parameters)
             )
     if is_first:
-        tool("report").keep_journal()
+        try:
+            tool("report").keep_journal()
+        except ImportError:  # an application has left the tools out
+            logger().exception("this process keeps no statistics")
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)
     for hook in tuple(state.hooks):
         try:
             hook(event)
         except Exception:
             logger().exception("a hook of kcl failed and was skipped")
+    return event
 
 
 def made(question: str, place: str) -> None:

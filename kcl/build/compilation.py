@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
@@ -54,12 +55,37 @@ def from_source(
 
 
 def _built(raw: Any, options: bytes) -> Any:
-    """Build, and show no message of the compiler; pyopencl's own function builds what fails, and words the error."""
+    """Build once, and show no message of the compiler; pyopencl's own function words the error of what fails."""
     try:
         raw._build(options=options, devices=None)
-    except (cl.Error, AttributeError, TypeError):  # or another version of pyopencl
-        return type(raw).build(raw, options)
+    except (cl.Error, AttributeError, TypeError) as error:  # or another version of pyopencl
+        built = _Failed(raw, error) if isinstance(error, cl.Error) else raw
+        return type(raw).build(built, options)
     return raw
+
+
+class _Failed(NamedTuple):
+    """A program whose build failed: a further build raises the error of the first, and compiles nothing."""
+
+    raw: Any
+    error: Exception
+
+    def _build(self, **_: Any) -> None:
+        raise self.error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def refusal(error: BaseException) -> str:
+    """Return that a text does not compile, with the first error in the log of pyopencl's error; empty for others.
+
+    It has no path: the driver's own file of the source has another name in each build.
+    """
+    log = str(error).partition("Build on ")[2].splitlines()[2:]
+    first = next((line for line in log if "error" in line), "".join(log[:1]))
+    said = re.sub(r"\S*/\S*:(?=\d+:\d+:)", "", first).strip()
+    return f"does not compile: {said[:200]}" if said else ""
 
 
 def logs(program: cl.Program) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[int, int], object]
+BEING_COMPLETED = "being completed: this process has built it before"  # the reason of a miss
 
 
 class DamagedFile(NamedTuple):
@@ -92,6 +93,8 @@ class Driver:
 
     Stateless.
     """
+
+    may_fork = False  # a forked child may run recipes, which call no OpenCL
 
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts of a key that say for which device a binary was built."""
@@ -175,6 +178,10 @@ class Driver:
 
         An entry that `is_there` may lack the code of later launches.
         """
+        return False
+
+    def is_asked(self, _slot: ProgramSlot) -> bool:
+        """Return True if this process has asked another one to complete a slot's entry."""
         return False
 
     # the verbs of the tools

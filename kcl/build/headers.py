@@ -12,7 +12,7 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kcl.cache.key import Part
@@ -78,18 +78,44 @@ def header_parts(source: str, directories: Sequence[str]) -> list[Part]:
     `directories` are the include directories. Paths are in no part. Raises UnknownInput where the file to be read
     cannot be known.
     """
-    scan = _Scan(directories)
-    scan.text(_Text("the source", "", source))
-    return scan.parts
+    return _Scan(source, directories).parts
+
+
+def newest(source: str, directories: Sequence[str]) -> float:
+    """Return when the newest of the headers was written, renamed or given its times, in seconds since the epoch.
+
+    Raises UnknownInput as `header_parts` does, and OSError.
+    """
+    return max([os.stat(path).st_ctime for path in _Scan(source, directories).seen], default=0.0)
+
+
+def header_files(source: str, directories: Sequence[str]) -> dict[str, str]:
+    """Return the digest of each file that the preprocessor may read, empty for a place where it looks in vain."""
+    return _Scan(source, directories).files
+
+
+def changed_file(files: Mapping[str, str]) -> str:
+    """Return the path of a file that is not what `header_files` found; empty if all are."""
+    for path, digest in files.items():
+        try:
+            with open(path, "rb") as stream:
+                now = hashlib.sha256(stream.read()).hexdigest()
+        except OSError:
+            now = ""
+        if now != digest:
+            return path
+    return ""
 
 
 class _Scan:
     """The findings in a source and its headers."""
 
-    def __init__(self, directories: Sequence[str]) -> None:
+    def __init__(self, source: str, directories: Sequence[str]) -> None:
         self.parts: list[Part] = []
+        self.files: dict[str, str] = {}
         self._directories = directories
-        self._seen: dict[str, int] = {}  # path -> the number of its part
+        self.seen: dict[str, int] = {}  # path -> the number of its part
+        self.text(_Text("the source", "", source))
 
     def text(self, text: _Text) -> None:
         """Note the files that a text asks for."""
@@ -117,13 +143,13 @@ class _Scan:
         if path is None:
             self.parts.append(Part(f"header {header}", ABSENT))
         found = [path] if path else [os.path.join(one, header) for one in _system_directories()]
-        for one in filter(os.path.isfile, found):
+        for one in filter(self._is_there, found):
             self._read(one, header, text.name)
 
     def _read(self, path: str, header: str, where: str) -> None:
-        if path in self._seen:
+        if path in self.seen:
             # The file is not read again. The parts must show that it is the same file: one name may stand for two.
-            self.parts.append(Part(f"header {header}", f"as number {self._seen[path]}"))
+            self.parts.append(Part(f"header {header}", f"as number {self.seen[path]}"))
             return
         try:
             with open(path, "rb") as stream:
@@ -132,17 +158,24 @@ class _Scan:
             raise UnknownInput(
                 f"{where} includes {header!r}, which cannot be read: {error.strerror}"
             ) from error
-        self._seen[path] = len(self.parts)
-        self.parts.append(Part(f"header {header}", hashlib.sha256(data).hexdigest()))
+        self.seen[path] = len(self.parts)
+        self.files[path] = hashlib.sha256(data).hexdigest()
+        self.parts.append(Part(f"header {header}", self.files[path]))
         self.text(_Text(header, os.path.dirname(path), data.decode("utf-8", "replace")))
+
+    def _is_there(self, path: str) -> bool:
+        if os.path.isfile(path):
+            return True
+        self.files[path] = ""
+        return False
 
     def _resolve(self, written: str, text: _Text) -> str | None:
         header, where = written[1:-1], text.name
         beside = os.path.join(text.place, header)
-        if written[0] == '"' and text.place and os.path.isfile(beside):
+        if written[0] == '"' and text.place and self._is_there(beside):
             return beside
         pairs = ((one, os.path.join(_QUOTES.sub("", one), header)) for one in self._directories)
-        directory, path = next((pair for pair in pairs if os.path.isfile(pair[1])), ("", None))
+        directory, path = next((pair for pair in pairs if self._is_there(pair[1])), ("", None))
         if _QUOTES.search(directory):
             says = (
                 "drivers read quotes in different ways; name it by a symbolic link without a blank"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.cache.key import Key, Part
@@ -117,6 +117,24 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
     from kcl.build import headers
 
     return headers.header_parts(source, options.directories)
+
+
+def header_files(source: str, options: BuildOptions) -> dict[str, str]:
+    """Return the digest of each file that the preprocessor may read, empty for a place where it looks in vain."""
+    if not may_read(source):
+        return {}
+    from kcl.build import headers
+
+    return headers.header_files(source, options.directories)
+
+
+def changed_file(files: Mapping[str, str]) -> str:
+    """Return the path of a file that is not as `header_files` found it; empty if all are."""
+    if not files:
+        return ""
+    from kcl.build import headers
+
+    return headers.changed_file(files)
 
 
 def headers_stand(source: str, options: BuildOptions, key: Key) -> bool:

@@ -6,6 +6,7 @@ the kernel may have written is compared: floating point within a few units in th
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,9 +23,13 @@ from kcl.errors import UnknownInput, WrongEntry
 from kcl.launch import Launcher
 
 _ULPS = 4
+_BLOCK = 1 << 20  # elements
+_SAMPLED = 4096  # elements that tell the magnitude of an array
+_ROUNDINGS = 64  # of numbers of that magnitude
 
-Arrays = dict[str, np.ndarray[Any, Any]]
-Tolerance = Callable[[Any], float]  # of a dtype
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+Tolerance = Callable[[str, Any], tuple[float, float]]  # relative and absolute, of a name and dtype
 
 
 def verified(
@@ -73,57 +78,77 @@ def verified(
     )
 
 
-def difference(computed: Arrays, expected: Arrays, tolerance: Tolerance | None = None) -> str:
-    """Describe the first difference of two sets of arrays; empty where they agree.
+def few_ulps(_name: str, dtype: Any) -> tuple[float, float]:
+    """Return the tolerance of code that computes the same operations."""
+    return _ULPS * float(np.finfo(dtype).eps), 0.0
 
-    Floating point may differ by a few units in the last place; with a `tolerance`, a function of the dtype, by that
-    times the largest magnitude that is expected in the array, and with 0 by no bit.
+
+def difference(
+    computed: Arrays,
+    expected: Arrays,
+    tolerance: Tolerance = few_ulps,
+    scales: Mapping[str, Array] | None = None,
+    by: str = "by the source",
+) -> str:
+    """Describe the first difference of two sets of arrays; empty where they agree. `by` has computed what is expected.
+
+    Each element of floating point may differ by the relative tolerance times its magnitude, and by the absolute one. A
+    tolerance of 0 means equal bits. Where `scales` has an array, the magnitude is that of its element if this is larger,
+    and what cancels to nearly nothing may have the rounding errors of numbers of the usual magnitude.
     """
     for name, array in computed.items():
-        said = _difference(array, expected[name], tolerance)
-        if said:
+        scale, limits = (scales or {}).get(name), functools.partial(tolerance, name)
+        if said := _difference(array, expected[name], scale, limits, by):
             return f"{name}{said}"
     return ""
 
 
-def _difference(
-    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None
-) -> str:
+def _difference(one: Array, other: Array, scale: Array | None, limits: Any, by: str) -> str:
+    for field in one.dtype.names or ():
+        size = None if scale is None else scale[field]
+        if said := _difference(one[field], other[field], size, limits, by):
+            return f".{field}{said}"
     if one.dtype.names:
-        found = (
-            (field, _difference(one[field], other[field], tolerance)) for field in one.dtype.names
-        )
-        return next((f".{field}{said}" for field, said in found if said), "")
-    one, other = np.ascontiguousarray(one), np.ascontiguousarray(other)
-    if one.dtype == other.dtype and one.tobytes() == other.tobytes():  # a tenth of the time
         return ""
-    same = _same(one, other, tolerance)
-    if same.all():
+    near, places, count = _near(other, scale, limits), list[int](), 0
+    sizes = other if scale is None else scale
+    mine, theirs, sizes = (np.ascontiguousarray(each).reshape(-1) for each in (one, other, sizes))
+    for start in range(0, mine.size, _BLOCK):  # temporary arrays stay small
+        part = slice(start, start + _BLOCK)
+        if mine[part].tobytes() != theirs[part].tobytes():  # a tenth of the time
+            wrong = np.flatnonzero(~near(mine[part], theirs[part], sizes[part]))
+            places += [start + int(wrong[0])] if wrong.size else []
+            count += wrong.size
+    if not places:
         return ""
-    index = tuple(int(i) for i in np.argwhere(~same)[0])
-    return f"{list(index)}: {one[index]} -> {other[index]}, {int((~same).sum())} of {same.size} elements"
+    index = [int(i) for i in np.unravel_index(places[0], one.shape)]
+    found, right = mine[places[0]], theirs[places[0]]
+    return f"{index or ''} is {found!s}, {by} {right!s}, {count} of {one.size} elements"
 
 
-def _same(
-    one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], tolerance: Tolerance | None
-) -> np.ndarray[Any, Any]:
-    if one.dtype.kind == "c":
-        return np.asarray(
-            _same(one.real, other.real, tolerance) & _same(one.imag, other.imag, tolerance)
-        )
-    if one.dtype.kind != "f":
-        return np.asarray(one == other, dtype=bool)
-    with np.errstate(all="ignore"):
-        limit = _ULPS * np.spacing(np.maximum(np.abs(one), np.abs(other)))
-        if tolerance is not None:
-            limit = tolerance(one.dtype) * np.max(
-                np.abs(other), where=np.isfinite(other), initial=0
-            )
-        near = np.abs(one - other) <= limit
-    is_equal = (one == other) | near | (np.isnan(one) & np.isnan(other))
-    if tolerance is not None and not tolerance(one.dtype):
-        is_equal &= np.signbit(one) == np.signbit(other)
-    return np.asarray(is_equal)
+def _near(
+    expected: Array, scale: Array | None, limits: Any
+) -> Callable[[Array, Array, Array], Array]:
+    """Return the comparison of some elements with those that are expected, and with their scales."""
+    if expected.dtype.kind not in "fc":
+        return lambda one, other, _size: np.asarray(one == other, dtype=bool)
+    relative, least = limits(expected.dtype)
+    is_exact = not relative and not least
+    if scale is not None and relative:
+        some = np.nan_to_num(np.abs(scale.reshape(-1)[:: scale.size // _SAMPLED + 1]), posinf=0)
+        least += _ROUNDINGS * float(np.finfo(expected.dtype).eps * np.median(some))
+
+    def near(one: Array, other: Array, size: Array) -> Array:
+        if is_exact:
+            same = (one.view(np.uint8) == other.view(np.uint8)).reshape(len(one), -1).all(1)
+        else:
+            with np.errstate(all="ignore"):
+                size = np.fmax(np.abs(other), np.nan_to_num(np.abs(size), posinf=0))
+                same = (np.abs(one - other) <= relative * size + least) & np.isfinite(one - other)
+                same |= one == other
+        return np.asarray(same | (np.isnan(one) & np.isnan(other)))
+
+    return near
 
 
 def run(launcher: Launcher, queue: cl.CommandQueue, arguments: Mapping[str, Any]) -> Arrays:

@@ -14,7 +14,7 @@ import pyopencl as cl
 
 from kcl import caches
 from kcl.base import events, process, spans
-from kcl.build.driver import Promise
+from kcl.build.driver import BEING_COMPLETED, Promise
 from kcl.build.identity import variables
 from kcl.build.kernels import generate_late, kernel_names, of_binaries, warn
 from kcl.build.program_key import (
@@ -131,27 +131,24 @@ class BuiltProgram:
     def note_prepared(self) -> None:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""
         if not self.launched:
-            self.build.driver.launched(
-                tuple(
-                    [one._replace(entry=one.entry.described(launched=[])) for one in self.promises]
-                )
-            )
+            self.build.driver.launched(self._promised([]))
 
     def note_launch(self, names: Iterable[str]) -> None:
         """Note that kernels were launched: the driver will have specialised code for them."""
         before, self.launched = self.launched, self.launched.union(names)
         if not self.promises or self.launched == before:
             return
-        kernels = sorted(self.launched)
-        promises = tuple(
-            [one._replace(entry=one.entry.described(launched=kernels)) for one in self.promises]
-        )
+        promises = self._promised(sorted(self.launched))
         if before:  # the helper has it; later launches are added as the process ends
             self.build.driver.unseen(promises)
         else:
             self.build.driver.launched(promises)
-        if len(kernel_names(self.program)) == len(kernels):
+        if len(kernel_names(self.program)) == len(self.launched):
             self.promises = ()
+
+    def _promised(self, kernels: list[str]) -> tuple[Promise, ...]:
+        """Return the promises with the names of the launched kernels."""
+        return tuple([Promise(to, one.described(launched=kernels)) for to, one in self.promises])
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -312,6 +309,8 @@ class Build(Stage[BuildRequest]):
                 entries.append(found.entry)
             elif outcome != "error":
                 outcome, reason = found.outcome, found.reason
+                if outcome == "miss" and self.driver.is_asked(slot):
+                    reason = BEING_COMPLETED
         return _look(slots, entries, outcome, reason)
 
     def load(self, wanted: BuildRequest, look: Look) -> Look:
@@ -351,7 +350,7 @@ class Build(Stage[BuildRequest]):
             self.driver.unseen(promises)
         return Product(found, entries, bool(found.promises))
 
-    def attempt(self, wanted: BuildRequest) -> None:
+    def attempt(self, wanted: BuildRequest) -> str:
         """Build, and keep nothing; raises pyopencl's own error where the source does not compile."""
         try:
             self.from_source(wanted.text, wanted.holder)
@@ -359,6 +358,13 @@ class Build(Stage[BuildRequest]):
             raise
         except Exception as error:
             events.logger().info("kernel %r was not built: %r", wanted.text.kernel, error)
+        return ""
+
+    def refusal(self, error: BaseException) -> str:
+        """Return that the source does not compile, with the first error in the compiler's log."""
+        from kcl.build import compilation
+
+        return compilation.refusal(error)
 
     # the steps of making
 

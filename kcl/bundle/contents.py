@@ -17,6 +17,7 @@ from kcl.errors import CacheFault, DamagedEntry
 from kcl.record import proofs
 
 Contents = dict[tuple[str, str], Entry]  # by the name of the layer and the address there
+_CASE = ("sizes", "dtypes", "variant")  # of a row of tuning
 MEMOS = (places.SHAPES, places.TUNING)  # they travel beside the entries of layers
 _CODE = "binary"  # the part of a program that has its code
 _DEBUG = "its debug information (-g) names directories of this machine"
@@ -135,7 +136,11 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
         return entry
     rows, held = _rows(entry), _rows(before)
     if rows:
-        new = {sizes: row for sizes, row in rows.items() if _rank(row) > _rank(held.get(sizes, {}))}
+        new = {
+            sizes: row
+            for sizes, row in rows.items()
+            if _rank(row) > _rank(held.get(sizes, {"unfinished": True}))
+        }
         return entry.described(rows=[*(held | new).values()]) if new else None
     proven, held = _table(entry, "proven"), _table(before, "proven")
     if not proven.keys() <= held.keys():
@@ -149,18 +154,18 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
 
 
 def _rows(entry: Entry) -> dict[str, dict[str, Any]]:
-    """Return the rows of a table of choices by their sizes."""
+    """Return the rows of a table of choices by what they are about."""
     found = entry.metadata.get("rows")
     return (
-        {repr(row.get("sizes")): row for row in found if isinstance(row, dict)}
+        {repr([row.get(name) for name in _CASE]): row for row in found if isinstance(row, dict)}
         if isinstance(found, list)
         else {}
     )
 
 
-def _rank(row: dict[str, Any]) -> tuple[str, str]:
-    """Return what makes one of two rows for the same sizes the better one: its level, then its day."""
-    return str(row.get("level", "")), str(row.get("day", ""))
+def _rank(row: dict[str, Any]) -> tuple[str, str, str]:
+    """Return what makes one of two rows for the same case the better one: an end, its level, then its day."""
+    return str(not row.get("unfinished")), str(row.get("level", "")), str(row.get("day", ""))
 
 
 def _completeness(entry: Entry) -> set[str]:

@@ -104,14 +104,16 @@ class Layer:
         self._keeps_read = keeps_read
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
-        self._by_owner = {kind: caches.off(owner) for kind, owner in owners.items()}
+        self._owners = owners
+        self._by_owner = {kind: caches.off_by_variable(owner) for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
 
         While the result of a recipe is unknown, the layer is off for it as soon as one of its front ends is off.
         """
-        owners = [self._by_owner.get(kind, "") for kind in sorted(front_ends or _UNKNOWN)]
+        kinds = [kind for kind in sorted(front_ends or _UNKNOWN) if kind in self._owners]
+        owners = [self._by_owner[kind] or caches.off_by_call(self._owners[kind]) for kind in kinds]
         here = "kcl.disabled()" if self.name in _disabled.get() else ""
         return next(filter(None, [self._by_name, here, *owners]), "")
 
@@ -344,7 +346,7 @@ _state = process.own(State)
 
 
 def warn_once(cause: str, message: str) -> None:
-    """Warn about `cause` once in this process; raises nothing, even where warnings are errors.
+    """Warn about `cause` once in this process; where warnings are errors, write the line on stderr and raise nothing.
 
     The warning names the line of the program that called kcl, or a library that kcl works for.
     """
@@ -352,8 +354,11 @@ def warn_once(cause: str, message: str) -> None:
         return
     _state().warned.add(cause)
     events.logger().info("%s", message)
-    with suppress(CacheWarning):
+    try:
         warn_the_program(message, CacheWarning)
+    except CacheWarning:
+        with suppress(OSError, ValueError, AttributeError):  # a closed stream, or none
+            sys.stderr.write(f"{line_of_the_program()}: CacheWarning: {message}\n")
 
 
 def warn_the_program(message: str, category: type[Warning], module: str = "") -> None:
@@ -370,7 +375,7 @@ def warn_the_program(message: str, category: type[Warning], module: str = "") ->
 def line_of_the_program() -> str:
     """Return the name of the file, and the line, that `warn_the_program` names."""
     frame = _frame_of_the_program()
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return settings.place_of(frame.f_code.co_filename, frame.f_lineno)
 
 
 def _frame_of_the_program() -> Any:

@@ -120,8 +120,16 @@ class Stage(Generic[Job]):
         """Make the value of a miss."""
         raise NotImplementedError
 
-    def attempt(self, _job: Job) -> None:
-        """Raise the error of a job that fails without kcl, too; called if only a hit is allowed and there is none."""
+    def attempt(self, _job: Job) -> str:
+        """Return why the value could not be stored; raise the error of a job that fails without kcl, too.
+
+        Called if only a hit is allowed and there is none.
+        """
+        return ""
+
+    def refusal(self, _error: BaseException) -> str:
+        """Return why a value cannot be made, where that explains a miss better than its key; else an empty text."""
+        return ""
 
     def off(self, _job: Job) -> str:
         """Return why the layer is off for a job; empty where it is on."""
@@ -240,11 +248,25 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
         and "hit" in stage.layer.chosen.strict
         and not look.reason.startswith("off: ")
     ):
-        event = _event(stage, job, look)
-        events.emit(event, look.key, texts=stage.texts(look), asking=lead)
-        stage.attempt(job)
+        try:
+            if refused := stage.attempt(job):
+                look = look._replace(outcome="bypass", reason=refused)
+        except BaseException as error:
+            look = _refused(stage, look, error)
+            raise
+        finally:
+            event = _event(stage, job, look)
+            events.emit(event, look.key, texts=stage.texts(look), asking=lead)
         raise _forbidden(event, look.key)
     return look
+
+
+def _refused(stage: Stage[Job], look: Look, error: BaseException) -> Look:
+    """Return the look of a value that cannot be made. Without a key its reason is told, not what changed."""
+    if isinstance(error, WrongEntry):
+        return look._replace(outcome="error", reason=str(error))
+    refused = stage.refusal(error)
+    return look._replace(reason=refused, key=None) if refused else look
 
 
 def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:
@@ -273,8 +295,7 @@ def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float
     except MissingArguments:
         raise
     except BaseException as error:
-        if isinstance(error, WrongEntry):
-            look = look._replace(outcome="error", reason=str(error))
+        look = _refused(stage, look, error)
         _emit(stage, job, look, lead, time.perf_counter() - started, stage.texts(look))
         raise
     if not promised:
@@ -349,5 +370,4 @@ def _emit(
         "off: "
     ):  # that text takes the place of the files
         stage.layer.note(f"bypassed: {look.reason}")
-    events.emit(event, look.key, look.there if look.outcome == "hit" else (), texts, lead)
-    return event
+    return events.emit(event, look.key, look.there if look.outcome == "hit" else (), texts, lead)

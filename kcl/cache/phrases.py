@@ -105,19 +105,13 @@ def _code(label: str, difference: Difference, about: About) -> str:
 
 
 def _distribution(name: str, difference: Difference, _about: About) -> str:
-    """Compare "<version> <record>"."""
+    """Compare "<version> <digest of the files>"."""
     before, after = (None if side == ABSENT else side for side in difference[1:])
     if before is None or after is None:
         reached = "is used now" if before is None else "is not used any more"
         return " ".join([name, *(before or after or "").split(" ")[:1], reached])
     one, other = (text.partition(" ")[0] for text in (before, after))
-    if one != other:
-        return f"{name} {one} -> {other}"
-    return (
-        f"{name}: its editable install changed"
-        if one == "editable"
-        else f"{name} {one}: installed files changed"
-    )
+    return f"{name} {one} -> {other}" if one != other else f"{name} {one}: its files changed"
 
 
 def _own(_name: str, difference: Difference, _about: About) -> str:

@@ -30,10 +30,23 @@ JOURNAL = "journal"  # the counts, misses and late switches of each process that
 PACKS = "packs"  # notes on the packs of the remote
 ARRIVALS = "arrivals"  # a file: the entries that came with a pack, and who signed it
 PINS = "pins"  # the kernels exempt from the bounds on the stores
+NOTES = "notes"  # small states by name: see kcl.cache.notes
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
 TUNING = "tuning"  # the tables of recipes with a space, and the outcomes of the candidates
-SORTS = (ARRIVALS, FLIGHT, JOURNAL, PACKS, PENDING, PINS, QUARANTINE, REMOVED, SHAPES, TUNING)
+SORTS = (
+    ARRIVALS,
+    FLIGHT,
+    JOURNAL,
+    NOTES,
+    PACKS,
+    PENDING,
+    PINS,
+    QUARANTINE,
+    REMOVED,
+    SHAPES,
+    TUNING,
+)
 
 HELPER_WORK = "work-"  # beside the jobs: the beginning of the name of a helper's own PoCL cache
 

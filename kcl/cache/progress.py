@@ -1,7 +1,8 @@
-"""Progress: one line of stderr that counts the kernels of the run, or names other work, after two seconds of it.
+"""Progress: one line of stderr that counts the kernels of the run, or names other work, almost from its start.
 
-The line is drawn on a terminal, and only while no other thread of the program could write there. It is erased at the
-end of the work. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1` writes whole lines where stderr is no terminal.
+The line is drawn on a terminal, every second anew, and only while no other thread of the program could write there. It
+is erased at the end of the work, since the program may print then. `KCL_PROGRESS=0` switches it off; `KCL_PROGRESS=1`
+writes whole lines where stderr is no terminal.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from kcl.base import events, process, settings
-from kcl.cache.run_memo import driver_name
+from kcl.cache.run_memo import program_path
 
-AFTER = 2.0  # seconds of work
+AFTER = 0.25  # seconds of work: what is quicker shows nothing
+EVERY = 1.0  # second the line is written over
 _WIDTH = 79  # what a terminal folds could not be erased
 _OURS, _QUIET = (
     "kcl-",
@@ -31,25 +33,26 @@ class State:
         self.line: ProgressLine | None = None
         self.began = time.monotonic()
         self.seconds = 0.0
+        self.of: int | None = None  # kernels of the last run, once they are known
 
     after_fork = __init__  # the line is the parent's
 
     def __str__(self) -> str:
         """Count the kernels of this run, of those that the last run of the program asked for."""
-        number, of = _programs(events.total()[settings.BINARY]) + 1, 0
-        for one in events.tool("history.journal").last_run(driver_name()):
-            of = max(
-                of,
-                sum(
+        number = _programs(events.total()[settings.BINARY]) + 1
+        if self.of is None:
+            run = events.tool("history.journal").last_run(program_path())
+            counts = [
+                [
                     _programs(row)
                     for (layer, _), row in one.tallies.items()
                     if layer == settings.BINARY
-                ),
-            )
-        kernels = f"{number} of {of}" if of >= number else f"{number}"
-        return (
-            f"{kernels} kernel{'s' * (max(number, of) > 1)}, {time.monotonic() - self.began:.0f} s"
-        )
+                ]
+                for one in run
+            ]
+            self.of = max(map(sum, counts), default=0)
+        kernels = f"{number} of {self.of}" if self.of >= number else f"{number}"
+        return f"{kernels} kernel{'s' * (max(number, self.of) > 1)}, {time.monotonic() - self.began:.0f} s"
 
 
 def _programs(row: Mapping[str, float]) -> int:
@@ -69,7 +72,7 @@ class ProgressLine:
         self._due = time.monotonic() + max(0.0, AFTER - spent)
         self._text: object = ""
         self._drawn = 0
-        self._timer: threading.Timer | None = None
+        self._over = threading.Event()
         self._is_first = False
 
     def __enter__(self) -> ProgressLine:
@@ -87,21 +90,26 @@ class ProgressLine:
             self._text = ""
             if self._drawn:
                 _write(f"\r{'':<{self._drawn}}\r")
-        if self._timer is not None:
-            self._timer.cancel()
+        self._over.set()
 
     def say(self, text: object) -> None:
-        """Show this text from now on, but not before two seconds have passed; it is written as it is shown."""
+        """Show this text from now on, once the work has taken a moment; it is written each time that it is shown."""
         if not self._is_first or not settings.read().progress:
             return
         with _state().lock:
-            self._text = text
-            if time.monotonic() >= self._due:
+            is_new, self._text = not self._text, text
+            wait = self._due - time.monotonic()
+            if wait <= 0.0:
                 self._draw()
-            elif self._timer is None:
-                self._timer = threading.Timer(self._due - time.monotonic(), self._draw)
-                self._timer.name, self._timer.daemon = f"{_OURS}progress", True
-                self._timer.start()
+        if is_new:
+            threading.Thread(None, self._tick, f"{_OURS}progress", (wait,), daemon=True).start()
+
+    def _tick(self, wait: float) -> None:
+        """Draw the line when it is due, and on a terminal again and again."""
+        if wait > 0.0 and not self._over.wait(wait):
+            self._draw()
+        while settings.is_terminal() and not self._over.wait(EVERY):
+            self._draw()
 
     def _draw(self) -> None:
         with _state().lock:

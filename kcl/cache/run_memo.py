@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
@@ -82,8 +83,34 @@ class RunMemo:
                 self._store.delete(place)
 
 
-def driver_name() -> str:
-    """Return the name of the file that this process runs; empty where it is unknown."""
-    arguments = getattr(sys, "argv", None)
-    name = arguments[0] if isinstance(arguments, list) and arguments else ""
-    return os.path.basename(name) if isinstance(name, str) else ""
+def driver_name(program: str | None = None) -> str:
+    """Return the short name of a program, by default of this one; empty where it is unknown.
+
+    A package is named by its folder. What has no file that is known has a word for a name, as "notebook" or "-c".
+    """
+    path = program_path() if program is None else program
+    if not os.path.isabs(path):
+        return path.partition(" ")[0]
+    return os.path.basename(path.removesuffix(f"{os.sep}__main__.py"))
+
+
+def program_path() -> str:
+    """Return what tells this program from others: the path of its file, or of a package's module `__main__`.
+
+    A worker has that of its parent; one of pytest-xdist has the session.
+    """
+    main, given = sys.modules.get("__main__"), getattr(sys, "argv", None)
+    first = given[0] if isinstance(given, list) and given else ""
+    if not isinstance(first, str):
+        return ""
+    if os.path.basename(first) == "ipykernel_launcher.py":
+        named = settings.variable("JPY_SESSION_NAME") or getattr(main, "__vsc_ipynb_file__", "")
+        return os.path.abspath(named) if named else f"notebook {sys.argv}"
+    if getattr(main, "__spec__", None) is None:  # else Python, or the parent, has set the argument
+        first = getattr(main, "__file__", None) or first
+    if first[:1] in ("", "-", "<"):  # no file: a text, or what comes from stdin
+        session = settings.variable("PYTEST_XDIST_TESTRUNUID")
+        if session and "execnet" in sys.modules:
+            return f"pytest {session}"
+        return f"{first} {zlib.crc32(repr(sys.orig_argv).encode())}" if first else ""
+    return os.path.abspath(first)

@@ -28,10 +28,15 @@ class Place(NamedTuple):
 
 def off(name: str) -> str:
     """Return why the cache `name` is off now, by its owner's own parser; empty if it is on."""
+    return off_by_variable(name) or off_by_call(name)
+
+
+def off_by_variable(name: str) -> str:
+    """Return the variable that switches the cache `name` off now, and the reason; empty if there is none."""
     first = _observations().first
     if not first:
         first.update(os.environ)
-    return switched_off(ROWS[name], os.environ) or _flipped_by_call(ROWS[name])
+    return switched_off(ROWS[name], os.environ)
 
 
 def switched_off(row: CacheRow, environment: Mapping[str, str]) -> str:
@@ -229,11 +234,12 @@ def loopy_disk_caches_off() -> Iterator[None]:
             loopy.CACHING_ENABLED = switch.wishes.pop()
 
 
-def _flipped_by_call(row: CacheRow) -> str:
-    """Return the words for a module's own switch if it is off by the user's wish, else an empty text."""
-    if row.flag is None:
+def off_by_call(name: str) -> str:
+    """Return the words for a module's own switch if it is off now by the user's wish, else an empty text."""
+    flag = ROWS[name].flag
+    if flag is None:
         return ""
-    module, attribute, off, words = row.flag
+    module, attribute, off, words = flag
     is_off = getattr(sys.modules.get(module), attribute, None) is off
     by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
     return words if is_off and not by_kcl else ""

@@ -15,8 +15,10 @@ import sys
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import kcl
+from kcl.base import settings
 from kcl.errors import CacheFault, meant
 
 _NAMES = (
@@ -58,6 +60,10 @@ _BESIDE = {
 COMMANDS = {name: f"kcl.cli.{_BESIDE.get(name, name)}" for name in _NAMES}
 
 
+# The parameters that name kernels, which a shell completes.
+_KERNELS = {"kernel", "key", "only"}
+
+
 class Lazy(click.Group):
     """A group that imports a command when it is asked for."""
 
@@ -69,6 +75,9 @@ class Lazy(click.Group):
             return None
         command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command)
+        for one in command.params:
+            if one.name in _KERNELS:
+                one.shell_complete = _complete  # type: ignore[method-assign]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -100,6 +109,13 @@ class Lazy(click.Group):
             raise click.ClickException(str(error)) from None
 
 
+def _complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    """Return the names of kernels that have an entry, for the shell."""
+    from kcl.inspect.catalogue import Catalogue
+
+    return [CompletionItem(name) for name in Catalogue([]).kernels() if name.startswith(incomplete)]
+
+
 def _let_go() -> None:
     """Discard the output that stdout cannot write: Python would try again as it ends, with a status of its own."""
     try:
@@ -115,6 +131,8 @@ def main() -> None:
 
     Exit status: 0 where all is well, 1 where something was found or could not be done, 2 for a wrong use.
     """
+    if settings.variable("NO_COLOR"):
+        click.get_current_context().color = False
     if isinstance(sys.stdout, io.TextIOWrapper):  # the name of a file may be any bytes
         is_utf8 = codecs.lookup(sys.stdout.encoding).name == "utf-8"
         sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shutil
 import sys
 import time
@@ -23,6 +24,8 @@ from kcl.base.text.tables import Column
 # The exit statuses of every command; click ends with WRONG_USE by itself.
 FINE, FOUND, WRONG_USE = 0, 1, 2
 
+# Words that a terminal shows in a colour; click takes it away elsewhere.
+_COLOURS = {"hit": "green", "miss": "yellow", "bypass": "yellow", "error": "red", "off": "yellow"}
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
@@ -59,7 +62,13 @@ def fail(message: str) -> NoReturn:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], err: bool = False) -> None:
     """Print rows of text under the titles of their columns."""
-    click.echo("\n".join(tables.lines(columns, rows, width())), err=err)
+    click.echo(paint("\n".join(tables.lines(columns, rows, width()))), err=err)
+
+
+def paint(text: str) -> str:
+    """Give words that say how a look-up ended, or that something is off, their colour."""
+    words = rf"\b({'|'.join(_COLOURS)})\b"
+    return re.sub(words, lambda found: click.style(found[0], _COLOURS[found[0]]), text)
 
 
 def is_terminal() -> bool:
@@ -78,7 +87,7 @@ def say(text: str, hang: int = 2, err: bool = False) -> None:
     """Print lines of prose, whose further lines begin at a column; a long word, for example a path, stays whole."""
     room = width()
     for line in text.split("\n"):
-        click.echo("\n".join(folded(line, room, hang)) if room else line, err=err)
+        click.echo(paint("\n".join(folded(line, room, hang)) if room else line), err=err)
 
 
 def complain(*messages: object) -> None:

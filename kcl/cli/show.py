@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -13,10 +14,11 @@ import click
 from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import counted, shortened
+from kcl.base.text.markup import Html
 from kcl.base.text.names import of_parameters
 from kcl.cache.entry import Entry
 from kcl.cli import ls as listing
-from kcl.cli import output
+from kcl.cli import output, pages
 from kcl.cli.from_bundle import from_bundle
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
@@ -24,7 +26,19 @@ from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
+from kcl.tuning.views import TableFile
 
+# By the name of what is asked for: the option, and its help.
+_ASKED = {
+    "source": ("--source", "The OpenCL C."),
+    "log": ("--log", "What the compiler said."),
+    "options": ("--options", "The build options, one a line."),
+    "invoker": ("--invoker", "The Python code that launches it."),
+    "parts": ("--key", "The parts of the key."),
+    "path": ("--file", "The path of its file, of generated code of its database."),
+    "asm": ("--asm", "The native code in the binary; needs objdump, but for PTX."),
+    "tuned": ("--tuning", "The choices that were measured for a kernel, and their outcomes."),
+}
 # The options, and the part of an entry that each of them prints.
 _PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
 _ELF = b"\x7fELF"
@@ -41,48 +55,37 @@ class ShownEntry(NamedTuple):
     entry: Entry
 
 
+def _flags(command: Any) -> Any:
+    """Give a command the options that say what to print."""
+    for name, (flag, words) in reversed(_ASKED.items()):
+        command = click.option(flag, name, is_flag=True, help=words)(command)
+    return command
+
+
 @click.command()
 @from_bundle
 @click.argument("key")
-@click.option("--source", is_flag=True, help="The OpenCL C.")
-@click.option("--log", is_flag=True, help="What the compiler said.")
-@click.option("--options", is_flag=True, help="The build options, one a line.")
-@click.option("--invoker", is_flag=True, help="The Python code that launches it.")
-@click.option("--key", "parts", is_flag=True, help="The parts of the key.")
+@_flags
 @click.option(
     "--binary",
     type=click.Path(dir_okay=False, allow_dash=True),
     help="Write the program binary there.",
 )
-@click.option(
-    "--file", "path", is_flag=True, help="The path of its file, of generated code of its database."
-)
-@click.option(
-    "--asm", is_flag=True, help="The native code in the binary; needs objdump, but for PTX."
-)
-@click.option(
-    "--tuning",
-    "tuned",
-    is_flag=True,
-    help="The choices that were measured for a kernel, and their outcomes.",
-)
+@pages.html_option
 @output.replies("a list of entries, with the texts that are asked for")
-def show(key: str, binary: str | None, **asked: bool) -> Reply:
+def show(key: str, binary: str | None, html: str | None, **asked: bool) -> Reply:
     """Show all about one entry.
 
     KEY is the start of its digest or the name of a kernel. A kernel that has one entry in each layer is shown with
-    both. What is asked for by an option is printed as it is, and nothing else.
+    both. What is asked for by an option is printed as it is, and nothing else. `--tuning --html PAGE` draws the
+    choices.
 
     Exits with 0; with 1 where there is no such entry, several are meant, which are listed, it is damaged, or has not
     what is asked for.
     """
-    if asked["tuned"]:
-        return _tuned(key)
-    wanted = [
-        name
-        for name in ("source", "log", "options", "invoker", "parts", "path", "asm")
-        if asked[name]
-    ]
+    if asked["tuned"] or html:
+        return _tuned(key, html)
+    wanted = [name for name in _ASKED if asked[name]]
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
@@ -101,13 +104,37 @@ def show(key: str, binary: str | None, **asked: bool) -> Reply:
     return Reply(lambda: [_in_full(one, wanted) for one in found], shown)
 
 
-def _tuned(kernel: str) -> Reply:
+def _tuned(kernel: str, html: str | None) -> Reply:
     """Show the tables of a kernel, by its name."""
     found = views.tables(kernel)
     if not found:
         output.fail(f"nothing was measured for a kernel {kernel!r}: `kcl tune DRIVER` measures")
+    if html:
+        pages.write(html, kernel, "Time by that of the default", map(_drawn, found))
     text = "\n\n".join("\n".join(views.lines(one, with_facts=True)) for one in found)
-    return Reply(lambda: [views.described(one) for one in found], lambda: click.echo(text))
+    show = partial(click.echo, "" if html else output.paint(text), nl=not html)
+    return Reply(lambda: [views.described(one) for one in found], show)
+
+
+def _drawn(table: TableFile) -> Html:
+    """Draw the candidates of a table: their time by that of the default, with noise."""
+    found = views.raced(table)
+    longest = max(
+        (row.ratio * (1 + row.noise) for _label, _kind, row in found if row.ratio), default=1
+    )
+    choices = [
+        pages.filled(
+            "choice",
+            label=label,
+            kind=kind,
+            ratio=f"{row.ratio or 0.0:.3f}",
+            noise=f"{row.noise:.3f}",
+            longest=str(longest),
+            words="; ".join(filter(None, (views.ratio(row), views.speed(row), row.detail))),
+        )
+        for label, kind, row in found
+    ]
+    return pages.filled("tuning", title=f"{table.kernel} on {table.device}", choices=choices)
 
 
 def _chosen(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     help="For each kernel and size: 60.",
 )
 @click.option(
+    "--total", type=click.FloatRange(0, min_open=True), help="For the whole program: no limit."
+)
+@click.option(
     "--only", multiple=True, metavar="KERNEL", help="Tune this kernel; may be given often."
 )
 @click.option("--again", is_flag=True, help="Measure what was measured before.")
@@ -52,9 +57,10 @@ def tune(
 
     PROGRAM is a script, or a folder or an archive with a module `__main__`. What follows it is the program's. Each
     launch goes on with the fastest choice, which later runs find. What is tried is printed on stderr. Ctrl-C ends the
-    program, and what is known is kept.
+    program; what is known is kept, and the next `kcl tune` goes on with it.
 
-    Exits with the status of the program; with 1 where nothing was launched that could be tuned; with 2 for a wrong use.
+    Exits with the status of the program; with 1 if a kernel could not be tuned, or none was launched that has a space;
+    with 2 for a wrong use.
     """
     if listed:
         show()
@@ -71,6 +77,7 @@ def tune(
     from kcl.tuning import tuned
 
     session = Session(**given)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is known is written
     gc.set_threshold(700, 10, 10)  # Python's own: the program may run long
     tuned.tune_untuned(session.tune)
     runner.as_main(Target("module" if module else "script", words[0], words[1:]))
@@ -92,28 +99,40 @@ def show() -> None:
 
 
 class Session:
-    """The tunings of one program."""
+    """The tunings of one program, within `total` seconds if that is given."""
 
-    def __init__(self, only: tuple[str, ...], **options: Any) -> None:
-        self._only, self._options = only, options
+    def __init__(
+        self, only: tuple[str, ...], seconds: float, total: float | None, **options: Any
+    ) -> None:
+        self._only, self._options, self._seconds = only, options, seconds
+        self._left = total or float("inf")
         self._seen: set[str] = set()
+        self._is_tuned = True
 
     def tune(self, kernel: TunedKernel, queue: Any, arguments: dict[str, Any]) -> None:
         """Tune a kernel before a launch; whatever goes wrong, the launch goes on."""
         self._seen.add(kernel.name)
         if self._only and kernel.name not in self._only:
             return
+        if self._left <= 0:
+            self._complain(f"{kernel.name} is not tuned: no time of --total is left")
+            return
         from kcl.tuning import tuned, tuner
 
         tuned.tune_untuned(None)  # a recipe may launch another kernel
+        began, seconds = time.monotonic(), min(self._seconds, self._left)
         try:
-            found = tuner.tune(kernel, queue, arguments, **self._options, anyway=True)
+            found = tuner.tune(
+                kernel, queue, arguments, seconds=seconds, **self._options, anyway=True
+            )
             output.say(str(found), err=True)
+            self._is_tuned = self._is_tuned and found.was_time
         except KeyboardInterrupt:
             self._stop()
         except Exception as error:
-            output.complain(f"{kernel.name} is not tuned: {type(error).__name__}: {error}")
+            self._complain(f"{kernel.name} is not tuned: {type(error).__name__}: {error}")
         finally:
+            self._left -= time.monotonic() - began
             tuned.tune_untuned(self.tune)
 
     def end(self) -> None:
@@ -124,7 +143,13 @@ class Session:
             output.fail(
                 f"the program launched no kernel {' and no '.join(missing) or 'with a space'}{known}"
             )
+        if not self._is_tuned:
+            sys.exit(1)
+
+    def _complain(self, words: str) -> None:
+        self._is_tuned = False
+        output.complain(words)
 
     def _stop(self) -> NoReturn:
-        output.complain("stopped: what is known is kept")
+        output.complain("stopped: what is known is kept, and the next `kcl tune` goes on with it")
         sys.exit(130)

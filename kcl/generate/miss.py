@@ -17,7 +17,7 @@ from kcl.cache.entry import Entry
 from kcl.code import file_name
 from kcl.generate import frontends
 from kcl.generate.rows import code_version, special_keys
-from kcl.record import recorder
+from kcl.record import distributions, recorder
 from kcl.record.declarations import PARAMETER, Evidence
 
 if TYPE_CHECKING:
@@ -33,22 +33,29 @@ _CHANGED = "a callable changed what it reads while loopy ran it, which a hit wou
 
 
 def generate(
-    name: str, result: frontends.Result, dtypes: Mapping[str, np.dtype[Any]]
+    name: str,
+    result: frontends.Result,
+    dtypes: Mapping[str, np.dtype[Any]],
+    has_key: bool = True,
 ) -> tuple[Code, str]:
-    """Generate code for one choice of dtypes: (Code, why it must not be stored)."""
+    """Generate code for one choice of dtypes: (Code, why it must not be stored). Without a key nothing is stored."""
     with (
         spans.span("generate", name, settings.GENERATOR),
         recorder.carrying(),
         quiet(result.front_end),
     ):
-        before = result.state()
+        before = result.state() if has_key else ""
         heard = (
             _heard(result, name, dtypes)
             if result.front_end == "loopy"
             else (result.generate(name, dtypes), "")
         )
         generated, unkept = heard
-        return generated, result.volatile or (_CHANGED if result.state() != before else unkept)
+        if not has_key:
+            return generated, ""
+        why = result.volatile or (_CHANGED if result.state() != before else unkept)
+        edited = "" if why or result.front_end != "loopy" else distributions.changed()
+        return generated, why or (f"files of {edited} changed as the program ran" if edited else "")
 
 
 def _heard(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from kcl.code import Code
+    from kcl.generate.frontends import loopy, opencl  # noqa: F401  # for tools that collect what is imported
     from kcl.generate.walked import WalkedOrigin
 
     Origin: TypeAlias = "RecordedOrigin | WalkedOrigin"
@@ -46,6 +47,7 @@ class RecordedOrigin:
         self._key: Key | None = None
         self._is_new = False  # the first look-up finds the unit as it was when the key was made
         self._moment: beside.Moment | None = None  # of the key
+        self._unknown = ""  # why there is no key at that moment
 
     @classmethod
     def of_record(cls, record: Record, entrypoint: str | None) -> RecordedOrigin:
@@ -87,12 +89,14 @@ class RecordedOrigin:
         is_edited = not before and (record is None or record.changed())
         if not is_edited and self._moment is not None and self._stands():
             return False
-        self._key = self._moment = None
+        self._key, self._moment, self._unknown = None, None, ""
         self._result = None if is_edited else self._result
         return True
 
     def key(self) -> Key:
         """Return the key of the recipe's result; raises the recipe's own error, RecipeError, or UnknownInput."""
+        if self._unknown:
+            raise UnknownInput(self._unknown)
         if self._key is None:
             if self._value is _NOTHING:
                 self._value = self._returned()
@@ -102,7 +106,11 @@ class RecordedOrigin:
                 self._value = recorder.make(record)
             self._record = unmade.record_of(self._value)
             self._moment = beside.now() if self._row.uses_loopy else beside.Moment()
-            self._key = Key(self._parts(self._moment))
+            try:
+                self._key = Key(self._parts(self._moment))
+            except UnknownInput as error:
+                self._unknown = str(error)
+                raise
         return self._key
 
     def _stands(self) -> bool:
@@ -170,7 +178,7 @@ class RecordedOrigin:
         from kcl.generate import miss
 
         changed = self._record is not None and self._record.changed()
-        generated, refused = miss.generate(self.name, self._accepted(), dtypes)
+        generated, refused = miss.generate(self.name, self._accepted(), dtypes, not self._unknown)
         if changed:
             return generated, f"{_CHANGED}, and after the key"
         stands = not self._row.uses_loopy or self._stands()
@@ -196,5 +204,7 @@ def _name(record: Record) -> str:
     while record.function not in ("make_kernel", "make_function"):
         if not record.inputs:
             return "loopy_kernel"
+        if record.function == "fuse_kernels":
+            return "_and_".join(map(_name, record.inputs))
         record = record.inputs[0]
     return str(record.keywords.get("name") or "loopy_kernel")

@@ -209,6 +209,11 @@ class Generate(Stage[CallValues]):
             self.base = None
             raise
 
+    def attempt(self, given: CallValues) -> str:
+        """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""
+        with self._lock:
+            return self._origin.generate(self._made(given)[1])[1]
+
     def make(self, given: CallValues, look: Look) -> Product:
         """Make the result and generate code."""
         started = time.perf_counter()

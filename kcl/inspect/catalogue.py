@@ -14,7 +14,7 @@ from kcl.base import settings
 from kcl.base.text.names import of_parameters
 from kcl.cache.layer import warn_once
 from kcl.caches import contents
-from kcl.inspect import inventory
+from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import EntryUse
 from kcl.inspect.inventory import ListedEntry, Refusal
@@ -41,6 +41,7 @@ class CacheEntry(NamedTuple):
     driver of the platform is on this machine. `recipe` is its file and line, `parameters` are the starts of the texts
     of its parameters, and `dtypes` are those of the arguments as numpy writes them, by name; a program has those of its
     code. A program of pyopencl has the line that built it, and its options and headers as parameters without a text.
+    So does code of one name that no parameter tells apart: the arguments of its calls into loopy that differ.
     `bytes` is the size. `built` and `last_used` are in seconds since the epoch, `last_used` is None where the
     entry never was a hit; `build_seconds` is what making it took. `uses` counts its hits in processes that have ended.
     `key` is the digest of the key; `partners` are those of the programs of generated code, or of a program's code.
@@ -127,8 +128,13 @@ class Catalogue:
         for one in self.rows:
             if one.program:
                 alike.setdefault(one.program, []).append(one)
-        here = functools.cache(contents.is_platform_here)
-        return [self._described(one, alike.get(one.program, ()), here) for one in shown]
+        here, shown = functools.cache(contents.is_platform_here), list(shown)
+        told = variants.parameters(code for one in shown for code in alike.get(one.program, ()))
+        return [
+            line._replace(parameters=line.parameters or told.get(one.program, {}))
+            for one in shown
+            for line in [self._described(one, alike.get(one.program, ()), here)]
+        ]
 
     def _described(
         self, one: ListedEntry, alike: Sequence[ListedEntry], here: Callable[[str], bool]

@@ -99,15 +99,20 @@ class ListedEntry:
         """The path, for a row with its address."""
         return _where(self.file, self.address)
 
-    def read(self) -> Entry:
-        """Return the verified entry; raises KeyError where it is gone, CacheFault, or OSError."""
+    def read(self, with_texts: bool = False) -> Entry:
+        """Return the verified entry; raises KeyError where it is gone, CacheFault, or OSError.
+
+        `with_texts` asks for the row that holds the texts of a recipe: the base row, of a row that has one.
+        """
+        is_row = with_texts and self.layer == settings.GENERATOR
+        address = led_by(self.key)[-1] if is_row else self.address
         try:
-            blob = self._store.get(self.address) if self._store is not None else None
+            blob = self._store.get(address) if self._store is not None else None
         except sqlite3.Error as error:
             raise UnusableDirectory(f"{self.file}: {error}") from error
         if blob is None:
-            raise KeyError(self.address)
-        return entry_at(self.address, blob)
+            raise KeyError(address)
+        return entry_at(address, blob)
 
     @property
     def digest(self) -> str:
@@ -180,10 +185,10 @@ def entries(
                     yield found
 
 
-def read(one: ListedEntry, faults: list[Refusal]) -> Entry | None:
+def read(one: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> Entry | None:
     """Return the verified entry; None if it is gone, or cannot be read, which is added to `faults`."""
     try:
-        return one.read()
+        return one.read(with_texts)
     except KeyError:  # removed since it was listed
         return None
     except _FAULTS as error:

@@ -16,7 +16,7 @@ from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
 from kcl.base.text.tables import Column
-from kcl.inspect import inventory
+from kcl.inspect import inventory, variants
 from kcl.inspect.explain import misses
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
@@ -86,6 +86,19 @@ class KernelRow(NamedTuple):
         """The seconds that all look-ups of the kernel took, and those that its hits saved."""
         return sum(look.seconds for look in self.looks), sum(look.saved for look in self.looks)
 
+    @property
+    def lengths(self) -> Mapping[str, float]:
+        """What a bar of the kernel shows: the seconds of misses, those of hits, and those that hits saved."""
+        spent, saved = self.spent
+        hits = sum(look.seconds for look in self.looks if look.outcome == "hit")
+        return {"miss": spent - hits, "hit": hits, "saved": max(0.0, saved)}
+
+    @property
+    def source(self) -> str:
+        """The OpenCL C, read from an entry; empty where none has it."""
+        entry = inventory.read(self.stored[0], []) if self.stored else None
+        return "" if entry is None else entry.parts.get("source.cl", b"").decode("utf-8", "replace")
+
     def of(self, layer: str) -> list[LookSummary]:
         """Return the look-ups in a layer."""
         return [look for look in self.looks if look.layer == layer]
@@ -128,14 +141,14 @@ class Run(NamedTuple):
         return {**found, "kernels": [row.described() for row in self.rows], "remarks": self.remarks}
 
 
-def last_run(driver: str | None = None) -> Run | None:
-    """Return the last run of a driver, or of any driver; None if none is known."""
+def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
+    """Return the last run of a driver, or of any driver, with so many of its last misses; None if none is known."""
     run = journal.last_run(driver)
     if not run:
         return None
     history, names = journal.last_misses(), {one.name for one in run}
     missed = [one for one in history if one.process in names]
-    late = [note.late.words for note in journal.late() if note.driver == run[0].driver]
+    late = [note.late.words for note in journal.late() if note.program == run[0].program]
     return Run(
         run[0].driver,
         tuple(sorted({one.pid for one in run})),
@@ -144,8 +157,8 @@ def last_run(driver: str | None = None) -> Run | None:
         [_counted(run, layer) for layer in settings.LAYERS],
         of_records(run, missed),
         list(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
-        misses.told(missed[-EXPLAINED:], history),
-        max(0, len(missed) - EXPLAINED),
+        misses.told(missed[-limit:], history),
+        max(0, len(missed) - limit),
     )
 
 
@@ -285,9 +298,16 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
-    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key."""
+    """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
+
+    Rows of one name without parameters have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
+    """
+    told = variants.parameters(one for row in found for one in row.stored)
     plain = [
-        of_kernel(row.kernel, row.parameters) + (f" +{row.others}" if row.others else "")
+        of_kernel(
+            row.kernel, row.parameters or (row.stored and told.get(row.stored[0].program)) or {}
+        )
+        + (f" +{row.others}" if row.others else "")
         for row in found
     ]
     rows, shared = Counter(plain), Counter[tuple[str, str, str]]()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kcl import caches
@@ -19,13 +21,14 @@ if TYPE_CHECKING:
     from kcl.caches.late_switches import LateSwitch
 
 _PROCESS = os.getpid()
-_MOMENT = 0.05  # seconds
+_MOMENT, _SOON = 0.05, 1.0  # seconds: of a worker, which a signal may end, and of another process
 
 
 class ProcessEnd:
     """The end of this process: its misses are explained, its record is written, and last its report is printed.
 
-    The value of `KCL_REPORT` is read once. `written` is the time of the last record, on a clock of its own.
+    The value of `KCL_REPORT` is read once. `written` is the time of the last record, on a clock of its own. `timer` writes
+    the next one.
     """
 
     def __init__(self) -> None:
@@ -33,8 +36,11 @@ class ProcessEnd:
         self.report, self.file = chosen.report, chosen.report_file
         self.finalized = False
         self.written = 0.0
+        self.timer: threading.Timer | None = None
 
     def at_exit(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
         if events.asked():
             self._explain()
             _write_journal()
@@ -72,9 +78,9 @@ def keep_journal() -> None:
     if not own.finalized and "multiprocessing.util" in sys.modules:
         # Forked children of multiprocessing end without atexit, and have forgotten the registrations of their parent.
         sys.modules["multiprocessing.util"].Finalize(None, _end_of_worker, exitpriority=0)
-    own.finalized = True
-    if _is_worker():
+    if not own.finalized:
         events.add_hook(_write_soon)
+    own.finalized = True
 
 
 def _end_of_worker() -> None:
@@ -91,11 +97,21 @@ def _is_worker() -> bool:
 
 
 def _write_soon(_event: object) -> None:
-    """Write the collected statistics, unless they were written a moment ago."""
-    own, now = ending(), time.monotonic()
-    if now - own.written > _MOMENT:
+    """Write the collected statistics soon: a signal may end the process. A worker does it now, after a moment."""
+    own, now, is_worker = ending(), time.monotonic(), _is_worker()
+    if is_worker and now - own.written > _MOMENT:
         own.written = now
         _write_record()
+    elif own.timer is None:
+        own.timer = threading.Timer(_MOMENT if is_worker else _SOON, _write_timed)
+        own.timer.name, own.timer.daemon = "kcl-journal", True
+        with suppress(RuntimeError):  # no thread can be started: the end of the process writes
+            own.timer.start()
+
+
+def _write_timed() -> None:
+    ending().timer = None
+    _write_record()
 
 
 def flush(seconds: float = 600.0, progress: Callable[[int, int], object] | None = None) -> bool:

@@ -10,7 +10,6 @@ place: at once if the program has imported it, else on its import. kcl imports n
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from kcl.base import process
 
 
 class PackageRow(NamedTuple):
-    """A package, the module that integrates it, and the versions that it knows: at least the first, below the second.
+    """A package, and the module that integrates it, of any version.
 
     The module has `NEEDED`, the dotted names that must exist, and `replacements(package)`, which returns triples
     (holder, name, value).
@@ -27,19 +26,12 @@ class PackageRow(NamedTuple):
 
     package: str
     module: str
-    versions: tuple[tuple[int, ...], tuple[int, ...]]
-
-    def knows(self, version: str) -> bool:
-        """Return True if kcl knows a version."""
-        numbers = tuple([int(number) for number in re.findall(r"\d+", version)])
-        return self.versions[0] <= numbers < self.versions[1]
 
 
 TABLE = (
-    PackageRow("pyopencl", "kcl.integrations.programs", ((2026, 1), (2027,))),
-    PackageRow("loopy", "kcl.integrations.units", ((2025, 2), (2026,))),
+    PackageRow("pyopencl", "kcl.integrations.programs"),
+    PackageRow("loopy", "kcl.integrations.units"),
 )
-LOOPY = TABLE[1]
 
 
 class State(process.LockedState):
@@ -62,8 +54,8 @@ def install() -> None:
     """Take the programs of pyopencl and the units of loopy through kcl's layers, from now on. Thread-safe.
 
     This may be called before or after these packages are imported, and more than once: `uninstall` is called as often.
-    A package of a version that kcl does not know, or without a name that kcl relies on, stays as it is; a warning says
-    so.
+    A package without a name that kcl relies on stays as it is, and a warning says so; under `KCL_STRICT=hit` its import
+    raises CacheMiss.
 
     >>> kcl.install()
     >>> program = cl.Program(context, "kernel void f(global int *a) { a[0] = 1; }").build()
@@ -88,7 +80,7 @@ def install() -> None:
         state.finder.install()
         # The program's own modules get the face of loopy. Where they have loopy itself, their calls are recorded.
         imports.install()
-        imports.record_own(_is_loopy_known)
+        imports.record_own(True)
         # Without the lock: another thread may be importing one of them, and needs the lock as it ends.
     for row in TABLE:
         if row.package in sys.modules:
@@ -113,7 +105,7 @@ def uninstall() -> None:
         state.finder = None
         from kcl.record import imports
 
-        imports.record_own(None)
+        imports.record_own(False)
         for holder, name, before, now in reversed(state.replaced):
             if vars(holder).get(name) is now:
                 setattr(holder, name, before)
@@ -123,16 +115,6 @@ def uninstall() -> None:
 def is_installed() -> bool:
     """Return True if the integrations are installed."""
     return _state().depth > 0
-
-
-def _is_loopy_known() -> bool:
-    """Return True if kcl knows the version of the loopy that is installed; report another one."""
-    from kcl.record import distributions
-
-    version = distributions.counted("loopy").partition(" ")[0]
-    if not LOOPY.knows(version):
-        _refuse(LOOPY, ImportError(f"loopy {version} is not known to this kcl"))
-    return LOOPY.knows(version)
 
 
 def _run(row: PackageRow, package: Any, loader: Any) -> None:
@@ -149,7 +131,7 @@ def _run(row: PackageRow, package: Any, loader: Any) -> None:
 
 
 def _put(row: PackageRow, package: Any) -> None:
-    """Put the functions of a row in place, unless kcl does not know the package; raises nothing.
+    """Put the functions of a row in place, unless the package lacks something.
 
     An import runs without the lock: another thread may hold the lock of that import, and want kcl's.
     """
@@ -174,22 +156,21 @@ def _put(row: PackageRow, package: Any) -> None:
 
 
 def _check(row: PackageRow, package: Any, needed: tuple[str, ...]) -> None:
-    """Raise an error for a package whose version is not known, or that lacks a name."""
-    version = importlib.import_module(f"{row.package}.version").VERSION_TEXT
-    if not row.knows(version):
-        raise ImportError(f"{row.package} {version} is not known to this kcl")
+    """Raise an error for a package that lacks a name."""
     for dotted in needed:
         try:
             attrgetter(dotted)(package)
         except AttributeError:
-            raise ImportError(f"{row.package} {version} has no {dotted}") from None
+            raise ImportError(f"this {row.package} has no {dotted}") from None
 
 
 def _refuse(row: PackageRow, error: Exception) -> None:
-    """Report once that a package stays as it is."""
+    """Report once that a package stays as it is; raise CacheMiss under `KCL_STRICT=hit`, which no look-up of it keeps."""
+    from kcl.base import settings
     from kcl.cache.layer import warn_once
+    from kcl.errors import CacheMiss
 
-    warn_once(
-        f"integration of {row.package}",
-        f"kcl leaves {row.package} as it is, and the program runs as without: {error}",
-    )
+    words = f"kcl leaves {row.package} as it is, and the program runs as without: {error}"
+    if "hit" in settings.read().strict:
+        raise CacheMiss(f"{words}. KCL_STRICT=hit allows hits only") from error
+    warn_once(f"integration of {row.package}", words)

@@ -8,6 +8,7 @@ some of the devices of a context, a cache directory that the program chose.
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import pyopencl as cl
 
 from kcl import caches, drivers
 from kcl.base import events
-from kcl.build.program_key import first_kernel
+from kcl.build.program_key import first_kernel, passed
 from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.layer import line_of_the_program, warn_once
@@ -36,6 +37,10 @@ NEEDED = (
     "Program._get_prg",
     "_cl._Program",
 )
+
+# a macro that stands for the word `kernel`, and what stands behind it: `KERNEL REQD(64, 1, 1) void scan(`, `KERNEL(scan)`
+_DEFINED = r"define[ \t]+(\w+)(?:\([^)\n]*\))?[ \t][^\n]*kernel\b"
+_BEHIND = r"^[ \t]*{}(?:(?:\s|\w+\s*\([^()]*\))+void\s+(\w+)|\(\s*(\w+))"
 
 _OPENCL = frozenset({"opencl"})
 _BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
@@ -146,8 +151,11 @@ def _text(program: Any, options: Any) -> ProgramText | None:
     except (AttributeError, TypeError, UnicodeError, ValueError):
         return None
     # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
-    if not ("kernel" in source or "#" in source) or not all(
-        isinstance(word, str) for word in given
+    # pyopencl refuses a directory with a blank, which a Source may have.
+    if (
+        not ("kernel" in source or "#" in source)
+        or not all(isinstance(word, str) for word in given)
+        or passed(given) != [*given]
     ):
         return None
     return ProgramText(_kernel_name(source, given) or "program", source, given, ())
@@ -155,11 +163,19 @@ def _text(program: Any, options: Any) -> ProgramText | None:
 
 def _kernel_name(source: str, given: tuple[str, ...]) -> str:
     """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands."""
-    name = first_kernel(source)
+    name = _behind_a_macro(source) or first_kernel(source)
     after = source.find(f"define {name} ")
     words = [word.partition("=")[2] for word in given if word.startswith(f"-D{name}=")]
     words += source[after : after + 200].split(None, 3)[2:3] if name and after >= 0 else []
     return next((word for word in words if word.isidentifier()), name)
+
+
+def _behind_a_macro(source: str) -> str:
+    """Return the name of the first kernel whose word is a macro, as pyopencl's scans have it; empty where none is."""
+    for macro in re.findall(_DEFINED, source):
+        if found := re.search(_BEHIND.format(macro), source, re.MULTILINE):
+            return found[1] or found[2]
+    return ""
 
 
 def _where(text: ProgramText) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """A plugin of pytest: with `--kcl`, or `kcl = true` in the ini file, tests run with the integrations installed.
 
 The fixture `kcl_cache` works without that: a test that asks for it has a cache directory of its own.
+pytest leaves a module alone whose docstring has this word: PYTEST_DONT_REWRITE
 """
 
 from __future__ import annotations
@@ -56,6 +57,15 @@ def kcl_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             remove()
             folder = places.own()
     drivers.quiet(folder)
+
+
+class FoundPlugin:
+    """The plugin `kcl` that pytest finds; it registers this module, unless `-p` has named the module before."""
+
+    @staticmethod
+    def pytest_addhooks(pluginmanager: Any) -> None:
+        """Register this module."""
+        pluginmanager.import_plugin(__name__)
 
 
 def pytest_addoption(parser: Any) -> None:

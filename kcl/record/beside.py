@@ -17,7 +17,7 @@ from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Key, Part
 from kcl.record import GENERATING, distributions
 
-FORMAT = "3"  # of the generator key; it stands beside the version and the files of kcl
+FORMAT = "4"  # of the generator key; it stands beside the version and the files of kcl
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"
 _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a kcl.Source depends on
 
@@ -48,13 +48,14 @@ _state = process.own(State)
 @functools.cache
 def parts(with_loopy: bool) -> tuple[Part, ...]:
     """Return the parts that every key of the generator layer has; memoised."""
+    names = sorted(distributions.GENERATORS if with_loopy else _FOR_SOURCE)
+    distributions.count([distributions.KCL, *names])
     head = [
-        Part("kcl", f"{FORMAT} {distributions.own()}"),
+        Part("kcl", f"{FORMAT} {distributions.counted(distributions.KCL)}"),
         Part("python", distributions.INTERPRETER),
     ]
     if with_loopy:
         head.append(Part("optimize", str(sys.flags.optimize)))  # the asserts of loopy's invokers
-    names = sorted(distributions.GENERATORS if with_loopy else _FOR_SOURCE)
     return tuple(
         head + [Part(f"distribution {name}", distributions.counted(name)) for name in names]
     )
@@ -120,7 +121,7 @@ def compared(key: Key) -> tuple[Key, Key]:
     for part in key.parts:
         name = part.name
         is_distribution = name.startswith("distribution ")
-        found = distributions.here(name.partition(" ")[2]) if is_distribution else here.get(name)
+        found = distributions.counted(name.partition(" ")[2]) if is_distribution else here.get(name)
         before += [] if found is None else [part]
         now += [Part(name, found)] if found else []
     if "optimize" in dict(before):  # loopy generates

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
+
+from kcl.base import settings
 
 PARAMETER = "parameter "
 
@@ -24,9 +25,6 @@ class Declarations(NamedTuple):
     def values(self) -> dict[str, Any]:
         """The values that count as the recipe's parameters do; no parameter can bear these names."""
         return {f"depends {number}": value for number, value in enumerate(self.depends)}
-
-
-NOTHING = Declarations()
 
 
 class RecipeCall(NamedTuple):
@@ -72,9 +70,9 @@ class Evidence(NamedTuple):
 
 
 def site_of(function: Any) -> str:
-    """Return the file of a function, without its folder, and its first line."""
+    """Return the file of a function, without its folder, or the cell of a notebook, and its first line."""
     code = function.__code__
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    return settings.place_of(code.co_filename, code.co_firstlineno)
 
 
 def below(function: Any) -> FunctionType:

@@ -1,20 +1,18 @@
 """The owner of a module (the standard library, an installed distribution, kcl, or the user) and its text in keys.
 
-The standard library counts by the Python version. An installed distribution counts by its version and by its record of
-installed Python and library files, so a key sees a reinstall under the same version. An editable install and every file
-outside of distributions are the user's: they count by their code. importlib.metadata has most of this. It takes 4.2 ms
-of a warm start for the distributions that loopy requires, and 20 ms more for its import where pyopencl is not imported.
-This module takes less than 2 ms: it lists each directory with distributions once a process, and reads records as bytes.
+The standard library counts by the Python version. A distribution counts by its version and its files, wherever they lie.
+One that only runs counts by its record of installed files. An editable install and every file outside of distributions
+are the user's, unless they are a generator's. importlib.metadata has most of this. It takes 4.2 ms of a warm start for
+the distributions that loopy requires, and 20 ms more for its import where pyopencl is not imported. This module lists
+each directory with distributions once a process, and reads records as bytes.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -23,6 +21,7 @@ from typing import Any, NamedTuple
 import kcl
 from kcl.base import process
 from kcl.base.settings import PACKAGE
+from kcl.record import files
 
 INTERPRETER = (  # counts for the standard library
     f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
@@ -35,6 +34,7 @@ GENERATORS = (
     *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
     *("constantdict", "mako", "markupsafe"),
 )
+_ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})  # what they hold decides no text
 # what these import beside: it decides no text
 HARMLESS = frozenset(
     {
@@ -51,10 +51,6 @@ HARMLESS = frozenset(
 
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
-_SUFFIXES = (".py", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
-# Lines of a record that do not count: those of files outside of the directory, of files about the installation, and of
-# files that an editable install leaves beside its metadata; lines without a digest (compiled files, the record itself).
-_volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),").match
 
 
 class Owner(NamedTuple):
@@ -89,8 +85,15 @@ class _Site:
         """Return the record of the distribution in folder ``name``, empty where it has none."""
         known = self.records.get(name)
         if known is None:
-            known = self.records[name] = _read(os.path.join(self.directory, name, "RECORD")) or b""
+            known = b""
+            with suppress(OSError), open(self.path(name), "rb") as stream:
+                known = stream.read()
+            self.records[name] = known
         return known
+
+    def path(self, name: str) -> str:
+        """Return the path of the record of the distribution in folder ``name``."""
+        return os.path.join(self.directory, name, files.RECORD)
 
     def owner(self, top: str, path: str) -> str | None:
         """Return the folder of the distribution that installed module ``top``; ``path`` is one of its files."""
@@ -114,11 +117,13 @@ class State:
 
     def __init__(self) -> None:
         self.path: list[str] = []  # the `sys.path` that `places` holds for
-        self.places: dict[str, PackagePlace] = {}
+        self.places: dict[str, PackagePlace | None] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
         self.homes: dict[
             str, tuple[_Site, str]
         ] = {}  # distribution -> site of its installation, name of the folder
+        self.texts: dict[str, str] = {}  # distribution -> its text in keys
+        self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
 
 
 _state = process.shared(State)
@@ -177,15 +182,15 @@ def locate(name: str) -> PackagePlace | None:
         spec = find(name)
         folders = [*(spec.submodule_search_locations or ())] if spec is not None else []
         file = spec.origin if spec is not None and spec.has_location else next(iter(folders), None)
-        if file is None:
-            return None
-        state.places[name] = _place(name, file)
+        state.places[name] = _place(name, file) if file is not None else None
     return state.places[name]
 
 
 def _place(name: str, file: str) -> PackagePlace:
     """Return the place of the top-level module, for a file of a module; parts of a namespace differ by their files."""
     file = os.path.abspath(file)
+    if file.endswith(".pyc") and not os.path.isfile(file):  # in the archive of an application
+        file = file[:-1]
     directory = os.path.dirname(file)
     is_inside = os.path.basename(file).startswith("__init__.")
     for _ in range(name.count(".") + is_inside):
@@ -213,6 +218,8 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
     top = name.partition(".")[0]
     if top == "kcl":
         return Owner(KCL)
+    if top in GENERATORS:  # wherever it lies
+        return Owner(DISTRIBUTION, top)
     if name == "__main__":
         return Owner(USER)
     if module is not None and file is None and not hasattr(module, "__path__"):
@@ -226,28 +233,17 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
         ):
             return owner(top)  # its package made it at run time, as pybind11 does
         return Owner(USER)
-    place = (
-        _place(name, file)
-        if module is not None and file is not None
-        else locate(name) or locate(top)
-    )
+    place = _place(name, file) if file is not None else locate(name) or locate(top)
     if place is None:
         return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
-    if os.path.basename(place.directory) not in _PACKAGES and _in_library(place.path):
+    if top in sys.stdlib_module_names and _in_library(place.path):
         return Owner(PYTHON)
-    distribution = _installer(top, place)
-    return Owner(USER) if distribution is None else Owner(DISTRIBUTION, distribution)
-
-
-def _installer(top: str, place: PackagePlace) -> str | None:
-    """Return the distribution that installed a top-level module, None where it has none; remember its place."""
     site = _site(place.directory)
     folder = site.owner(top, place.path)
     if folder is None:
-        return None
-    distribution = _name(folder)
-    _state().homes[distribution] = (site, folder)
-    return distribution
+        return Owner(USER)
+    _state().homes[_name(folder)] = (site, folder)
+    return Owner(DISTRIBUTION, _name(folder))
 
 
 def _in_library(path: str) -> bool:
@@ -258,74 +254,62 @@ def _in_library(path: str) -> bool:
     )
 
 
-def _is_installed(distribution: str) -> bool:
-    """Return True if a distribution is installed, and remember its place."""
+def _home(distribution: str) -> tuple[_Site, str] | None:
+    """Return the site of a distribution and the name of its folder there, as `importlib.metadata` finds them."""
     homes = _state().homes
     for site in [] if distribution in homes else map(_site, reversed(_path())):
         if distribution in site.distributions:
             homes[distribution] = (site, site.distributions[distribution])
-    return distribution in homes
+    return homes.get(distribution)
 
 
-def _identify(distribution: str) -> str:
-    site, folder = _state().homes[distribution]
-    version = folder.rpartition(".")[0].partition("-")[2].partition("-")[0] or "unknown"
-    digest = _digest_of_record(site.record(folder))
-    if digest:
-        return f"{version} {digest}"
-    place = locate(distribution.replace("-", "_"))
-    return f"{version} {content(place.path)}" if place is not None else version
+def _roots(name: str) -> files.Roots:
+    """Return what a distribution counts by: its record if it only runs, else its files; nothing if it is not there."""
+    if name == KCL:
+        return ((KCL, PACKAGE),)
+    module = name.replace("-", "_")
+    place = _loaded(module) or locate(module)
+    home = _home(_normal(name))
+    if home is not None and name in _ONLY_RUN:
+        return ((files.RECORD, home[0].path(home[1])),)
+    found = {module: place.path} if place is not None else {}
+    if home is not None and name not in GENERATORS:
+        lines = files.lines(home[0].record(home[1]))
+        tops = {os.fsdecode(line.partition(b",")[0].partition(b"/")[0]) for line in lines}
+        found = {top: os.path.join(home[0].directory, top) for top in sorted(tops)} or found
+    return tuple(found.items())
 
 
-def _digest_of_record(record: bytes) -> str:
-    """Digest the lines of a record that count; return an empty text where no line counts."""
-    listed = [line for line in record.splitlines() if line and line[-1:] != b","]
-    lines = sorted([line for line in listed if not _volatile(line)])
-    return hashlib.sha256(b"\n".join(lines)).hexdigest() if lines else ""
+def _loaded(name: str) -> PackagePlace | None:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return _place(name, file) if file else None
+
+
+def count(names: Iterable[str]) -> None:
+    """Take the texts of distributions as they are now, unless they are known; their files are read together."""
+    state = _state()
+    packages = {name: _roots(name) for name in names if name not in state.texts}
+    state.roots |= {name: roots for name, roots in packages.items() if roots}
+    found = files.digests({name: roots for name, roots in packages.items() if roots})
+    for name in packages:
+        state.texts[name] = f"{_version(name)} {found[name]}" if name in found else ABSENT
+
+
+def _version(name: str) -> str:
+    home = _home(_normal(name))
+    known = home[1].rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
+    return kcl.__version__ if name == KCL else known
 
 
 def counted(name: str) -> str:
-    """Return the text of a distribution: version and record; one of `GENERATORS` may be editable, or "absent"."""
-    whose = owner(name) if name in GENERATORS else Owner(DISTRIBUTION, name)
-    if whose.kind == DISTRIBUTION:
-        return _identify(whose.name)
-    place = locate(name)
-    return f"editable {content(place.path)}" if place is not None else ABSENT
+    """Return the text of a distribution: its version, and the digest of its files; "absent" if it is not there."""
+    count((name,))
+    return _state().texts[name]
 
 
-def here(name: str) -> str:
-    """Return the text of a distribution as `counted` does; "absent" for one that is not installed here."""
-    return counted(name) if name in GENERATORS or _is_installed(name) else ABSENT
-
-
-def own() -> str:
-    """Return the text of kcl: its version, and a digest over its files. So a wheel is the same kcl as its checkout."""
-    return f"{kcl.__version__} {content(PACKAGE)}"
-
-
-@functools.cache
-def content(path: str) -> str:
-    """Return the digest of a file, or of all source and library files below a directory; memoised."""
-    hasher = hashlib.sha256()
-    for inside, file in sorted(_files(path)):
-        data = _read(file)
-        if data is None:  # no other process has this digest: what is stored with it never hits
-            data = os.urandom(32)
-        hasher.update(f"{inside} {len(data)}\n".encode("utf-8", "surrogateescape") + data)
-    return hasher.hexdigest()
-
-
-def _read(file: str) -> bytes | None:
-    with suppress(OSError), open(file, "rb") as stream:
-        return stream.read()
-    return None
-
-
-def _files(path: str) -> Iterator[tuple[str, str]]:
-    if not os.path.isdir(path):
-        yield "", path
-    for folder, _, names in os.walk(path):
-        for name in names:
-            if name.endswith(_SUFFIXES) and name[:1] != ".":  # an editor's link to no file
-                file = os.path.join(folder, name)
-                yield file[len(path) + 1 :].replace(os.sep, "/"), file
+def changed() -> str:
+    """Name a counted distribution of which a file changed after kcl was imported; empty if there is none."""
+    for name, roots in list(_state().roots.items()):
+        if name != KCL and any(one.changed > process.STARTED for one in files.listed(roots)):
+            return name
+    return ""

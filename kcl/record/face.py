@@ -14,7 +14,7 @@ import importlib
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
 from kcl.base import events
@@ -37,8 +37,12 @@ class Function(stand_ins.Name):
         return FunctionType
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Record the call, or carry it out."""
-        return call(self.__name__, arguments, keywords)
+        """Record the call, or carry it out. A traceback shows the frames of the program and of loopy, not kcl's."""
+        try:
+            return call(self.__name__, arguments, keywords)
+        except Exception as error:
+            __tracebackhide__ = True  # for pytest
+            raise error.with_traceback(_without_kcl(error.__traceback__))  # noqa: B904 - the same error
 
     def __get__(self, holder: Any, kind: Any = None) -> Any:
         return self if holder is None else MethodType(self, holder)
@@ -149,6 +153,13 @@ class Face(ModuleType):
 
     def __dir__(self) -> list[str]:
         return dir(_module(self.__kcl_lazy_module__))
+
+
+def _without_kcl(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the first frame on that is not kcl's."""
+    while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("kcl."):
+        trace = trace.tb_next
+    return trace
 
 
 def has(module: str, names: Any) -> bool:

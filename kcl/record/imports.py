@@ -37,7 +37,7 @@ class State(process.LockedState):
         self.watched: Any = None
         self.faces = False
         self.packages: set[str] = set()
-        self.own: Callable[[], bool] | bool | None = None
+        self.own = False
 
 
 _state = process.shared(State)
@@ -103,19 +103,9 @@ def is_for_good() -> bool:
     return _state().faces or bool(_state().packages)
 
 
-def record_own(when: Callable[[], bool] | None) -> None:
-    """Record the calls of the program's own modules outside of recipes from now on, or stop recording them.
-
-    The first of these calls asks `when` whether this loopy is known.
-    """
-    _state().own = when
-
-
-def _is_own_recorded() -> bool:
-    state = _state()
-    if callable(state.own):
-        state.own = state.own()
-    return bool(state.own)
+def record_own(is_recorded: bool) -> None:
+    """Record the calls of the program's own modules outside of recipes from now on, or stop recording them."""
+    _state().own = is_recorded
 
 
 def recipe_in(names: dict[str, Any]) -> None:
@@ -164,7 +154,7 @@ def _is_faced(names: dict[str, Any]) -> bool:
     state, faced = _state(), names.get(FACED)
     if faced or str(names.get("__name__")).partition(".")[0] in state.packages:
         return True
-    if not (state.faces or _is_own_recorded()):
+    if not (state.faces or state.own):
         return False
     if faced is None:
         faced = names[FACED] = _is_own(names, state.faces)
@@ -213,10 +203,10 @@ def watch() -> None:
 
     A function of loopy itself passes unrecorded, and so does what the program put in the place of one.
     """
-    from kcl.record import recorder, table
+    from kcl.record import insides, recorder, table
 
     state, loopy = _state(), recorder.loaded()
-    if loopy is None or loopy is state.watched:
+    if loopy is None or loopy is state.watched or insides.is_off():
         return
     with state.lock:
         if loopy is state.watched:
@@ -236,9 +226,7 @@ def _watching(name: str, function: FunctionType) -> Any:
     @functools.wraps(function)
     def watching(*arguments: Any, **keywords: Any) -> Any:
         names = sys._getframe(1).f_globals
-        is_recorded = recorder.in_recipe() or (
-            state.own is not None and recorder.is_on() and _is_own_recorded() and _is_faced(names)
-        )
+        is_recorded = recorder.in_recipe() or (state.own and recorder.is_on() and _is_faced(names))
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
             if (
                 is_versioned

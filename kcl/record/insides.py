@@ -17,11 +17,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.base.attended import Finder
+from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.record import below_kcl, distributions, is_of_kcl, texts
 from kcl.record.callables.facts import facts
@@ -34,7 +36,7 @@ _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of cla
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
-_DISK = "pytools.persistent_dict"
+_DISK = "pytools.persistent_dict"  # the classes of loopy's disk caches, which kcl does without
 _CODES = "code"  # the name of the holder of the functions' code
 _PARTS = ("__code__", "__defaults__")
 
@@ -48,33 +50,21 @@ class _Holder:
         self.name = name
         self.thing = thing
         self.is_table = isinstance(thing, _TABLES)
-        self.held = (
-            None if self.is_table else vars(thing)
-        )  # a view of the names and values as of now
+        self.held = thing if self.is_table else vars(thing)
         self.base = self.content()
-        self.names, self.last = [*self.base], [*self.base.values()]
+        self.last = self.base
         self.changes: dict[Any, Any] = {}
 
     def content(self) -> dict[Any, Any]:
         """Return the content by name; that of a list has one name."""
-        if not self.is_table:
-            return dict(vars(self.thing))
-        return dict(self.thing) if isinstance(self.thing, dict) else {"": tuple(self.thing)}
+        return {"": tuple(self.held)} if isinstance(self.held, list) else dict(self.held)
 
-    def is_same(self) -> bool:
-        """Return True if nothing in a table has changed since the last comparison."""
-        if self.is_table and not isinstance(self.thing, dict):
-            return len(self.thing) == len(self.last[0]) and all(
-                map(operator.is_, self.thing, self.last[0])
-            )
-        return [*self.thing] == self.names and all(
-            map(operator.is_, self.thing.values(), self.last)
-        )
-
-    def compare(self) -> None:
-        """Find the names whose values are not those of the import."""
-        found = self.content()
-        self.names, self.last = [*found], [*found.values()]
+    def compare(self) -> bool:
+        """Find the names whose values are not those of the import; return True if they changed since the last time."""
+        found, last = self.content(), self.last
+        if [*found] == [*last] and all(map(_is_same, found.values(), last.values())):
+            return False
+        self.last = found
         names = [
             name for name, value in found.items() if self.base.get(name, _MISSING) is not value
         ]
@@ -83,17 +73,14 @@ class _Holder:
             for name in [*names, *(self.base.keys() - found.keys())]
             if self._counts(name, self.base.get(name, _MISSING), found.get(name, _MISSING))
         }
+        return True
 
     def _counts(self, name: Any, before: Any, now: Any) -> bool:
         if self.is_table:
-            if type(now) is tuple and name == "":  # of a list
-                return [one for one in now if type(one) not in _TABLES] != [*before]
-            return True
+            return name != "" or type(now) is not tuple or _decisive(now) != _decisive(before)
         if name in _MEMOS or isinstance(before, ModuleType) or isinstance(now, ModuleType):
             return False
-        if any(
-            type(value).__module__ == _DISK for value in (before, now)
-        ):  # kcl generates without those
+        if any(type(one).__module__ == _DISK for one in (before, now)):
             return False
         if name[:2] == "__" and not (callable(now) or callable(before)):
             return False
@@ -136,14 +123,23 @@ class _Codes(_Holder):
             self.functions[name] = function
             self.base |= {f"{name}.{part}": getattr(function, part) for part in _PARTS}
 
-    def is_same(self) -> bool:
-        functions = self.functions.values()
-        now = [*[one.__code__ for one in functions], *[one.__defaults__ for one in functions]]
-        return len(now) == len(self.last) and all(map(operator.is_, now, self.last))
-
     def put(self, name: Any, value: Any) -> None:
         function, _, part = name.rpartition(".")
         setattr(self.functions[function], part, value)
+
+
+def _decisive(items: Any) -> list[Any]:
+    """List the items of a list that may decide code: kcl generates without loopy's caches, which are registered."""
+    return [one for one in items if type(one) not in _TABLES and type(one).__module__ != _DISK]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare a value with an earlier one; a list is compared by its items."""
+    return one is other or (
+        type(one) is tuple is type(other)
+        and len(one) == len(other)
+        and all(map(operator.is_, one, other))
+    )
 
 
 class State(process.LockedState):
@@ -155,16 +151,25 @@ class State(process.LockedState):
         self.holders: dict[str, _Holder] = {_CODES: self.codes}
         self.modules: set[str] = set()
         self.changes: Changes = {}
+        self.things: list[Any] = []  # the content of all holders, for its names
+        self.values: list[Any] = []  # the views of its values
+        self.last: tuple[list[Any], list[Any]] = ([], [])  # the picture of the last comparison
         self.depth = 0  # of imports of the generators that are under way
 
 
 _state = process.shared(State)
 
 
+def is_off() -> bool:
+    """Return True if the generator layer is off: then nothing is compared, and nothing is taken for that."""
+    return bool(layers.unopened(settings.GENERATOR).off(frozenset({"loopy"})))
+
+
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
     finder.install()
-    _take(_loaded(), is_early=True)
+    if not is_off():
+        _take(_loaded(), is_early=True)
 
 
 def _run(module: ModuleType, loader: Any) -> None:
@@ -177,7 +182,7 @@ def _run(module: ModuleType, loader: Any) -> None:
         loader.exec_module(module)
     finally:
         state.depth -= 1
-        if not state.depth:
+        if not state.depth and (state.modules or not is_off()):
             with state.lock:
                 _absorb()
                 _take(_loaded(), is_early=False)
@@ -243,21 +248,30 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
     state = _state()
     if name in state.holders:
         return
-    holder = state.holders[name] = _Holder(name, thing)
+    holder = _add(_Holder(name, thing))
     for key, value in holder.content().items():
         is_table = type(value) in _TABLES and key not in _MEMOS and key[:2] != "__"
         if is_table and not name.startswith(
             "pyopencl"
         ):  # whose tables are memos; that of dtypes is in each key
-            state.holders[f"{name}.{key}"] = _Holder(f"{name}.{key}", value)
+            _add(_Holder(f"{name}.{key}", value))
         function = _function(value)
         if is_early and callable(function) and not _is_own(function):
             holder.base[key] = _UNKNOWN
-            holder.last[0] = _MISSING  # compared next time
+            holder.last = {}  # compared next time
         elif isinstance(function, FunctionType):
             module = function.__globals__.get("__name__")
             if module == getattr(thing, "__module__", name):
                 state.codes.add(f"{name}.{key}", function)
+
+
+def _add(holder: _Holder) -> _Holder:
+    state, held = _state(), holder.held
+    state.holders[holder.name] = holder
+    is_list = isinstance(held, list)
+    state.things.append(() if is_list else held)
+    state.values.append(held if is_list else held.values())
+    return holder
 
 
 def _function(value: Any) -> Any:
@@ -304,30 +318,35 @@ def now() -> Changes:
     with state.lock:
         if not state.modules:
             attend()
-        different = _different()
-        for holder in different:
-            holder.compare()
-        if different:
-            holders = state.holders.values()
-            state.changes = {
-                (one.name, name): value for one in holders for name, value in one.changes.items()
-            }
+        names, values = _picture(state)
+        if not (
+            names == state.last[0]
+            and len(values) == len(state.last[1])
+            and all(map(operator.is_, values, state.last[1]))
+        ):
+            state.last = names, values
+            if _different():
+                state.changes = {
+                    (one.name, name): value
+                    for one in state.holders.values()
+                    for name, value in one.changes.items()
+                }
         return state.changes
+
+
+def _picture(state: State) -> tuple[list[Any], list[Any]]:
+    """Return all names with the code of functions, and all values with the defaults of functions."""
+    functions = state.codes.functions.values()
+    names = [*chain.from_iterable(state.things), *[one.__code__ for one in functions]]
+    return names, [
+        *chain.from_iterable(state.values),
+        *[one.__defaults__ for one in functions],
+    ]
 
 
 def _different() -> list[_Holder]:
     """List the holders that differ from what the last comparison found."""
-    found, same = [], operator.is_
-    for holder in _state().holders.values():
-        held, last = holder.held, holder.last
-        if held is None:
-            if not holder.is_same():
-                found.append(holder)
-        elif [*held] != holder.names or not all(
-            map(same, held.values(), last)
-        ):  # a call each doubles the time
-            found.append(holder)
-    return found
+    return [one for one in _state().holders.values() if one.compare()]
 
 
 def text(changes: Changes) -> str:

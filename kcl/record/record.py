@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from kcl.base import settings
+from kcl.errors import UnknownInput
 from kcl.record import texts
 from kcl.record.beside import Moment
 from kcl.record.plain import StandIn
@@ -49,7 +51,7 @@ class CallSite:
         )
 
     def __str__(self) -> str:
-        return f"{self.file.rpartition('/')[2]}:{self.line}"
+        return settings.place_of(self.file, self.line)
 
 
 class Record(StandIn):
@@ -204,11 +206,9 @@ class Record(StandIn):
         """
         if self.exposed or not self.keeps:
             return self.exposed
-        records = ordered(self, _keeping)[::-1]
+        kept = [pair for record in ordered(self, _keeping)[::-1] for pair in record.kept]
         return any(held.is_changed() for held in self._held_before()) or any(
-            texts.take(thing, ArgumentParts())[0] != text
-            for record in records
-            for thing, text in record.kept
+            _text(thing) != text for thing, text in kept
         )
 
     def is_spoiled(self) -> bool:
@@ -248,6 +248,14 @@ class Record(StandIn):
                 found.append(record)
             waiting += [*record.inputs, *filter(None, [link() for link in list(record.dependents)])]
         return found
+
+
+def _text(value: Any) -> str | None:
+    """Return the text of a value as it is now; None if it has none any more."""
+    try:
+        return texts.take(value, ArgumentParts())[0]
+    except UnknownInput:
+        return None
 
 
 def _keeping(record: Record) -> list[Record]:

@@ -248,7 +248,13 @@ def _original(name: str) -> Any:
     from kcl.record import insides
 
     method = name.removeprefix("TranslationUnit.")
-    return insides.original("loopy" if method == name else _UNIT, method)
+    if not insides.is_off():
+        return insides.original("loopy" if method == name else _UNIT, method)
+    found = loaded()
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    found = below_kcl(found)
+    return found if str(getattr(found, "__module__", "")).startswith("loopy") else None
 
 
 def loaded() -> Any:
@@ -267,7 +273,7 @@ def own(name: str) -> Any:
         return known
     for part in name.split("."):
         found = getattr(found, part)
-    return found
+    return below_kcl(found)
 
 
 def is_own(name: str, value: Any) -> bool:

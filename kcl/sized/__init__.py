@@ -2,9 +2,10 @@
 
     sizes = {name: text}     expressions over the arguments of the call, in the grammar of a Source's shapes
 
-A variant is a Kernel whose recipe saw one set of sizes. It holds for a call if all answers that its recipe was given
-are those for the sizes of the call. An answer reaches loopy, or changes nothing: so it is in the record and in the key.
-The values of which a recipe has seen few are remembered for later runs: see `Values`.
+A size that the call names, as `n=64`, is that number, and its text is not asked. A variant is a Kernel whose recipe saw
+one set of sizes. It holds for a call if all answers that its recipe was given are those for the sizes of the call. An
+answer reaches loopy, or changes nothing: so it is in the record and in the key. It depends on the call only, but for
+`fixed="auto"`: see `Values`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
+import re
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl.errors import RecipeError
+from kcl.errors import RecipeError, meant
 from kcl.generate.frontends import expressions
 from kcl.generate.frontends.source import round_up
 from kcl.sized.size import Size, answers, said, values_of
@@ -27,24 +30,52 @@ if TYPE_CHECKING:
     from kcl.cache.key import Key
     from kcl.record.declarations import RecipeCall
 
+FIXED = 16  # the largest value that is fixed, if the declaration says nothing
+UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
 _CHOICES = 64  # tuples of sizes whose variants are found at once
 FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}
 
 
 class Sizes(NamedTuple):
-    """The sizes of a recipe: an expression by the name of each parameter, and how many values of each are fixed."""
+    """The sizes of a recipe: an expression by the name of each parameter.
+
+    Values up to `fixed` are fixed, or with "auto" the `most` values that are seen first. `arguments` are the names in
+    the expressions.
+    """
 
     texts: Mapping[str, str]
+    fixed: Any = FIXED
     most: int = 1
+    arguments: tuple[str, ...] = ()
+
+    def taken(
+        self, function: Any, known: list[str], arguments: dict[str, Any], is_new: bool
+    ) -> dict[str, Any]:
+        """Return the arguments of a call without the sizes that are not `known`: their variant has them as constants.
+
+        If the code is new, raises RecipeError for an expression with a name that is neither known nor a size.
+        """
+        unknown = [one for one in self.arguments if one not in (*known, *self.texts)]
+        if is_new and unknown:
+            from kcl.launch.refusals import place
+
+            raise RecipeError(
+                f"sizes={dict(self.texts)} names {unknown[0]!r}, which is no argument of kernel "
+                f"{function.__name__!r}{place(function)}{meant(unknown[0], known)}: it takes {', '.join(known)}"
+            )
+        return {
+            name: one for name, one in arguments.items() if name in known or name not in self.texts
+        }
 
 
-def sizes(*, most: int = 1, **texts: str) -> Sizes:
-    """Declare the sizes of a recipe, as `@kcl.kernel(sizes=kcl.sizes(k="a.shape[2]", most=3))`.
+def sizes(*, fixed: int | str = FIXED, most: int = 1, **texts: str) -> Sizes:
+    """Declare the sizes of a recipe, as `@kcl.kernel(sizes=kcl.sizes(k="a.shape[2]", fixed=64))`.
 
-    Each text is an expression over the arguments of a call. `fixed` of a size is a value as long as the recipe has seen
-    at most `most` values of it; with 0 it never is. Raises TypeError for a text that is no such expression.
+    Each text is an expression over the arguments of a call. `fixed` of a size is its value, if that is at most `fixed`;
+    with 0 it never is. With `fixed="auto"` it is the value as long as the recipe has seen at most `most` values of it,
+    in this run and in earlier ones. Raises TypeError for a text that is no such expression.
 
-    >>> @kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", most=3))
+    >>> @kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", fixed=64))
     ... def negated(n):
     ...     import loopy as lp
     ...     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = -x[i]", lang_version=(2018, 2))
@@ -52,9 +83,16 @@ def sizes(*, most: int = 1, **texts: str) -> Sizes:
     >>> y.tolist()
     [-1.0, -1.0]
     """
-    if not isinstance(most, int) or most < 0:
-        raise TypeError(f"kcl.sizes(most=...) takes a whole number, not {most!r}")
-    return _checked(Sizes(texts, most))
+    for one in most, 0 if fixed == "auto" else fixed:
+        if not isinstance(one, int) or one < 0:
+            raise TypeError(
+                f'kcl.sizes(fixed=...) takes a whole number or "auto", most= a whole number, not {one!r}'
+            )
+    if most != 1 and fixed != "auto":
+        raise TypeError(
+            f'kcl.sizes(most={most}) belongs to fixed="auto": write fixed=64 for a largest value'
+        )
+    return _checked(Sizes(texts, fixed, most))
 
 
 def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> Sizes:
@@ -62,14 +100,8 @@ def declared(given: Any, parameters: tuple[str, ...], others: bool = False) -> S
 
     With `others` a size need not be a parameter: a space asks it.
     """
-    found = (
-        given
-        if isinstance(given, Sizes)
-        else Sizes(dict(given))
-        if isinstance(given, Mapping)
-        else None
-    )
-    if found is None or not found.texts:
+    found = Sizes(dict(given)) if isinstance(given, Mapping) else given
+    if not isinstance(found, Sizes) or not found.texts:
         raise TypeError(
             f'@kcl.kernel(sizes=...) takes a dictionary such as {{"n": "x.shape[0]"}}, not {given!r}'
         )
@@ -104,6 +136,7 @@ def bind(
 
 
 def _checked(found: Sizes) -> Sizes:
+    arguments: set[str] = set()
     for name, text in found.texts.items():
         if not isinstance(text, str):
             raise TypeError(
@@ -111,28 +144,38 @@ def _checked(found: Sizes) -> Sizes:
             )
         try:
             tree = expressions.parsed(name, "the size", text)
-            called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
-            used = {
-                node.id
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Name) and node not in called
-            }
-            expressions.check(
-                name, "the size", text, expressions.Names(tuple(sorted(used)), (), (), ())
-            )
+            used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            used -= FUNCTIONS.keys()
+            names = expressions.Names(tuple(sorted(used)), (), (), ())
+            expressions.check(name, "the size", text, names)
         except RecipeError as error:
             raise TypeError(str(error).replace("kcl.Source", "size")) from None
         if not used:
             raise TypeError(
                 f"the size {name!r} is {text!r}, which names no argument; write the number into the recipe"
             )
-    return found
+        arguments |= used
+    return found._replace(arguments=tuple(sorted(arguments)))
+
+
+def code_of(texts: Mapping[str, str]) -> str:
+    """Write the sizes of a call as a tuple in Python: a whole number that the call names, else what the text says.
+
+    A text that asks for an attribute of the name, as `n.shape[0]`, means an array of that name.
+    """
+    found = ""
+    for name, text in texts.items():
+        if text.strip() == name or re.search(rf"\b{name}\s*\.", text):
+            found += f"({text}),"
+        else:
+            found += f"(_kcl_index({name}) if {name} is not None else ({text})),"
+    return f"({found})"
 
 
 def whole_number(kernel: str, name: str, value: Any) -> int:
-    """Return the size of a call as a number of 0 or more; raises TypeError for what is no integer."""
+    """Return the size of a call as a number of 0 or more, 0 for None; raises TypeError for what is no integer."""
     try:
-        return max(0, operator.index(value))
+        return 0 if value is None else max(0, operator.index(value))
     except TypeError:
         raise TypeError(
             f"kernel {kernel!r}: the size {name} is {value!r}, which is no whole number"
@@ -154,11 +197,7 @@ class _Variant(NamedTuple):
         """
         if values == self.values:
             return True
-        if self.line.open is None:
-            return False
-        return all(
-            answers(size, value) for size, value in zip(self.asked.values(), values, strict=True)
-        )
+        return self.line.open is not None and all(map(answers, self.asked.values(), values))
 
 
 class SizedKernel:
@@ -169,19 +208,21 @@ class SizedKernel:
 
     has_variants = True  # its kernels have no name of their own
 
-    def __init__(self, call: RecipeCall, found: Sizes, handle: Any) -> None:
+    def __init__(
+        self, call: RecipeCall, found: Sizes, handle: Any, accepted: Sizes | None = None
+    ) -> None:
         self._handle = handle  # the module of Kernel, which lies above this room
         self.name = call.name
         self._call = call
         self._declared = found
+        self._accepted = accepted or found  # a call may name sizes that serve a space only, too
         self._names = tuple(found.texts)
-        self._code = compile(
-            f"({' '.join(f'({text}),' for text in found.texts.values())})", "<sizes>", "eval"
-        )
+        self._code = compile(code_of(found.texts), "<sizes>", "eval")
+        # what the code finds beside the arguments of a call: a size that is not named is None
+        self._beside = {"_kcl_index": operator.index, **dict.fromkeys(found.texts), **FUNCTIONS}
         self._lock = threading.Lock()
         self._variants: list[_Variant] = []
-        self._chosen: dict[tuple[int, ...], Any] = {}
-        self._last: tuple[tuple[int, ...], Any] | None = None
+        self._chosen: dict[tuple[int, ...], _Variant] = {}
 
     def __call__(
         self, queue: cl.CommandQueue = None, *unnamed: Any, **arguments: Any
@@ -195,16 +236,15 @@ class SizedKernel:
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
         """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes of another variant."""
         bound = self._sizes(arguments)
-        kernel = self.kernel_for(bound)
-        launch = kernel.bind(queue, **arguments)
-        variant = next(one for one in self._variants if one.kernel is kernel)
+        variant = self._variant_for(bound)
+        launch: Callable[..., cl.Event] = variant.kernel.bind(queue, **arguments)
 
         def launch_sized(**arguments: Any) -> cl.Event:
             given = self._sizes(arguments)
             if given != bound and not variant.holds(given):
                 raise ValueError(
                     f"kernel {self.name!r} is bound for {self._said(variant, bound)}, and not for "
-                    f"{', '.join(f'{name} = {one}' for name, one in zip(self._names, given, strict=True))}: bind again"
+                    f"{', '.join(map('{} = {}'.format, self._names, given))}: bind again"
                 )
             return launch(**arguments)
 
@@ -231,8 +271,8 @@ class SizedKernel:
         """Say what the recipe asked of its sizes, and what each layer holds for one variant."""
         kernel, left = self.asked(context_or_queue, arguments)
         words = kernel.explain(context_or_queue, **left)
-        variant = next(one for one in self._variants if one.kernel is kernel)
-        return f"{words}\n  sizes: {self._said(variant, self._given(arguments))}"
+        given = self._given(arguments)
+        return f"{words}\n  sizes: {self._said(self._variant_for(given), given)}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters."""
@@ -253,65 +293,45 @@ class SizedKernel:
     def _sizes(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error."""
         try:
-            found: tuple[int, ...] = eval(
-                self._code, FUNCTIONS, arguments
-            )  # checked as the recipe was decorated
-        except (NameError, AttributeError, IndexError, ZeroDivisionError):
+            # checked as the recipe was decorated
+            found: tuple[int, ...] = eval(self._code, self._beside, arguments)
+        except UNKNOWN:
             return (0,) * len(self._names)
         return found
 
     def kernel_for(self, values: tuple[int, ...]) -> Any:
-        """Return the variant for these sizes; raises TypeError for a size that is no integer."""
-        last = self._last
-        if last is not None and last[0] == values:
-            return last[1]
-        kernel = self._chosen.get(values)
-        if kernel is None:
-            kernel = self._choose(values)
-        self._last = (values, kernel)
-        return kernel
+        """Return the kernel for these sizes; raises TypeError for a size that is no integer."""
+        return self._variant_for(values).kernel
 
-    def _choose(self, values: tuple[int, ...]) -> Any:
-        whole = tuple(
-            [
-                whole_number(self.name, name, value)
-                for name, value in zip(self._names, values, strict=True)
-            ]
-        )
+    def _variant_for(self, values: tuple[int, ...]) -> _Variant:
+        return self._chosen.get(values) or self._choose(values)
+
+    def _choose(self, values: tuple[int, ...]) -> _Variant:
+        whole = tuple(map(partial(whole_number, self.name), self._names, values))
         with self._lock:
             found = next((one for one in self._variants if one.holds(whole)), None)
             if found is None:
-                seen = values_of(self._call.function, self._names, self._declared.most)
-                asked = {
-                    name: Size(name, value, seen)
-                    for name, value in zip(self._names, whole, strict=True)
-                }
-                kernel = self._handle.of_call(self._call._replace(sizes=asked))
+                rule = self._declared.fixed
+                if rule == "auto":
+                    rule = values_of(self._call.function, self._names, self._declared.most)
+                sizes = map(partial(Size, rule=rule), self._names, whole)
+                asked = dict(zip(self._names, sizes, strict=True))
+                kernel = self._handle.of_call(self._call._replace(sizes=asked), self._accepted)
                 found = _Variant(kernel, self._handle.line_of(kernel), asked, whole)
                 self._variants.append(found)
             if len(self._chosen) >= _CHOICES:
                 self._chosen.clear()
-            self._chosen[values] = found.kernel
-        return found.kernel
+            self._chosen[values] = found
+        return found
 
     def asked(self, _holder: Any, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the variant for the sizes that are given by name, and the other arguments."""
-        given = self._given(arguments)
-        left = {
-            name: one
-            for name, one in arguments.items()
-            if name not in self._names or not hasattr(one, "__index__")
-        }
-        return self.kernel_for(given), left
+        """Return the kernel for the sizes that are given by name, and the arguments."""
+        return self.kernel_for(self._given(arguments)), arguments
 
     def _given(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""
-        return tuple(
-            arguments[name] if hasattr(arguments.get(name), "__index__") else 0
-            for name in self._names
-        )
+        found = map(arguments.get, self._names)
+        return tuple([one if hasattr(type(one), "__index__") else 0 for one in found])  # type: ignore[misc]
 
     def _said(self, variant: _Variant, values: tuple[int, ...]) -> str:
-        return "; ".join(
-            said(size, value) for size, value in zip(variant.asked.values(), values, strict=True)
-        )
+        return "; ".join(map(said, variant.asked.values(), values))

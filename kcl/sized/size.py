@@ -1,9 +1,7 @@
-"""What a recipe may ask of one size of a call, and the values that it has seen."""
+"""What a recipe may ask of one size of a call, and the values that it has seen, for `fixed="auto"`."""
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -11,11 +9,11 @@ from typing import Any
 from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import RunMemo
+from kcl.cache.run_memo import RunMemo, driver_name
 from kcl.record import face
 
 MULTIPLES = (64, 16, 4)
-LARGEST = 4096  # no larger value is fixed
+LARGEST = 4096  # `fixed="auto"` fixes no larger value
 _HAS = "a kcl.Size has `multiple`, `fixed` and `assume(knl)` only"
 
 
@@ -32,12 +30,12 @@ class Size:
     96.0
     """
 
-    __slots__ = ("_answers", "_name", "_value", "_values")
+    __slots__ = ("_answers", "_name", "_rule", "_value")
 
-    def __init__(self, name: str, value: int, values: Values) -> None:
+    def __init__(self, name: str, value: int, rule: int | Values) -> None:
         self._name = name
         self._value = value  # 0: nothing is known
-        self._values = values
+        self._rule = rule  # the largest fixed value, or what was seen
         self._answers: dict[str, int | None] = {}
 
     @property
@@ -48,9 +46,9 @@ class Size:
 
     @property
     def fixed(self) -> int | None:
-        """The value, if the recipe has seen few values of this size; else None."""
+        """The value if it is small enough to be a constant, else None: see `kcl.sizes`."""
         if "fixed" not in self._answers:
-            self._answers["fixed"] = self._values.fixed(self._name, self._value)
+            self._answers["fixed"] = _fixed(self, self._value, counts=True)
         return self._answers["fixed"]
 
     def assume(self, knl: Any) -> Any:
@@ -72,17 +70,6 @@ class Size:
             f"{_HAS}: {self._name} is not the number itself, so that one variant serves many sizes"
         )
 
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __bool__ = __str__ = (
-        __repr__
-    ) = _refuse
-    __format__ = __int__ = __index__ = __float__ = __iter__ = __len__ = __reduce_ex__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __pow__ = __rpow__ = (
-        _refuse
-    )
-    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __call__ = (
-        _refuse
-    )
-
     def __getattr__(self, _name: str) -> Any:
         return self._refuse()
 
@@ -92,13 +79,19 @@ class Size:
         object.__setattr__(self, name, value)
 
 
+_REFUSED = """eq ne lt le gt ge hash bool str repr format int index float iter len call reduce_ex
+    add radd sub rsub mul rmul neg pow rpow truediv rtruediv floordiv rfloordiv mod rmod"""
+for _name in _REFUSED.split():
+    setattr(Size, f"__{_name}__", Size._refuse)
+
+
 def answers(size: Size, value: int) -> bool:
     """Return True if a size would answer for another value as it did for its own."""
     given = size._answers
     if given.get("multiple", 1) != (multiple_of(value) if "multiple" in given else 1):
         return False
     fixed = given.get("fixed", value)
-    return fixed == value or (fixed is None and size._values.is_general(size._name, value))
+    return fixed == value or (fixed is None and _fixed(size, value) is None)
 
 
 def said(size: Size, value: int) -> str:
@@ -106,9 +99,9 @@ def said(size: Size, value: int) -> str:
     given = size._answers
     words = [f"multiple {given['multiple']}"] if "multiple" in given else []
     if "fixed" in given:
-        words.append(
-            f"fixed, one of at most {size._values.most}" if given["fixed"] else "not fixed"
-        )
+        rule = size._rule
+        few = f"one of at most {rule.most}" if isinstance(rule, Values) else f"at most {rule}"
+        words.append(f"fixed, {few}" if given["fixed"] else "not fixed")
     return f"{size._name} = {value or 'any'}: {', '.join(words) or 'not asked'}"
 
 
@@ -117,45 +110,46 @@ def multiple_of(value: int) -> int:
     return next((one for one in MULTIPLES if value and value % one == 0), 1)
 
 
+def _fixed(size: Size, value: int, counts: bool = False) -> int | None:
+    """Return a value if it is fixed; if it `counts`, it may be remembered."""
+    if isinstance(size._rule, Values):
+        return size._rule.fixed(size._name, value, counts)
+    return value if 0 < value <= size._rule else None
+
+
 class Values:
-    """The values that a recipe has seen of each size of which it asks `fixed`; a memo has them for later runs.
+    """The values that a recipe has seen of each size, for `fixed="auto"`; a memo has them for later runs.
 
     The memo belongs to module, name and sizes of the recipe: two projects that share these lose a variant at most.
     """
 
     def __init__(self, key: Key, most: int) -> None:
         self._key = key
-        self.most = 0 if settings.SHAPES in settings.read().no_cache else most
+        self.most = most
         self._lock = threading.Lock()
         self._values: dict[str, list[int]] | None = None
 
-    def fixed(self, name: str, value: int) -> int | None:
-        """Return the value if it is one of few; a new value counts from now on."""
-        if not 0 < value <= LARGEST or not self.most:
+    def fixed(self, name: str, value: int, counts: bool) -> int | None:
+        """Return the value if it is one of few; if it `counts`, it is one of these from now on.
+
+        With `KCL_NO_CACHE=1` or `shapes` nothing is fixed, opened or written.
+        """
+        off = layers.generator().off() and layers.binary().off()
+        if off or settings.SHAPES in settings.read().no_cache or not 0 < value <= LARGEST:
             return None
         with self._lock:
             values = self._read()
             seen = values.setdefault(name, [])
-            if value not in seen and len(seen) <= self.most:
+            if counts and value not in seen and len(seen) <= self.most > 0:
                 seen.append(value)
-                if _remembers():
-                    RunMemo(places.SHAPES, self._key).write(values)
-            return value if len(seen) <= self.most else None
-
-    def is_general(self, name: str, value: int) -> bool:
-        """Return True if the size is not fixed for this value; the value does not count."""
-        if not 0 < value <= LARGEST or not self.most:
-            return True
-        with self._lock:
-            seen = self._read().get(name, [])
-        return len({*seen, value}) > self.most
+                RunMemo(places.SHAPES, self._key).write(values)
+            return value if len({*seen, value}) <= self.most else None
 
     def _read(self) -> dict[str, list[int]]:
         if self._values is None:
-            left = RunMemo(places.SHAPES, self._key).read() if _remembers() else {}
             self._values = {
                 name: [one for one in seen if type(one) is int]
-                for name, seen in left.items()
+                for name, seen in RunMemo(places.SHAPES, self._key).read().items()
                 if type(seen) is list
             }
         return self._values
@@ -173,19 +167,7 @@ _state = process.own(State)
 
 def values_of(function: Any, names: Iterable[str], most: int) -> Values:
     """Return what is known of the sizes of a recipe, in this process and by earlier runs."""
-    module = function.__module__ or ""
-    if module == "__main__":
-        module = os.path.basename(getattr(sys.modules.get("__main__"), "__file__", None) or "")
-    key = Key(
-        [
-            Part("module", module),
-            Part("recipe", function.__qualname__),
-            *(Part("size", one) for one in names),
-        ]
-    )
+    module = function.__module__
+    place = f"{driver_name() if module == '__main__' else module} {function.__qualname__}"
+    key = Key([Part("recipe", place), *(Part("size", one) for one in names)])
     return _state().values.setdefault(f"{key.digest} {most}", Values(key, most))
-
-
-def _remembers() -> bool:
-    """Return True if a layer is on: else nothing of kcl is opened or written."""
-    return not (layers.generator().off() and layers.binary().off())

@@ -8,27 +8,32 @@ from __future__ import annotations
 import math
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import Pipe
 from typing import Any
 
+import numpy as np
+
 from kcl.base import settings
+from kcl.build.results import difference
 from kcl.caches import shell
 from kcl.code import Code
 from kcl.tuning.candidates import Trial
-from kcl.tuning.child import Question, Verdict
+from kcl.tuning.child import BY, OTHER_SHAPE, Arrays, Question, Verdict, ended, tolerated
+from kcl.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
 from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
 
 _MOST_BYTES = 4 << 30  # of arrays in all children together
-_COPIES = 4  # of each array in a child: as it begins, on the device, expected, found
-_SLOW = 10.0  # a question may take this many times what it took for the default
+_COPIES = 3  # of each array in a child: as it begins, on the device, and what is expected
+_SLOW = 3.0  # a question may take this many times what it took for the default
+_LEAST_SECONDS = 2.0  # of a question
+_OVERTIME = 8.0  # seconds after the end of the tuning, for what was begun
 _CODE = (
     "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
 )
@@ -41,9 +46,8 @@ _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
 _OF_CHILD = 5  # rounds of one child: the next one has other memory
 _BEGIN = 10.0  # times the limit: the default may be slow
-_NO_LAUNCH = "does not launch"
 _DAMAGES = frozenset(
-    {"writes past the end", _NO_LAUNCH}
+    {"writes past the end", "does not launch", OTHER_SHAPE}
 )  # the memory of a child, or its context on a GPU
 
 
@@ -53,6 +57,19 @@ class ChildFault(Exception):
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(": ".join(verdict[:2]))
         self.verdict = verdict
+
+
+class ReadOutputs(dict[str, Any]):
+    """The outputs that a comparison of the user's gets, of which it holds those that were read."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        super().__init__()
+        self._arrays = arrays
+
+    def __missing__(self, name: str) -> Any:
+        """Return the array of an output."""
+        found = self[name] = self._arrays[name]
+        return found
 
 
 class Child:
@@ -98,9 +115,8 @@ class Child:
             if self._pipe.poll(seconds):
                 return self._pipe.recv()
         except (EOFError, OSError):
-            self.is_clean, status = False, self._process.wait()
-            signalled = signal.Signals(-status).name if status < 0 else f"status {status}"
-            raise ChildFault(Verdict("crashes", signalled)) from None
+            self.is_clean = False
+            raise ChildFault(Verdict("crashes", ended(self._process.wait()))) from None
         self.end()
         raise ChildFault(Verdict("hangs", f"no result in {seconds:.3g} s"))
 
@@ -119,13 +135,22 @@ class Child:
 class Bench:
     """The children of one tuning. Raises ChildFault if the default does not run, or computes something else each time.
 
-    The default keeps the forms of the call at which it runs. `limit` are the seconds that a question may take.
+    Forms of the call on which the default does not run are left out: `left` has its verdicts there. `end` is the moment
+    when the tuning is to end. `compare` is a comparison of the user's; see `kcl.space`.
     """
 
-    def __init__(self, question: Question, default: Trial, folder: str) -> None:
-        self.default, self.limit = default, question.seconds
-        self._question, self._folder = question, folder
-        size = sum(math.prod(one.shape) * one.dtype.itemsize for one in question.arrays.values())
+    def __init__(
+        self,
+        question: Question,
+        default: Trial,
+        folder: str,
+        end: float = math.inf,
+        compare: Callable[[Mapping[str, Any]], Any] | None = None,
+    ) -> None:
+        self.default, self.limit, self.left = default, question.seconds, dict[str, Verdict]()
+        self._question, self._folder, self._end, self._compare = question, folder, end, compare
+        arrays = question.forms[""].arrays.values()
+        size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
         count = max(
             1, min(settings.processors(), _MOST_BYTES // (_COPIES * len(question.forms) * size + 1))
         )
@@ -135,12 +160,19 @@ class Bench:
         self._racer: Child | None = None
         self._homes: dict[Trial, Child | None] = {}  # the child that built a candidate
         self._is_renewed = size <= _RENEWED_BYTES
-        self._is_over = False
+        self._is_over = self._has_cure = False
+        self._least = _LEAST_SECONDS  # of a question
+        self._vain = set[str]()  # forms on which the default does not run without signs
+        self._dtypes = dict[str, Any]()  # of the outputs that `compare` reads
+        self._expected: Arrays = {}  # what `compare` returns for the default, by form
+        self._scales: Arrays = {}
+        self._took = 0.0  # seconds of a racer in a round
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Bench:
         """Let the first child launch the default."""
         try:
-            self._pool.submit(self._begin).result()
+            self._pool.submit(self._first).result()
         except BaseException:
             self.__exit__()
             raise
@@ -154,6 +186,12 @@ class Bench:
             for child in tuple(self._children):
                 child.end()
             self._pool.shutdown()
+
+    def seconds(self, least: float = 0.0) -> float:
+        """Return the limit of a candidate now: a third of the time that is left, if that is less than usual."""
+        now = time.monotonic()
+        wanted = max(least, min(self.limit, (self._end - now) / 3))
+        return max(0.1, min(wanted, self._end + _OVERTIME - now))
 
     def check(self, trials: Iterable[Trial], end: float) -> None:
         """Have code built, launched once and compared, until a moment, while the next code is generated."""
@@ -171,16 +209,20 @@ class Bench:
         self._racer = self._clean(None)
         sample, fewest = (_LAST_SAMPLE_SECONDS, FEWEST) if is_last else (_SAMPLE_SECONDS, 1)
         racers = [self.default, *trials]
+        late = end + _OVERTIME / 2
+        if is_last and self._took:
+            racers = racers[: 1 + max(1, int((late - time.monotonic()) / FEWEST / self._took) - 1)]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
         earlier: list[list[Sample]] = [[] for _racer in racers]
-        while not is_over(rounds, running, most) and (
-            len(rounds) < fewest or time.monotonic() < end
+        while not is_over(rounds, running, most) and time.monotonic() < (
+            late if len(rounds) < fewest else end
         ):
             began = time.monotonic()
             if rounds and len(rounds) % _OF_CHILD == 0:
                 self._racer = self._clean(self._racer)
             for _attempt in range(_ATTEMPTS):
                 found = self._round(racers, running, sample)
+                self._took = (time.monotonic() - began) / (1 + len(found))
                 is_long = time.monotonic() - began > _LONG
                 if is_long or not any(
                     is_disturbed(taken, earlier[racer]) for racer, taken in found.items()
@@ -211,14 +253,14 @@ class Bench:
         found = {}
         with suppress(ChildFault):  # it will not answer the next question, either
             for child in [one for one in self._children if one.is_clean and self._is_renewed]:
-                child.ask(self.limit, "renew")
+                child.ask(self.seconds(self._least), "renew")
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
             home = self._homes.get(one) if sample < _LAST_SAMPLE_SECONDS else None
             if home is None or not home.is_clean:
-                home = self._racer = self._racer or self._pool.submit(self._child).result()[0]
+                home = self._racer = self._racer or self._pool.submit(self._start, True).result()
             try:
-                found[racer] = home.ask(self.limit, "sample", one.codes[""], sample)
+                found[racer] = home.ask(self.seconds(self._least), "sample", one.codes[""], sample)
             except ChildFault as fault:
                 self._racer = None if home is self._racer else self._racer
                 running.discard(racer)
@@ -231,15 +273,18 @@ class Bench:
         """Check one trial. If a child dies that had others before, these may be the reason: a new child decides."""
         is_decided = False
         while not is_decided and not self._is_over and time.monotonic() < end:
-            child = self._thread.__dict__.pop("child", None) or self._child(self.default.codes)[0]
+            child = self._thread.__dict__.pop("child", None) or self._start()
             is_decided, child.is_new = child.is_new, False
+            verdict, limit = Verdict("ok"), self.seconds(self._least)
             try:
-                verdict: Verdict = child.ask(self.limit, "check", one.codes)
+                verdict, outputs = child.ask(limit, "check", one.codes)
             except ChildFault as fault:
                 verdict, child = fault.verdict, None
                 is_decided = is_decided or verdict.outcome == "hangs"
+                one.limit = limit
             else:
                 is_decided = True
+                verdict = self._judged(verdict, outputs)
             if is_decided and not self._is_over:
                 one.verdict = verdict
                 self._homes[one] = child
@@ -251,34 +296,115 @@ class Bench:
                     child.is_clean and verdict.outcome == "ok",
                 )
 
-    def _begin(self) -> None:
-        """Start the first child; the forms of the call at which the default fails are left out."""
-        codes = dict(self.default.codes)
-        try:
-            self._thread.child, verdicts = self._child(codes)
-        except ChildFault:
-            codes = {"": codes[""]}
-            self._thread.child, verdicts = self._child(codes)
-        while failed := [
-            form for form, verdict in verdicts.items() if verdict.outcome == _NO_LAUNCH
-        ]:
-            self._thread.child.end()
-            del codes[failed[0]]  # the others may have failed for that one
-            self._thread.child, verdicts = self._child(codes)
-        self.default.codes = {
-            form: code for form, code in codes.items() if verdicts[form].outcome == "ok"
-        }
-        self.default.ragged = len(self.default.codes) > 1
+    def _first(self) -> None:
+        """Start the first child, which its thread keeps."""
+        self._thread.child = self._start()
 
-    def _child(self, codes: dict[str, Code] | None = None) -> tuple[Child, dict[str, Verdict]]:
-        """Start a child that launches the default, in a thread, which Ctrl-C does not stop; return a Verdict a form."""
-        codes = codes or {"": self.default.codes[""]}
+    def _start(self, is_racer: bool = False) -> Child:
+        """Start a child that launches the default, in a thread, which Ctrl-C does not stop; a racer has no other form.
+
+        A form on which the default fails is left out, and another child starts, as it may be the reason of others.
+        """
         if self._is_over:
             raise ChildFault(Verdict("was stopped"))
+        if self._question.compared == ():  # known after the first launch
+            self._question = self._question._replace(compared=tuple(self._dtypes))
         self._children.append(child := Child(self._question, self._folder))
-        verdicts, seconds = child.ask(_BEGIN * self.limit, "begin", codes)
-        self.default.verdict = verdicts[""]
-        if verdicts[""].outcome != "ok":
-            raise ChildFault(verdicts[""])
-        self.limit = max(self.limit, _SLOW * seconds)
-        return child, verdicts
+        codes = {"": self.default.codes[""]} if is_racer else dict(self.default.codes)
+        for form, code in codes.items():
+            has_signs = not is_racer and form not in {NUMBERS, INTEGERS, *self._vain}
+            for verb in ["begin", "weigh"][: 1 + has_signs]:
+                if not self._has_run(child, verb, form, code):
+                    child.end()
+                    return self._start(is_racer)
+        return child
+
+    def _has_run(self, child: Child, verb: str, form: str, code: Code) -> bool:
+        """Let a child launch the default on a form; return False if the form is left out from now on."""
+        is_first = verb == "begin" and not form
+        if is_first:
+            limit = max(1.0, min(_BEGIN * self.limit, self._end + _OVERTIME - time.monotonic()))
+        else:
+            limit = min(self.limit, 2 * self._least)
+        try:
+            verdict: Verdict
+            verdict, seconds, outputs = child.ask(limit, verb, form, code)
+            if outputs:
+                verdict = self._compared(form, outputs)
+        except ChildFault as fault:
+            verdict = fault.verdict
+        is_good = verdict.outcome == "ok"
+        if is_first:
+            self.default.verdict = verdict
+        if is_good and is_first:
+            self._least = max(self._least, _SLOW * seconds)
+            is_good = self._question.compared != ()  # else the next child knows what is compared
+        elif not is_good and verb == "weigh":
+            self._vain.add(form)
+        elif not is_good:
+            if is_first:
+                raise ChildFault(verdict)
+            self.left[form] = verdict
+            self.default.codes.pop(form, None)
+            self.default.ragged = any(map(is_cut, self.default.codes))
+        return is_good
+
+    def _compared(self, form: str, outputs: list[Arrays]) -> Verdict:
+        """Keep what `compare` returns for the default: for two launches, or for one without signs."""
+        first, *others = map(self._numbers, outputs)
+        self._scales[form] = first
+        if not others:
+            return Verdict("ok")
+        self._expected[form] = first
+        said = self._difference(form, others[0])
+        return Verdict("wrong result", said) if said else Verdict("ok")
+
+    def _judged(self, verdict: Verdict, outputs: dict[str, Arrays]) -> Verdict:
+        """Return the verdict of a child, or that of `compare`; the first other shape has its cure."""
+        if verdict.outcome == OTHER_SHAPE and not self._has_cure:
+            self._has_cure, name = True, verdict.detail.partition(" ")[0]
+            cure = f"kcl.space(compare=lambda out: out[{name!r}].sum()) compares the sums"
+            return verdict._replace(detail=f"{verdict.detail}; {cure}")
+        for form, one in outputs.items() if self._compare else ():
+            try:
+                said = self._difference(form, self._numbers(one))
+            except TypeError as error:
+                said = str(error)
+            if said:
+                return Verdict("wrong result", said + place(form))
+        return verdict
+
+    def _numbers(self, outputs: Arrays) -> Any:
+        """Return what `compare` makes of outputs; raises TypeError for no numbers."""
+        seen = ReadOutputs(outputs)
+        assert self._compare is not None
+        try:
+            with self._lock:
+                found = np.asarray(self._compare(seen))
+        except Exception as error:
+            names = ", ".join(outputs)
+            raise TypeError(
+                f"compare= raises {type(error).__name__}: {error}; outputs: {names}"
+            ) from error
+        if not seen:
+            raise TypeError("compare= reads no output by its name, as out['y'] does")
+        if found.dtype.kind not in "biufc":
+            raise TypeError(f"compare= returns {found.dtype}: return numbers")
+        self._dtypes |= {name: one.dtype for name, one in seen.items()}
+        return found
+
+    def _difference(self, form: str, found: Any) -> str:
+        """Describe the difference of what `compare` returns to what it returns for the default."""
+        expected, scale = self._expected[form], self._scales[form]
+        if found.shape != expected.shape:
+            return f"compare= has the shape {found.shape}, {BY} {expected.shape}"
+
+        def tolerance(_name: str, dtype: Any) -> tuple[float, float]:
+            dtypes = {
+                name: one if one.kind in "fc" else dtype for name, one in self._dtypes.items()
+            }
+            every = [tolerated(self._question.tolerance, *one) for one in dtypes.items()]
+            return max(one[0] for one in every), max(one[1] for one in every)
+
+        scales = {"compare": scale} if scale.shape == expected.shape else None
+        return difference({"compare": found}, {"compare": expected}, tolerance, scales, BY)

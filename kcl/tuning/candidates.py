@@ -1,4 +1,4 @@
-"""Candidates: this process runs the recipes and generates code without storing it; the arrays become files.
+"""Candidates: a forked child runs the recipes and generates code, nothing is stored; the arrays become files.
 
 They lie in one folder of mode 0700, beside the caches of the children, and go away with the tuning. What a killed
 process left is swept by a later tuning.
@@ -7,32 +7,55 @@ process left is swept by a later tuning.
 from __future__ import annotations
 
 import contextlib
+import gc
 import glob
 import io
 import os
 import re
 import shutil
+import signal
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 
+from kcl import drivers
 from kcl.base import settings
+from kcl.base.dtypes import dtype_text
 from kcl.code import Code
 from kcl.errors import UnknownInput
-from kcl.handle import generated
+from kcl.generate.stage import dtypes_of
+from kcl.handle import generated, line_of
 from kcl.line import bindings_of
-from kcl.tuning.child import ArrayFile, Arrays, CallForm, Question, Verdict
+from kcl.tuning import inputs
+from kcl.tuning.child import (
+    MEMORY,
+    ORPHAN_SECONDS,
+    ArrayFile,
+    Arrays,
+    CallForm,
+    Question,
+    Tolerance,
+    Verdict,
+    ended,
+    limit,
+)
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Skip
+from kcl.tuning.table import code_digest
 
 TunedKernel = Any  # kcl.tuning.tuned has the class, and imports the tuner
 _PREFIX = "kcl-tune-"
+LIMIT_SECONDS = 30.0  # of one candidate
+_TOO_MUCH = "takes too much memory"
 _STALE_SECONDS = 86400.0
 _MOST_BYTES = 1 << 30  # of arrays in files
 _PLAIN = (
@@ -49,13 +72,18 @@ _PLAIN = (
 class Trial:
     """The code of one choice or of several, and what became of it.
 
-    `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `program` is the
-    digest of its program key, `standing` that of its last race. It is `ragged` if it has code for calls that are cut.
+    `codes` has the code for each form of the call where the choice is valid: "" is the call as it is. `digests` has the
+    digest of each code as it runs: see `table.code_digest`. `program` is the digest of its program key, `standing` that
+    of its last race. It is `ragged` if it has code for calls that are cut. `limit` are the seconds that it had, if it
+    hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
     """
 
     def __init__(self) -> None:
         self.codes: dict[str, Code] = {}
+        self.digests: dict[str, str] = {}
+        self.needed: dict[str, str] = {}
         self.program = ""
+        self.limit = 0.0
         self.verdict = Verdict("")
         self.standing: Standing | None = None
         self.ragged = False
@@ -87,7 +115,7 @@ def folder() -> Iterator[str]:
     """Make the folder of a tuning; it goes away."""
     place = settings.temporary()
     for found in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             status = os.lstat(found)
             if status.st_uid == os.getuid() and status.st_mtime < time.time() - _STALE_SECONDS:
                 shutil.rmtree(found, ignore_errors=True)
@@ -98,93 +126,212 @@ def folder() -> Iterator[str]:
 
 
 class _Call(NamedTuple):
-    """A call: its arrays on the host, its other values, and its sizes."""
+    """A call: its arrays on the host, its other values, its sizes, and the dtypes of what is drawn in its place."""
 
     arrays: Arrays
     values: dict[str, Any]
     sizes: dict[str, int]
+    drawn: dict[str, str]
+
+
+class Generation(NamedTuple):
+    """What a generator made of a choice: its verdict, the code by form, and the dtypes that the code left open."""
+
+    verdict: Verdict
+    codes: dict[str, Code]
+    needed: dict[str, str]
+
+
+class Generator:
+    """A forked child that generates code: it has the recipes of `__main__` and closures, and calls no OpenCL."""
+
+    def __init__(self, generate: Callable[[Choice], Generation]) -> None:
+        self._generate = generate
+        self._start()
+
+    def ask(self, choice: Choice, seconds: float) -> Generation:
+        """Return what is made of a choice; a child that does not answer is replaced at the next question."""
+        if not self._process.is_alive():
+            self._start()
+        try:
+            self._pipe.send((seconds, choice))
+            found: Generation | None = self._pipe.recv() if self._pipe.poll(seconds) else None
+        except (EOFError, OSError):
+            return Generation(Verdict("crashes", f"{ended(self.end())}, while generating"), {}, {})
+        if found is None or found.verdict.outcome == _TOO_MUCH:
+            self.end()
+        return found or Generation(Verdict("hangs", f"no code in {seconds:.3g} s"), {}, {})
+
+    def end(self) -> int:
+        """End the child, whatever it does, and return its status."""
+        self._pipe.close()
+        self._process.kill()
+        self._process.join()
+        return self._process.exitcode or 0
+
+    def _start(self) -> None:
+        self._pipe, end = Pipe()
+        self._process = get_context("fork").Process(target=self._serve, args=(end,), daemon=True)
+        with end, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other threads
+            self._process.start()
+
+    def _serve(self, pipe: Connection) -> None:
+        """Answer questions, until the parent closes the pipe or takes too long."""
+        self._pipe.close()
+        os.setsid()  # Ctrl-C is for the parent
+        gc.freeze()  # objects of OpenCL stay
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in range(3):
+            os.dup2(null, descriptor)
+        limit(0)
+        with suppress(EOFError):
+            while True:
+                seconds, choice = pipe.recv()
+                signal.setitimer(signal.ITIMER_REAL, seconds + ORPHAN_SECONDS)
+                pipe.send(self._generate(choice))
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class CandidateFiles:
     """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
 
     `default` is the candidate that runs untuned; the others get code for those forms of the call that its trial keeps.
+    `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that.
     """
 
     def __init__(
         self, kernel: TunedKernel, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
     ) -> None:
         self.kernel, self.queue, self.folder = kernel, queue, folder
-        values = {name: one for name, one in arguments.items() if isinstance(one, _PLAIN)}
-        arrays = {
-            name: _host(queue, name, one) for name, one in arguments.items() if name not in values
-        }
-        whole = _Call(arrays, values, kernel.sizes_of(arguments))
-        self.sizes, self._calls, self._trials = (
-            whole.sizes,
-            {"": whole, **dict(_cuts(kernel, whole))},
-            list[Trial](),
-        )
+        self.limit: Callable[[], float] = lambda: LIMIT_SECONDS
+        self._generator: Generator | None = None
+        self._trials = list[Trial]()
+        whole = self._call(_Call({}, {}, {}, {}), arguments)
+        cases = enumerate(kernel.space.comparison.cases)
+        self._wholes = {"": whole, **{f"cases[{at}]": self._call(whole, one) for at, one in cases}}
+        self.sizes, self._calls = whole.sizes, {**self._wholes, **dict(_cuts(kernel, whole))}
         self.default = self.candidate(kernel.default_at(self.sizes))
+        trial = self.default.trial
+        if not trial.verdict.outcome:
+            code = trial.codes[""]
+            for form, names in inputs.drawn_forms(code, *whole[:3]).items():
+                self._calls[form], trial.codes[form] = whole._replace(drawn=names), code
+            if hasattr(os, "fork") and drivers.of(queue.context).may_fork:
+                self._generator = Generator(self._made)
 
-    def question(self, places: Any, tolerance: float | None, seconds: float) -> Question:
+    def close(self) -> None:
+        """End the child that generates."""
+        if self._generator is not None:
+            self._generator.end()
+
+    def question(self, places: Any, tolerance: Tolerance, seconds: float) -> Question:
         """Write the arrays; return what the children have to know."""
-        arrays, files = self._calls[""].arrays, {}
-        is_much = sum(array.nbytes for array in arrays.values()) > _MOST_BYTES
-        for number, (name, array) in enumerate(arrays.items()):
-            path = (
-                ""
-                if is_much and array.dtype.kind in "fc"
-                else os.path.join(self.folder, f"array-{number}.npy")
-            )
-            if path:
-                np.save(path, array, allow_pickle=False)
-            files[name] = ArrayFile(
-                path, array.shape, array.dtype, "F" if np.isfortran(array) else "C"
-            )
-        forms = {
-            form: CallForm({name: array.shape for name, array in call.arrays.items()}, call.values)
-            for form, call in self._calls.items()
-        }
-        return Question(places, files, forms, tolerance, seconds)
+        paths = dict[int, str]()
+        size = sum(array.nbytes for array in self._wholes[""].arrays.values())
+        for array in [one for call in self._wholes.values() for one in call.arrays.values()]:
+            if id(array) not in paths:
+                is_made_up = size > _MOST_BYTES and array.dtype.kind in "fc"
+                place = os.path.join(self.folder, f"array-{len(paths)}.npy")
+                paths[id(array)] = "" if is_made_up else place
+                if not is_made_up:
+                    np.save(place, array, allow_pickle=False)
+        forms = {}
+        for form, call in self._calls.items():
+            whole, files = self._wholes.get(form, self._wholes[""]).arrays, {}
+            for name, array in whole.items():
+                order: Any = "F" if np.isfortran(array) else "C"
+                shape = call.arrays[name].shape
+                files[name] = ArrayFile(paths[id(array)], shape, array.dtype, order)
+            forms[form] = CallForm(files, call.values, call.drawn)
+        compared = self.kernel.space.comparison
+        tolerance = compared.tolerance if tolerance is None else tolerance
+        return Question(places, forms, tolerance, seconds, None if compared.compare is None else ())
+
+    def notes(self, left: Mapping[str, Verdict]) -> list[str]:
+        """Return what results were not compared on: forms that are left out, and equal integers."""
+        found = [
+            f"nothing is compared{inputs.place(form)}: the default {': '.join(one)}"
+            for form, one in left.items()
+        ]
+        code, arrays = self.default.trial.codes[""], self._wholes[""].arrays
+        return found + [
+            f"all elements of {name} are {arrays[name].flat[0]}: kcl.space(cases=[{{{name!r}: ...}}]) compares others"
+            for name in inputs.constant(code, arrays)
+        ]
 
     def candidate(self, choice: Choice, refusal: str = "") -> TuningCandidate:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid."""
-        trial, whole = Trial(), {**self.kernel.given, **choice}
+        trial = Trial()
         os.utime(self.folder)  # as long as candidates are made nobody sweeps it
-        try:
-            for form in [] if refusal else self._forms():
-                if not form or not self.kernel.space.refusal(whole, self._calls[form].sizes):
-                    trial.codes[form] = self._generated(trial, choice, self._calls[form])
-            trial.verdict = Verdict("not valid" if refusal else "", refusal)
-        except Skip as error:
-            trial.verdict = Verdict("skipped", str(error))
-        except Exception as error:
-            words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-            trial.verdict = Verdict("raises", words[:200])
+        if refusal:
+            trial.verdict = Verdict("not valid", refusal)
+        elif self._generator is None:
+            trial.verdict, trial.codes, trial.needed = self._made(choice)
+        else:
+            trial.limit = self.limit()
+            made = self._generator.ask(choice, trial.limit)
+            trial.verdict, trial.codes, trial.needed = made
         if trial.verdict.outcome:
-            trial.codes.clear()
             return TuningCandidate(choice, trial)
-        trial.ragged = len(self._forms()) == len(trial.codes) > 1
+        build = bindings_of(self.queue).build
+        with suppress(UnknownInput):
+            trial.program = build.slots(trial.codes[""].text)[0].key.digest
+        for form, code in trial.codes.items():
+            trial.digests[form] = code_digest(build, code, build.headers_digest(code.text))
+        drawn = [form for form in self._forms() if self._calls[form].drawn]
+        trial.codes |= dict.fromkeys(drawn, trial.codes[""])
+        cuts = [form for form in self._forms() if inputs.is_cut(form)]
+        trial.ragged = bool(cuts) and trial.codes.keys() >= set(cuts)
         known = next((one for one in self._trials if one.codes == trial.codes), None)
         self._trials += [] if known else [trial]
         return TuningCandidate(choice, known or trial)
+
+    def sizes_at(self, form: str) -> dict[str, int]:
+        """Return the sizes of a form of the call."""
+        return self._calls[form].sizes
+
+    def _call(self, base: _Call, given: Mapping[str, Any]) -> _Call:
+        """Return a call with some arguments given, the others being those of another call."""
+        values = {name: one for name, one in given.items() if isinstance(one, _PLAIN)}
+        arrays = {
+            name: _host(self.queue, name, one) for name, one in given.items() if name not in values
+        }
+        arrays, values = {**base.arrays, **arrays}, {**base.values, **values}
+        return _Call(arrays, values, self.kernel.sizes_of({**values, **arrays}), {})
 
     def _forms(self) -> list[str]:
         """Return the forms of the call at which the default runs, as far as that is known."""
         return list(self._trials[0].codes if self._trials else self._calls)
 
-    def _generated(self, trial: Trial, choice: Choice, call: _Call) -> Code:
-        """Return the code of a choice; what loopy prints of a failure is caught."""
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            code = generated(
-                self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays}
-            )
-        with contextlib.suppress(UnknownInput):
-            trial.program = (
-                trial.program or bindings_of(self.queue).build.slots(code.text)[0].key.digest
-            )
+    def _made(self, choice: Choice) -> Generation:
+        """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
+        codes, needed, whole = dict[str, Code](), dict[str, str](), {**self.kernel.given, **choice}
+        calls = {form: self._calls[form] for form in self._forms() if not self._calls[form].drawn}
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for form, call in calls.items():
+                    if not form or not self.kernel.space.refusal(whole, call.sizes):
+                        codes[form] = self._generated(needed, choice, call)
+        except Skip as error:
+            return Generation(Verdict("skipped", str(error)), {}, {})
+        except MemoryError:
+            return Generation(Verdict(_TOO_MUCH, f"{MEMORY >> 30} GiB, while generating"), {}, {})
+        except Exception as error:
+            words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            return Generation(Verdict("raises", words[:200]), {}, {})
+        return Generation(Verdict(""), codes, needed)
+
+    def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:
+        """Return the code of a choice; add the dtypes that it needs."""
+        kernel, given = self.kernel.kernel_at(choice, call.sizes), {**call.values, **call.arrays}
+        code = generated(kernel, given)
+        base, dtypes = line_of(kernel).generate.base, dtypes_of(given)
+        for name in base.needed if base is not None else ():
+            needed[name] = dtype_text(dtypes[name]) if name in dtypes else ""
         return code
 
 
@@ -220,4 +367,4 @@ def _cuts(kernel: TunedKernel, whole: _Call) -> Iterator[tuple[str, _Call]]:
         }
         sizes = kernel.sizes_of({**values, **arrays})
         if sizes[name] == whole.sizes[name] - 1:
-            yield f"{name} = {sizes[name]}", _Call(arrays, values, sizes)
+            yield f"{name} = {sizes[name]}", _Call(arrays, values, sizes, {})

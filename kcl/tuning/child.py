@@ -1,10 +1,11 @@
 """The program of a child: it builds a candidate, launches it on arrays of its own, compares, and takes samples.
 
 The parent asks by a pipe and gets an answer to each question, so it knows which candidate killed or stopped the child.
-Questions are about codes, by the name of the form of the call: "" is the call itself, "n = 511" is cut by one.
+Questions are about codes, by the name of the form of the call: "" is the call itself, `n = 511` is cut by one.
 
-    begin(codes)             -> Verdict of the default for each form, whose results candidates have to compute; seconds
-    check(codes)             -> Verdict of a candidate
+    begin(form, code)        -> Verdict of the default, whose results candidates have to compute; seconds; two results
+    weigh(form, code)        -> the same of the default without signs: how large the terms of each result are
+    check(codes)             -> Verdict of a candidate, and the outputs that the parent compares by form
     sample(code, seconds)    -> Sample, the fastest launch of those that would fill so many seconds
     renew()                  -> None; samples have other arrays from now on
 
@@ -17,7 +18,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
@@ -32,15 +33,24 @@ from kcl.build.stage import build_of
 from kcl.code import Code, made_ready
 from kcl.drivers import devices
 from kcl.launch import ARRAYS, Launcher
+from kcl.tuning import inputs
 from kcl.tuning.race import Sample
 
 GUARD = 4096  # bytes behind each array
-_PATTERN = 0xFF  # of an output: not a number, or -1
-_ORPHAN_SECONDS = 10.0
+PATTERN = 0xFF  # of an output: not a number, or -1
+_MARK = 0xA5  # of an output of drawn integers: hardly one of these
+MEMORY = 4 << 30  # bytes of a candidate
+OTHER_SHAPE = "has another shape"
+_SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
+BY = "by the default"
+ORPHAN_SECONDS = 10.0
 _LAUNCHES = 20  # of a sample, at most
 _LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
 
 Arrays = dict[str, np.ndarray[Any, Any]]
+Tolerance = (
+    None | float | Mapping[str, Any]
+)  # relative, or (relative, absolute) by the name of an output
 
 
 class Verdict(NamedTuple):
@@ -51,7 +61,7 @@ class Verdict(NamedTuple):
 
 
 class ArrayFile(NamedTuple):
-    """An array in a file; without a path it is made up."""
+    """An array in a file, cut to its shape; without a path it is made up."""
 
     path: str
     shape: tuple[int, ...]
@@ -60,32 +70,59 @@ class ArrayFile(NamedTuple):
 
 
 class CallForm(NamedTuple):
-    """A call, whole or cut: the shapes of its arrays, and its other values."""
+    """A call on which candidates are compared. `drawn` has the dtypes of arguments that are drawn; see `inputs`."""
 
-    shapes: dict[str, tuple[int, ...]]
+    arrays: dict[str, ArrayFile]
     values: dict[str, Any]
+    drawn: dict[str, str]
 
 
 class Question(NamedTuple):
-    """What all questions are about."""
+    """What all questions are about.
+
+    `compared` are the outputs that the parent compares: None for none, and empty if it does not know yet which.
+    """
 
     places: devices.DevicePlaces
-    arrays: dict[str, ArrayFile]
     forms: dict[str, CallForm]
-    tolerance: float | None
+    tolerance: Tolerance
     seconds: float
+    compared: tuple[str, ...] | None = None
 
 
 class LocalMemoryError(Exception):
     """A launch needs more local memory than the device has."""
 
 
-def main(descriptor: int) -> None:
-    """Answer the parent's questions, until it closes the pipe."""
+def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
+    """Return the relative and the absolute tolerance of an output: what is given, else the root of epsilon."""
+    one = given.get(name) if isinstance(given, Mapping) else given
+    if one is None:
+        return float(np.sqrt(np.finfo(dtype).eps)), 0.0
+    return (one[0], one[1]) if isinstance(one, tuple) else (one, 0.0)
+
+
+def ended(status: int) -> str:
+    """Return the words for the status of a process that ended."""
+    return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+
+def limit(more: int | None = None) -> None:
+    """Have this process write no core; unless `more` is None, let it have 4 GiB and that beyond what it has now."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if more is not None:
+            with open("/proc/self/statm", "rb") as stream:
+                now = int(stream.read().split()[0]) * resource.getpagesize()
+            most = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))
+
+
+def main(descriptor: int) -> None:
+    """Answer the parent's questions, until it closes the pipe."""
+    limit()
     pipe = Connection(descriptor)
     rig = Rig(pipe.recv())
     while True:
@@ -93,7 +130,7 @@ def main(descriptor: int) -> None:
             seconds, verb, *given = pipe.recv()
         except EOFError:
             os._exit(0)
-        signal.setitimer(signal.ITIMER_REAL, seconds + _ORPHAN_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, seconds + ORPHAN_SECONDS)
         pipe.send(getattr(rig, verb)(*given))
         signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -102,48 +139,62 @@ class GuardedCall:
     """The arguments of one call, outputs too, each with a guard behind it, and the results of the default.
 
     An array begins as its content if the default reads that, else as a pattern. `starts` has the bytes of each.
+    `expected` has what the default writes, and `scales` the magnitude of the terms of that.
     """
 
     def __init__(
-        self, rig: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any]
+        self, rig: Rig, default: Launcher, arrays: Arrays, values: Mapping[str, Any], pattern: int
     ) -> None:
         self.rig, self.values = rig, values
-        given = {name: cl_array.to_device(rig.queue, array) for name, array in arrays.items()}
-        _event, outputs = default(rig.queue, None, None, False, {**values, **given})
-        if not isinstance(outputs, dict):
-            new = [one for one in outputs if all(one is not array for array in given.values())]
-            outputs = dict(zip([name for name in rig.names if name not in given], new, strict=True))
+        missing = [name for name in rig.names if name not in arrays]
+        likes = arrays
+        if missing:
+            given = {name: cl_array.to_device(rig.queue, one) for name, one in arrays.items()}
+            _event, outputs = default(rig.queue, None, None, False, {**values, **given})
+            new = _named(outputs, missing, given)
+            likes = {**arrays, **{name: one.get() for name, one in new.items()}}
         self.starts, self._forms = Arrays(), dict[str, tuple[Any, ...]]()
-        likes = {
-            **arrays,
-            **{name: one.get() for name, one in outputs.items() if name not in arrays},
-        }
         for number, (name, like) in enumerate(likes.items()):
             # Guards differ, so that a copy of what lies behind an array is seen behind another one.
             start = self.starts[name] = np.full(
                 like.nbytes + GUARD, 0x21 + 7 * number % 0xD0, np.uint8
             )
             is_read = name in default.required and like.size
-            start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if is_read else _PATTERN
+            start[: like.nbytes] = like.ravel(order="K").view(np.uint8) if is_read else pattern
             self._forms[name] = like.shape, like.dtype, like.strides
         self.renew()
         self.launch(default)
         read = self.read()
-        self.expected = self.results(read)
         self.changed = [
             name
             for name in read
             if name in default.required and (read[name] != self.starts[name]).any()
         ]
+        self.expected = {
+            name: one
+            for name, one in self.results(read).items()
+            if name not in default.required or name in self.changed
+        }
+        self.scales: Mapping[str, Any] = self.expected
+        known = {*rig.asked.forms[""].arrays, *default.required}
+        self.left = [name for name in rig.asked.compared or () if name not in known]
 
-    def launch(self, launcher: Launcher, names: Iterable[str] | None = None) -> Sample:
-        """Launch from the same beginning, of the arrays with these names or of all; return the seconds."""
+    def launch(
+        self, launcher: Launcher, names: Iterable[str] | None = None, left: Collection[str] = ()
+    ) -> Sample:
+        """Launch from the same beginning, of the arrays with these names or of all; return the seconds.
+
+        The launch allocates the arrays that are `left` to it.
+        """
         self._restore(self.arrays if names is None else names)
-        return self.rig.launch(launcher, {**self.values, **self.arrays})
+        given = {name: one for name, one in self.arrays.items() if name not in left}
+        return self.rig.launch(launcher, {**self.values, **given})
 
     def renew(self) -> None:
-        """Give each array another place in memory: where it lies changes the time of a launch."""
+        """Give each array another place in memory, where it has other neighbours, and launches another time."""
         queue, mode = self.rig.queue, cl.mem_flags.READ_WRITE
+        for start in self.starts.values():
+            start[-GUARD:] ^= 0x40
         self.arrays = {
             name: cl_array.Array(
                 queue,
@@ -176,6 +227,25 @@ class GuardedCall:
             for name, one in ones
         }
 
+    def written(self) -> list[bytes]:
+        """Return which elements of each array the default changes."""
+        starts, found = self.results(self.starts), list[bytes]()
+        for name, one in self.expected.items():
+            pair = [np.ascontiguousarray(each).view(np.uint8) for each in (one, starts[name])]
+            found.append((pair[0] != pair[1]).reshape(one.size, -1).any(axis=1).tobytes())
+        return found
+
+    def difference(self, results: Arrays, but: Collection[str]) -> str:
+        """Describe the first difference to what the default computes, or to an input that it leaves as it was."""
+        kept = {name: one for name, one in results.items() if name not in but}
+        right = {**self.results(self.starts), **self.expected}
+
+        def tolerance(name: str, dtype: Any) -> tuple[float, float]:
+            is_written = name in self.expected
+            return tolerated(self.rig.asked.tolerance, name, dtype) if is_written else (0.0, 0.0)
+
+        return difference(kept, right, tolerance, self.scales, BY)
+
     def broken(self, read: Arrays) -> list[str]:
         """Return the names of the arrays behind which something was written."""
         return [
@@ -199,31 +269,52 @@ class Rig:
         self._launchers: dict[str, Launcher] = {}
         self._calls: dict[str, GuardedCall] = {}
         self._events: list[cl.Event] = []
+        self._own: Collection[str] = asked.compared or ()
+        self.outputs: Any = ()  # of the last launch
+        self._is_limited = False
         self._enqueue = cl.enqueue_nd_range_kernel
         cl.enqueue_nd_range_kernel = (
             self._noted
         )  # the invokers take it from pyopencl at each launch
 
-    def begin(self, codes: Mapping[str, Code]) -> tuple[dict[str, Verdict], float]:
-        """Launch the default on each form; return what became of it, and how long that took."""
+    def begin(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
+        """Launch the default at two places in memory; return what became of it, how long that took, and the outputs."""
         began = time.monotonic()
-        found = {form: self._verdict(code, form, is_default=True) for form, code in codes.items()}
-        return found, time.monotonic() - began
+        found, results = self._launched(code, form, is_default=True)
+        outputs = [self._calls[form].expected, results] if found.outcome == "ok" else []
+        return found, time.monotonic() - began, self._returned(outputs)
 
-    def check(self, codes: Mapping[str, Code]) -> Verdict:
+    def weigh(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
+        """Launch the default on inputs without signs; what it computes says how large the terms of a result are."""
+        call, began = self._calls[form], time.monotonic()
+        starts, launcher = call.results(call.starts), self._launcher(code)
+        given = inputs.magnitudes(starts, call.values, launcher.required)
+        weighed = GuardedCall(self, launcher, *given, PATTERN)
+        call.scales = weighed.expected
+        return Verdict("ok"), time.monotonic() - began, self._returned([weighed.expected])
+
+    def check(self, codes: Mapping[str, Code]) -> tuple[Verdict, dict[str, Arrays]]:
         """Build a candidate, launch it once on each form, and compare."""
+        outputs = {}
+        if not self._is_limited and self.queue.device.type & cl.device_type.CPU:
+            starts = [start for call in self._calls.values() for start in call.starts.values()]
+            limit(sum(start.nbytes for start in starts))
+        self._is_limited = True
         for form, code in codes.items():
-            found = self._verdict(code, form)
+            if form not in self._calls:
+                continue
+            found, results = self._launched(code, form)
             if found.outcome != "ok":
-                return found._replace(detail=f"{found.detail}, at {form}" if form else found.detail)
-        return Verdict("ok")
+                return found._replace(detail=found.detail + inputs.place(form)), {}
+            outputs[form] = {name: results[name] for name in self._own}
+        return Verdict("ok"), outputs
 
     def sample(self, code: Code, seconds: float) -> Sample:
         """Return the fastest launch of as many as take so long undisturbed; inputs that change begin anew each time."""
         is_new, call, found = code.digest not in self._launchers, self._calls[""], list[Sample]()
         launcher = self._launcher(code)
         while not found or (len(found) < _LAUNCHES and len(found) * min(found).elapsed < seconds):
-            one = call.launch(launcher, None if is_new else call.changed)
+            one = call.launch(launcher, None if is_new else call.changed, call.left)
             found += [one] if one.elapsed > _LONG_SECONDS or not is_new else []
             is_new = False
         return min(found)
@@ -239,8 +330,8 @@ class Rig:
         """
         self.queue.finish()
         del self._events[:]
-        before = time.process_time()
-        launcher.invoke(launcher.kernels, self.queue, None, None, False, **arguments)
+        before, given = time.process_time(), (self._allocated if self._own else None, None, False)
+        _event, self.outputs = launcher.invoke(launcher.kernels, self.queue, *given, **arguments)
         self.queue.finish()
         processor = time.process_time() - before
         profiles = [event.profile for event in self._events]
@@ -251,43 +342,83 @@ class Rig:
             elapsed, processor if self.queue.device.type & cl.device_type.CPU else elapsed
         )
 
-    def _verdict(self, code: Code, form: str, is_default: bool = False) -> Verdict:
+    def _launched(self, code: Code, form: str, is_default: bool = False) -> tuple[Verdict, Arrays]:
         step = "does not build"
         try:
             launcher, step = self._launcher(code), "does not launch"
             if is_default:
-                self._calls[form] = GuardedCall(self, launcher, *self._given(form))
+                self._calls[form] = self._begun(launcher, form)
             call = self._calls[form]
-            call.launch(launcher)
+            call.launch(launcher, left=() if is_default else call.left)
+            new = {} if is_default else _named(self.outputs, call.left, call.arrays)
             read = call.read()
+            results = {**call.results(read), **{name: one.get() for name, one in new.items()}}
         except LocalMemoryError as error:
-            return Verdict("needs too much local memory", str(error))
+            return Verdict("needs too much local memory", str(error)), {}
         except Exception as error:
+            if found := _SHAPES.search(str(error)):
+                return Verdict(OTHER_SHAPE, f"{found[1]} has {found[3]}, {BY} {found[2]}"), {}
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             telling = next(
                 (line for line in lines if "error" in line.lower()), lines[0] if lines else ""
             )
-            return Verdict(step, re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200])
-        if broken := call.broken(read):
-            return Verdict("writes past the end", f"of {', '.join(broken)}")
-        said = difference(call.results(read), call.expected, self._tolerance)
-        return Verdict("wrong result", said) if said else Verdict("ok")
+            said = re.sub(r"\S*/", "", f"{type(error).__name__}: {telling}")[:200]
+            return Verdict(step, said), {}
+        broken = call.broken(read) + [name for name, one in new.items() if self._is_broken(one)]
+        if broken:
+            return Verdict("writes past the end", f"of {', '.join(broken)}"), {}
+        is_unknown = is_default and self.asked.compared is not None
+        said = "" if is_unknown else call.difference(results, self._own)
+        return Verdict("wrong result", said) if said else Verdict("ok"), results
 
-    def _tolerance(self, dtype: Any) -> float:
-        given = self.asked.tolerance
-        return float(np.sqrt(np.finfo(dtype).eps)) if given is None else given
+    def _begun(self, launcher: Launcher, form: str) -> GuardedCall:
+        """Return the call of a form, from now on at another place in memory.
 
-    def _given(self, form: str) -> tuple[Arrays, dict[str, Any]]:
+        Integers are drawn twice: raises ValueError if the default then writes other elements, as integers are places.
+        """
+        turns = (0, 1) if form == inputs.INTEGERS else (0,)
+        pattern = _MARK if form == inputs.INTEGERS else PATTERN
+        found, *others = [
+            GuardedCall(self, launcher, *self._given(form, turn), pattern) for turn in turns
+        ]
+        if any(one.written() != found.written() for one in others):
+            raise ValueError("integers of the call are places of elements")
+        found.renew()
+        return found
+
+    def _given(self, form: str, turn: int) -> tuple[Arrays, dict[str, Any]]:
         """Return arrays and values of a form of the call."""
-        shapes, values = self.asked.forms[form]
+        files, values, drawn = self.asked.forms[form]
+        if drawn:
+            whole = self._calls[""]
+            return inputs.drawn(form, drawn, whole.results(whole.starts), values, turn)
         arrays = {}
-        for name, (path, shape, dtype, order) in self.asked.arrays.items():
-            drawn = np.random.default_rng(len(name)).random(shape) if not path else None
-            whole = (
-                np.load(path, mmap_mode="r") if drawn is None else drawn.astype(dtype, order=order)
+        for name, (path, shape, dtype, order) in files.items():
+            whole_array = (
+                np.load(path, mmap_mode="r") if path else inputs.made_up(name, shape, dtype)
             )
-            arrays[name] = np.array(whole[tuple(map(slice, shapes[name]))], order=order)
+            arrays[name] = np.array(whole_array[tuple(map(slice, shape))], order=order)
         return arrays, values
+
+    def _returned(self, results: list[Arrays]) -> list[Arrays]:
+        """Return the outputs that the parent compares; before it has said which, all."""
+        known = self.asked.compared
+        return [
+            {name: one for name, one in each.items() if name in (known or each)}
+            for each in results
+            if known is not None
+        ]
+
+    def _allocated(self, size: int) -> cl.Buffer:
+        """Return memory for an output: a pattern, and a guard behind it."""
+        buffer = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, size + GUARD)
+        cl.enqueue_fill_buffer(self.queue, buffer, np.uint8(PATTERN), 0, size + GUARD)
+        return buffer
+
+    def _is_broken(self, array: cl_array.Array) -> bool:
+        found, place = np.empty(GUARD, np.uint8), array.base_data.size - GUARD
+        cl.enqueue_copy(self.queue, found, array.base_data, src_offset=place)
+        return bool((found != PATTERN).any())
 
     def _launcher(self, code: Code) -> Launcher:
         """Return the launcher of a candidate; raises the errors of its build."""
@@ -310,3 +441,11 @@ class Rig:
         event = self._enqueue(queue, kernel, *given, **named)
         self._events.append(event)
         return event
+
+
+def _named(outputs: Any, names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outputs with these names, which a launch has allocated, in the order of the kernel."""
+    if isinstance(outputs, dict):
+        return {name: outputs[name] for name in names}
+    new = [one for one in outputs if all(one is not array for array in given.values())]
+    return dict(zip(names, new, strict=True))

@@ -31,11 +31,12 @@ class Sample(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The ratio of a racer to the default, with its interval."""
+    """The ratio of a racer to the default, with its interval, and its own time in seconds."""
 
     ratio: float
     low: float
     high: float
+    seconds: float = 0.0
 
     @property
     def noise(self) -> float:
@@ -50,7 +51,7 @@ def standing(rounds: Rounds, racer: int) -> Standing:
     ratios = sorted(time / of for time, of in shared)
     dropped = max(0, (len(ratios) - 6) // 3)
     ratio = mine / default
-    return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]))
+    return Standing(ratio, min(ratio, ratios[dropped]), max(ratio, ratios[-1 - dropped]), mine)
 
 
 def losers(rounds: Rounds, running: Iterable[int], processor: Mapping[int, float]) -> set[int]:

@@ -6,13 +6,17 @@ predicates = functions of parameters and sizes; a choice is valid where all of t
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import itertools
 import math
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from kcl.errors import meant
+import numpy as np
+
+from kcl.errors import RecipeError, meant
 
 Scalar = bool | int | float | str | None
 Choice = dict[str, Any]  # a Scalar by the name of each parameter
@@ -34,6 +38,28 @@ class Skip(Exception):
     """
 
 
+class Comparison(NamedTuple):
+    """How the results of choices are compared with those of the default, as `kcl.space` declares it."""
+
+    compare: Callable[[Mapping[str, Any]], Any] | None = None
+    tolerance: Any = None
+    cases: tuple[Mapping[str, Any], ...] = ()
+
+    def text(self, tolerance: Any = None) -> str:
+        """Return a text that differs if outcomes may stand no longer; empty if `compare` has no source text."""
+        given = self.tolerance if tolerance is None else tolerance
+        cases = [
+            (name, hashlib.sha256(one.tobytes()).hexdigest() if hasattr(one, "tobytes") else one)
+            for case in self.cases
+            for name, one in case.items()
+        ]
+        try:
+            source = inspect.getsource(self.compare) if self.compare is not None else ""
+        except (OSError, TypeError):
+            return ""
+        return repr((given, cases, source))
+
+
 class Space:
     """The choices of a recipe, as `kcl.space` declares them. Immutable; thread-safe.
 
@@ -41,8 +67,12 @@ class Space:
     """
 
     def __init__(
-        self, lists: Mapping[str, Iterable[Any]], predicates: tuple[Callable[..., Any], ...] = ()
+        self,
+        lists: Mapping[str, Iterable[Any]],
+        predicates: tuple[Callable[..., Any], ...] = (),
+        comparison: Comparison = Comparison(),  # noqa: B008 - immutable
     ) -> None:
+        self.comparison = comparison
         self.lists = {name: _values(name, values) for name, values in lists.items()}
         if not self.lists:
             raise TypeError("kcl.space() has no parameter: write kcl.space(block=[16, 64])")
@@ -51,14 +81,15 @@ class Space:
     def where(self, predicate: Callable[..., Any]) -> Space:
         """Return the space of the choices for which a predicate holds, too.
 
-        Its parameters are parameters of the recipe's space, or sizes of a call. A predicate that raises holds for no
-        choice. Raises TypeError for what has no such parameters.
+        Its parameters are parameters of the recipe's space, or sizes of a call. Raises TypeError for what has no such
+        parameters. A predicate that raises ends the call, or the tuning, with a RecipeError.
 
         >>> space = kcl.space(block=[16, 64], unroll=[1, 4]).where(lambda block, unroll: block * unroll <= 64)
         >>> list(space.choices({}, {}))
         [{'block': 16, 'unroll': 1}, {'block': 16, 'unroll': 4}, {'block': 64, 'unroll': 1}]
         """
-        return Space(self.lists, (*(known for known, _names in self.predicates), predicate))
+        known = [one for one, _names in self.predicates]
+        return Space(self.lists, (*known, predicate), self.comparison)
 
     def choices(
         self, given: Mapping[str, Any], sizes: Mapping[str, int], most: int | None = None
@@ -76,15 +107,32 @@ class Space:
                 yield choice
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
-        """Return why a choice, given parameters included, is not valid at these sizes; empty if it is."""
+        """Return why a choice, given parameters included, is not valid at these sizes; empty if it is.
+
+        Raises RecipeError, with the user's line, for an error in a predicate.
+        """
         known = {**sizes, **choice}
         for number, (predicate, names) in enumerate(self.predicates, 1):
             try:
                 if not predicate(**{name: known[name] for name in names}):
                     return f"where {number} does not hold"
             except Exception as error:
-                return f"where {number} raises {type(error).__name__}: {error}"
+                frames = traceback.extract_tb(error.__traceback__)[
+                    :2
+                ]  # this one, and that of the predicate
+                raise RecipeError(
+                    f"where {number} of the space raises {type(error).__name__}: {error}, for {said(known)} "
+                    f"({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"
+                ) from error
         return ""
+
+    def __len__(self) -> int:
+        """Return the number of choices, valid or not.
+
+        >>> len(kcl.space(block=[16, 64], unroll=[1, 2, 4]))
+        6
+        """
+        return math.prod(map(len, self.lists.values()))
 
     def has(self, choice: Mapping[str, Any]) -> bool:
         """Return True if each value of a choice is in its list, of the same type."""
@@ -98,16 +146,37 @@ class Space:
         return f"<kcl.space {lists}; {len(self.predicates)} where>"
 
 
-def space(**lists: Iterable[Any]) -> Space:
+def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **lists: Any) -> Space:
     """Declare the choices of a recipe's parameters, as `@kcl.kernel(space=kcl.space(block=[16, 64]))`.
 
     Each list has the values of one parameter that the recipe takes, with a default: scalars of JSON. Raises TypeError
     for an empty list and for other values.
 
+    The results of a choice are compared with those of the default. `tolerance` is a number, or one by the name of an
+    output, `{"y": 1e-5}`: relative to the default's value, or `(relative, absolute)` as `numpy.isclose` has them.
+    `compare` takes the outputs as a mapping of numpy arrays, and returns the numbers that are compared in place of the
+    outputs that it reads. `cases` has further arguments to compare on, `[{"places": array}]`.
+
     >>> kcl.space(block=[16, 64], exact=[False, True])
     <kcl.space block=[16, 64], exact=[False, True]; 0 where>
     """
-    return Space(lists)
+    options = {"compare": compare, "tolerance": tolerance, "cases": cases}
+    for name, one in options.items():  # a parameter of the recipe may have such a name
+        if isinstance(one, (list, tuple, range)) and one and not isinstance(one[0], Mapping):
+            lists[name], options[name] = one, Comparison._field_defaults[name]
+    comparison = Comparison(**{**options, "cases": tuple(options["cases"])})
+    if comparison.compare is not None and not callable(comparison.compare):
+        raise TypeError(
+            f"kcl.space(compare=...) takes a function of outputs, not {comparison.compare!r}"
+        )
+    given = comparison.tolerance
+    for one in given.values() if isinstance(given, Mapping) else [given]:
+        pair = one if isinstance(one, tuple) and len(one) == 2 else (one, 0)
+        if one is not None and not all(
+            isinstance(each, (int, float)) and each >= 0 for each in pair
+        ):
+            raise TypeError(f"kcl.space(tolerance=...) takes 1e-5, or {{'y': 1e-5}}, not {given!r}")
+    return Space(lists, (), comparison)
 
 
 def declared(given: Any, function: Callable[..., Any], sizes: Iterable[str]) -> Space:
@@ -158,7 +227,7 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"kcl.space({name}=...) takes a list, not {values!r}")
     found: dict[tuple[type, Any], Any] = {}
-    for value in values:
+    for value in [int(one) if isinstance(one, np.integer) else one for one in values]:
         if not is_scalar(value):
             raise TypeError(
                 f"kcl.space({name}=...) has {value!r}: write numbers, texts, True, False or None"

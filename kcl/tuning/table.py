@@ -9,36 +9,65 @@ loopy changes a time a little, and a row names the release. No right answer need
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import os
+import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process, settings
-from kcl.cache import layers, places
+from kcl.cache import layer, layers, notes, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo
 from kcl.drivers import devices
+from kcl.errors import UnknownInput
 from kcl.tuning.space import is_scalar, said
 
-ROWS, FACTS = 64, 4096
-ROWS_BYTES, FACTS_BYTES = 8_000, 800_000  # as JSON
+if TYPE_CHECKING:
+    from kcl.build.stage import Build
+    from kcl.code import Code
+
+ROWS, FACTS = 256, 4096
+ROWS_BYTES, FACTS_BYTES = 64_000, 800_000  # as JSON
 TABLES = 4096  # entries on disk: tables and facts
+SERVED = 8  # choices of a row
+FAR = 2.0  # a row serves sizes that are up to so many times its own, or less
 TABLE, FACT = "table", "facts"
 _LISTS = {TABLE: "rows", FACT: "facts"}  # the names of what they list
 MARK = "tuning of "  # begins the remarks of a run on what was decided
 _THREADS = "POCL_MAX_PTHREAD_COUNT"
+_DIGITS = 32  # of a digest in a row
 _GENERATING = ("kcl", "python", "optimize", "argument checks", "dtype names", "state")
+
+
+class RankedChoice(NamedTuple):
+    """A choice that a row may serve: its ratio and noise, and the digests of the code that was compared, of all forms."""
+
+    choice: dict[str, Any]
+    ratio: float
+    noise: float
+    codes: tuple[str, ...]
 
 
 class Row(NamedTuple):
     """What was measured of a choice at some sizes: the decision of a tuning, or what became of one candidate.
 
     `ratio` is the elapsed time of the choice by that of the default, 1.0 where the default stays, with a relative
-    `noise`. `tried` of `of` valid choices were measured, at a `level`. `versions` has the distributions that generated.
-    `ragged` is True if results were compared at cut sizes too. `program` is the digest of the program's key. `outcome`
-    is "ok", or why the choice cannot win or no longer runs, in which `detail`.
+    `noise`; `seconds` is that time, and `gigabytes` how many of the arrays it takes in a second. `tried` of `of` valid
+    choices were measured, at a `level`. `versions` has the distributions that generated. `ragged` is True if results
+    were compared at cut sizes too. `program` is the digest of the program's key. `outcome` is "ok", or why the choice
+    cannot win or no longer runs, in which `detail`.
+
+    A row counts for calls with the same `dtypes` of the arguments that the default left open, while the files in
+    `includes` have these digests, and if the default asks what has one of the digests in `codes`; without any, the key
+    of the table has that. `best` are the choices that it may serve, the first one wins. `variant` names the recipe's
+    other parameters. It is `unfinished` if choices are left that the search has not tried.
+
+    An outcome counts for the code with the digests `codes`, and under the same `terms`. Of a time-out `limit` is how
+    many seconds there were.
     """
 
     sizes: tuple[int, ...]
@@ -54,6 +83,21 @@ class Row(NamedTuple):
     program: str = ""
     outcome: str = "ok"
     detail: str = ""
+    seconds: float = 0.0
+    gigabytes: float = 0.0
+    dtypes: Mapping[str, str] = {}
+    includes: Mapping[str, str] = {}
+    best: tuple[RankedChoice, ...] = ()
+    variant: str = ""
+    unfinished: bool = False
+    codes: tuple[str, ...] = ()
+    terms: str = ""
+    limit: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """What a row is about: one row of a name is kept."""
+        return f"{list(self.sizes)} {sorted(self.dtypes.items())} {self.variant}"
 
 
 class State:
@@ -71,7 +115,7 @@ _state = process.own(State)
 
 
 class ChoiceTable:
-    """The table of a recipe on a device, for some dtypes; read once a process. Thread-safe.
+    """The table of a recipe on a device; read once a process. Thread-safe.
 
     `about` is for views: the kernel, the names of its sizes, the defaults and the device.
     """
@@ -79,42 +123,47 @@ class ChoiceTable:
     def __init__(self, key: Key, about: Mapping[str, Any]) -> None:
         self.key = key
         self.about = about
+        self.note = ""  # the name of the note on the last table of this recipe
         self.rows: list[Row] = self._stored()
 
-    def row(self, sizes: tuple[int, ...]) -> Row | None:
-        """Return the row for exactly these sizes."""
-        return next((row for row in self.rows if row.sizes == sizes), None)
+    def row(self, sizes: tuple[int, ...], dtypes: Mapping[str, str], variant: str) -> Row | None:
+        """Return the newest row for exactly this case, as it is on disk now."""
+        self.rows = self._stored() or self.rows
+        wanted = sizes, dtypes, variant
+        found = [one for one in self.rows if (one.sizes, one.dtypes, one.variant) == wanted]
+        return found[-1] if found else None
 
-    def near(self, sizes: tuple[int, ...]) -> list[Row]:
-        """Return the rows in the same power of two on each axis, the nearest by ratio first."""
-        powers = [*map(int.bit_length, sizes)]
-        rows = [row for row in self.rows if [*map(int.bit_length, row.sizes)] == powers]
-        return sorted(rows, key=partial(_distance, sizes)) if len(rows) > 1 else rows
+    @functools.cached_property
+    def lost(self) -> str:
+        """What became of the table of another text of the recipe; empty if there is none."""
+        found = notes.read(self.note) if self.note else None
+        return "" if found in (None, self.key.digest) else "its text changed since it was measured"
+
+    def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
+        """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
+        rows = [row for row in self.rows if max(_ratios(sizes, row), default=1.0) <= FAR]
+        rows.sort(key=lambda row: (row.variant != variant, _distance(sizes, row)))
+        return rows
 
     def nearest(self, sizes: tuple[int, ...]) -> Row | None:
         """Return the nearest row by ratio."""
         return min(self.rows, key=partial(_distance, sizes), default=None)
 
     def put(self, row: Row) -> None:
-        """Store a row in the place of that for the same sizes; other processes may have stored rows since."""
-        found = {repr(one.sizes): one for one in [*self.rows, *self._stored()]}
-        self.rows = self._write(TABLE, found, {repr(row.sizes): row}, ROWS, ROWS_BYTES)
+        """Store a row in the place of that for the same case; other processes may have stored rows since."""
+        found = {one.name: one for one in [*self.rows, *self._stored()]}
+        self.rows = self._write(TABLE, found, {row.name: row}, ROWS, ROWS_BYTES)
+        if self.note:
+            notes.write(self.note, self.key.digest)
 
     def facts(self) -> dict[str, Row]:
         """Return the outcome of each candidate, by `fact_name`."""
-        return {
-            fact_name(one.sizes, one.choice): one for one in listed(self._memo(FACT).read(), FACT)
-        }
+        return {fact_name(one): one for one in listed(self._memo(FACT).read(), FACT)}
 
     def put_facts(self, facts: Iterable[Row]) -> None:
-        """Store outcomes, each in the place of that of the same candidate at the same sizes."""
-        self._write(
-            FACT,
-            self.facts(),
-            {fact_name(one.sizes, one.choice): one for one in facts},
-            FACTS,
-            FACTS_BYTES,
-        )
+        """Store outcomes, each in the place of that of the same candidate in the same case."""
+        new = {fact_name(one): one for one in facts}
+        self._write(FACT, self.facts(), new, FACTS, FACTS_BYTES)
 
     def _stored(self) -> list[Row]:
         return listed(self._memo(TABLE).read(), TABLE)
@@ -122,17 +171,22 @@ class ChoiceTable:
     def _write(
         self, label: str, old: dict[str, Row], new: dict[str, Row], most: int, size: int
     ) -> list[Row]:
-        """Write the newest rows, as many as may be stored, and return them."""
-        kept = list[Row]()
-        for row in reversed(
-            [*(row for name, row in old.items() if name not in new), *new.values()]
-        ):
-            size -= len(json.dumps(_written(row))) + 2
-            if size < 0 or len(kept) == most:
-                break
-            kept.insert(0, row)
-        self._memo(label).write({**self.about, _LISTS[label]: [*map(_written, kept)]})
-        return kept
+        """Write the newest rows, as many as may be stored, and return them; a row that goes is named in a warning."""
+        rows = [*(row for name, row in old.items() if name not in new), *new.values()]
+        first = len(rows)
+        while first and len(rows) - first < most and size > 0:
+            size -= len(json.dumps(_written(rows[first - 1]))) + 2
+            first -= size >= 0
+        if first and label == TABLE:
+            gone = ", ".join(
+                said(dict(zip(self.about["names"], one.sizes, strict=False)))
+                for one in rows[:first]
+            )
+            layer.warn_once(
+                f"full {gone}", f"the table of {self.about['kernel']} is full, and forgets {gone}"
+            )
+        self._memo(label).write({**self.about, _LISTS[label]: [*map(_written, rows[first:])]})
+        return rows[first:]
 
     def _memo(self, label: str) -> RunMemo:
         return RunMemo(places.TUNING, self.key, label, TABLES)
@@ -141,7 +195,8 @@ class ChoiceTable:
 class Decision(NamedTuple):
     """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
 
-    `why` says why the nearest row in the same power of two does not serve.
+    `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `codes`
+    are the digests of the code that was measured, None if nothing is left to compare. `place` is for the handle.
     """
 
     kernel: Any
@@ -150,25 +205,33 @@ class Decision(NamedTuple):
     row: Row | None
     table: ChoiceTable | None
     why: str = ""
+    lost: str = ""
+    codes: tuple[str, ...] | None = None
+    place: Any = None
 
     def __str__(self) -> str:
         head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
-        if self.row is not None:
-            words = f"{measured(self.row, self.sizes)}, takes {self.row.ratio or 1.0:.2f} of the time of the default"
+        if self.row is None:
+            words = f"the default {said(self.choice)}: {self.lost or self.why or self._why()}"
+        elif not self.row.best:
+            words = (
+                f"the default {measured(self.row, self.sizes)} as the fastest of {self.row.tried}"
+            )
         else:
-            words = f"the default {said(self.choice)}: {self.why or self._why()}"
+            ratios = {said(one.choice): one.ratio for one in self.row.best}
+            ratio = ratios.get(said(self.choice), self.row.ratio or 1.0)
+            words = measured(self.row, self.sizes, self.choice)
+            words += f", takes {digits(ratio)} of the time of the default"
+            words += f"; {self.lost}" if self.lost else ""
         return f"{head}: {words}" if head else words
 
     def _why(self) -> str:
         if self.table is None:
             return f"off: {off()}" if off() else "its key is unknown"
         row = self.table.nearest(tuple(self.sizes.values()))
-        nearest = (
-            f"no row is in its power of two; the nearest is {measured(row, self.sizes)}"
-            if row
-            else ""
-        )
-        return nearest or "nothing is measured"
+        if row is None or 0 in self.sizes.values():
+            return "nothing is measured"
+        return f"no row is within a factor of two; the nearest is {measured(row, self.sizes)}"
 
 
 def of(key: Key, about: Mapping[str, Any]) -> ChoiceTable:
@@ -189,40 +252,84 @@ def key_of(
     kernel: str, subject: Key, free: Iterable[Part], identity: Iterable[Part], units: int
 ) -> Key:
     """Return the key of a table: `subject` is the generator key of the default choice, `free` has what is left open."""
-    recipe = [
+    return Key([Part("recipe", kernel), *_asked(subject), *free, *_device(identity, units)])
+
+
+def asked(subject: Key | None) -> str:
+    """Return the digest of what a recipe asks, whatever generates; unlike all others if it is unknown."""
+    return Key(_asked(subject)).digest[:_DIGITS] if subject else os.urandom(16).hex()
+
+
+def note_of(function: Any, given: Iterable[Part], identity: Iterable[Part], units: int) -> str:
+    """Return the name of the note on the last table of a recipe, whatever its text, on a device."""
+    module = function.__module__ or ""
+    if module == "__main__":
+        module = os.path.basename(getattr(sys.modules.get(module), "__file__", None) or "")
+    case = Key([*given, *_device(identity, units)]).digest[:_DIGITS]
+    return f"tuned {module}.{function.__qualname__} {case}"
+
+
+def _asked(subject: Key) -> list[Part]:
+    return [
         part
         for part in subject.parts
         if not part.name.startswith("distribution ") and part.name not in _GENERATING
     ]
-    device = [*devices.parts(identity), Part(devices.UNITS, str(units))]
-    return Key(
-        [
-            Part("recipe", kernel),
-            *recipe,
-            *free,
-            *device,
-            Part("threads", settings.variable(_THREADS) or ""),
-        ]
-    )
 
 
-def fact_name(sizes: tuple[int, ...], choice: Mapping[str, Any]) -> str:
-    """Return the name of a candidate at some sizes."""
-    return f"{list(sizes)} {said(choice)}"
+def _device(identity: Iterable[Part], units: int) -> list[Part]:
+    threads = Part("threads", settings.variable(_THREADS) or "")
+    return [*devices.parts(identity), Part(devices.UNITS, str(units)), threads]
 
 
-def measured(row: Row, sizes: Mapping[str, int]) -> str:
-    """Write the choice of a row, and where it was measured."""
+def code_digest(build: Build, code: Code, headers: str) -> str:
+    """Return the digest of a program as it runs: OpenCL C, options, contents of its includes, and the launch code.
+
+    `headers` is `build.headers_digest(code.text)`. Include directories count by what lies in them. Empty if the options
+    cannot be read.
+    """
+    try:
+        flags = build.options(code.text.options).part
+    except UnknownInput:
+        return ""
+    invoker = code.invoker
+    parts = [
+        Part("source", code.text.source_digest),
+        Part("options", flags),
+        Part("headers", headers),
+        Part("invoker", f"{invoker.function} {invoker.source}"),
+        Part("structures", json.dumps(invoker.dtypes)),
+    ]
+    return Key(parts).digest[:_DIGITS]
+
+
+def fact_name(one: Row) -> str:
+    """Return the name of a candidate in a case."""
+    return f"{one.name} {said(one.choice)}"
+
+
+def digits(value: float) -> str:
+    """Write a number with three digits."""
+    return f"{float(f'{value:.3g}'):.12g}"
+
+
+def measured(row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | None = None) -> str:
+    """Write a choice of a row, by default the first one, and where it was measured."""
     place = f" at {said(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
-    return f"{said(row.choice)}, measured{place}"
+    return f"{said(choice or row.choice)}, measured{place}"
+
+
+def _ratios(sizes: tuple[int, ...], row: Row) -> list[float]:
+    """Return by how much the sizes of a row are larger or smaller than these, on each axis."""
+    pairs = [
+        sorted((max(one, 1), max(other, 1))) for one, other in zip(sizes, row.sizes, strict=False)
+    ]
+    return [large / small for small, large in pairs]
 
 
 def _distance(sizes: tuple[int, ...], row: Row) -> float:
     """Return how far a row lies from these sizes, by their ratios."""
-    return sum(
-        abs(math.log(max(one, 1) / max(other, 1)))
-        for one, other in zip(sizes, row.sizes, strict=False)
-    )
+    return sum(map(math.log, _ratios(sizes, row)))
 
 
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
@@ -231,24 +338,34 @@ def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
         found = [
             Row(**{**one, "choice": dict(one["choice"])}) for one in metadata.get(_LISTS[label], ())
         ]
-        return [one._replace(sizes=tuple(one.sizes)) for one in found if _is_sound(one)]
+        return [_sound(one) for one in found if _is_sound(one)]
     except (TypeError, ValueError, KeyError, AttributeError):
         return []
 
 
+def _sound(one: Row) -> Row:
+    """Return a row as it was written, after JSON."""
+    best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in one.best]
+    return one._replace(sizes=tuple(one.sizes), best=tuple(best), codes=tuple(one.codes))
+
+
 def _is_sound(one: Row) -> bool:
-    """Return True if sizes, choice and ratio are what a decision needs; the rest is shown only."""
+    """Return True if sizes, choices and ratio are what a decision needs; the rest is shown only."""
     sizes = all(type(size) is int and size >= 0 for size in one.sizes)
+    choices = [one.choice, *(dict(served[0]) for served in one.best)]
     return (
         sizes
         and isinstance(one.ratio, (float, int, type(None)))
-        and all(map(is_scalar, one.choice.values()))
+        and isinstance(one.dtypes, dict)
+        and isinstance(one.includes, dict)
+        and all(is_scalar(value) for choice in choices for value in choice.values())
     )
 
 
 def _written(row: Row) -> dict[str, Any]:
     """Return a row for JSON, without what is as usual; a choice keeps its order."""
-    fields = {**row._asdict(), "choice": [*row.choice.items()]}
+    best = [[[*one.choice.items()], *one[1:]] for one in row.best]
+    fields = {**row._asdict(), "choice": [*row.choice.items()], "best": best or ()}
     return {
         name: value for name, value in fields.items() if value != Row._field_defaults.get(name, ...)
     }

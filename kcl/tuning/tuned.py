@@ -1,16 +1,17 @@
 """TunedKernel: the handle of a recipe with a space. A call is served the choice that was measured for its sizes.
 
-    sizes of the call -> row of the table: of these sizes, else in the same power of two -> choice -> Kernel
-                         no row, or none that is valid here                              -> the defaults
+    sizes of the call -> row of the table: of these sizes, else within a factor of two -> choice -> Kernel
+                         no row, or none that is valid and measured here               -> the defaults
 
-A row is valid if the space has its values now, and if every predicate holds for the sizes of this call: loopy checks no
-assumption. A size is decided once a process. What was launched last is compared first.
+A choice is valid if the space has its values now, and if every predicate holds for the sizes of this call: loopy checks
+no assumption. It is measured if the code that would run is code that its row has compared. A size is decided once a
+process. What was launched last is compared first.
 """
 
 from __future__ import annotations
 
-import ast
 import inspect
+import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -22,25 +23,31 @@ import pyopencl as cl
 from kcl import handle
 from kcl.base import process
 from kcl.base.dtypes import dtype_text
+from kcl.build.program_key import changed_file
 from kcl.cache import layer, layers, lookup
 from kcl.cache.key import Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
-from kcl.sized import FUNCTIONS, SizedKernel, Sizes, whole_number
+from kcl.sized import UNKNOWN, SizedKernel, Sizes, whole_number
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said
-from kcl.tuning.table import ChoiceTable, Decision
+from kcl.tuning.table import ChoiceTable, Decision, RankedChoice, Row
 
 if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
+    from kcl.tuning.tuner import Tuning
 
 Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 
 _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
-_UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
+_NAMED = 200  # characters of a variant
+
+
+class _Changed(Exception):
+    """What would run is not what was measured."""
 
 
 class State:
@@ -74,7 +81,7 @@ def handle_of(call: RecipeCall, space: Space, sizes: Sizes | None, named: set[st
     """Return the handle of a recipe with a space; `named` are the parameters that were given by hand."""
     free = [name for name in space.lists if name not in named]
     sizes = sizes or Sizes({})
-    return TunedKernel(call, space, sizes, free) if free else _plain(call, _asked_by(call, sizes))
+    return TunedKernel(call, space, sizes, free) if free else _plain(call, sizes)
 
 
 class TunedKernel(SizedKernel):
@@ -94,23 +101,18 @@ class TunedKernel(SizedKernel):
         self.size_texts = sizes.texts
         self._own = _asked_by(call, sizes)
         self.has_variants = bool(self._own.texts)
-        self._arrays = sorted({name for text in sizes.texts.values() for name in _arrays_in(text)})
-        shapes, types = (
-            [f"({text})," for text in sizes.texts.values()],
-            [f"{name}.dtype," for name in self._arrays],
-        )
-        self._code = compile(f"({' '.join(shapes)}), ({' '.join(types)})", "<sizes>", "eval")
+        self.variant = _variant(call, space)
         self._made: dict[str, Any] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        self._launches: dict[Any, tuple[Any, Any]] = {}
-        self._latest: tuple[Any, Any] = (
-            None,
-            None,
-        )  # sizes and dtypes of a launch, and the line of its Kernel
+        self._changed: dict[Any, str] = {}  # what is not served though it was measured
+        self._noted: set[Any] = set()
+        self._launches: dict[Any, tuple[Any, str]] = {}
+        self._latest: tuple[Any, str] = (None, "")  # sizes of a launch, and the digest of its code
         _state().handles.add(self)
 
-    def __call__(
+    @handle.needs_queue  # type: ignore[arg-type]  # by name it may be given, too
+    def __call__(  # type: ignore[override]
         self,
         queue: cl.CommandQueue = None,
         *unnamed: Any,
@@ -121,12 +123,12 @@ class TunedKernel(SizedKernel):
     ) -> tuple[Any, Any]:
         """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
         try:
-            found = eval(self._code, FUNCTIONS, arguments)  # checked as the recipe was decorated
+            found = eval(self._code, self._beside, arguments)  # checked as the recipe was decorated
             latest = self._latest
             if latest[0] != found:
                 latest = self._latest = self._launches[found]
-            hot = queue._kcl_bindings.launchers[latest[1].sole, get_ident()].hot
-        except _UNKNOWN:
+            hot = queue._kcl_bindings.launchers[latest[1], get_ident()].hot
+        except UNKNOWN:
             hot = None
         if hot is not None and wait_for is None and out_host is None and not unnamed:
             result: tuple[Any, Any] | None = hot(queue, allocator, arguments)
@@ -145,14 +147,15 @@ class TunedKernel(SizedKernel):
         sizes, fitting = self.sizes_of(arguments), set[Any]()
 
         def binding(one: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
+            self._prove(one, queue, arguments)
             return one, self.made(one.choice).bind(queue, **arguments)
 
         now = self._guarded(self._decision(queue, arguments, sizes), binding, queue, arguments)
 
         def launching(one: Decision, given: dict[str, Any]) -> cl.Event:
             nonlocal now
-            if one is not now[0]:
-                now = binding(one)
+            if one is not now[0]:  # the choice fails, and these are the defaults
+                now = one, self.made(one.choice).bind(queue, **arguments)
                 fitting.clear()
             return now[1](**given)
 
@@ -191,11 +194,11 @@ class TunedKernel(SizedKernel):
         level: int = 1,
         seconds: float = 60.0,
         search: Any = None,
-        tolerance: float | None = None,
+        tolerance: Any = None,
         again: bool = False,
         anyway: bool = False,
         **arguments: Any,
-    ) -> Any:
+    ) -> Tuning:
         """Measure the choices with these arguments, and serve the fastest from now on."""
         from kcl.tuning import tuner
 
@@ -208,21 +211,41 @@ class TunedKernel(SizedKernel):
                 one.forget()
 
     def sizes_of(self, arguments: Mapping[str, Any]) -> dict[str, int]:
-        """Return the sizes of a call by name; 0 for all if one cannot be known. Raises TypeError for no integer."""
+        """Return the sizes of a call by name; 0 for all if one cannot be known.
+
+        Raises TypeError for no integer, and if an argument of an expression is missing.
+        """
+        for one in self._declared.arguments:
+            if one not in arguments and one not in self._names:
+                raise TypeError(f"kernel {self.name!r}: missing argument {one!r}")
         return self._whole(self._sizes(arguments))
 
     def default_at(self, sizes: Mapping[str, int]) -> Choice:
-        """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these."""
-        if 0 in sizes.values() or not self.refusal(self.defaults, sizes):
+        """Return the choice that runs untuned: the defaults, or the first valid choice if a predicate refuses these.
+
+        Raises RecipeError if the whole space has no valid choice.
+        """
+        if 0 in sizes.values() or not (refusal := self.refusal(self.defaults, sizes)):
             return self.defaults
         for choice in self.space.choices(self.given, sizes, _LOOKED):
             return choice
+        if math.prod(len(self.space.lists[name]) for name in self.defaults) <= _LOOKED:
+            raise RecipeError(
+                f"kernel {self.name!r} has no valid choice for {said(sizes)}: for its default {said(self.defaults)} "
+                f"{refusal}, and so for all others; give the space a choice for these sizes, or correct the where"
+            )
         layer.warn_once(
             f"no choice of {self.name} {sizes}",
-            f"kernel {self.name!r} has no valid choice for {said(sizes)}, so the defaults {said(self.defaults)} run: "
-            "look at the where of its space",
+            f"kernel {self.name!r} has no valid choice for {said(sizes)} among its first {_LOOKED}, so the defaults "
+            f"{said(self.defaults)} run: look at the where of its space",
         )
         return self.defaults
+
+    def asked_at(self, sizes: Mapping[str, int], choice: Choice) -> str:
+        """Return the digest of what a default asks at these sizes; empty if the key of the table has that."""
+        if choice is self.defaults and not self._own.texts:
+            return ""
+        return tables.asked(handle.line_of(self.kernel_at(choice, sizes)).generate.key())
 
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
         """Return why a choice does not serve these sizes; empty if it does."""
@@ -238,25 +261,24 @@ class TunedKernel(SizedKernel):
         place = said(chosen)
         if place not in self._made:
             call = self._call._replace(arguments={**self._call.arguments, **chosen})
-            self._made.setdefault(place, _plain(call, self._own))
+            self._made.setdefault(place, _plain(call, self._declared))
         return self._made[place]
 
-    def table(
-        self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]
-    ) -> ChoiceTable | None:
-        """Return the table for a device and the dtypes of a call; None if tuning is off, or the recipe has no key.
+    def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
+        """Return the table for a device; None if tuning is off, or the recipe has no key.
 
         Runs the recipe with the defaults.
         """
-        place = self._place(holder, arguments)
-        if place not in self._tables:
-            self._tables[place] = self._opened(holder, *place)
-        return self._tables[place]
+        device = _device(holder)
+        if device not in self._tables:
+            self._tables[device] = self._opened(holder, device)
+        return self._tables[device]
 
     def forget(self) -> None:
         """Forget what was decided: the next call reads the table again."""
-        self._latest = (None, None)
+        self._latest = (None, "")
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
+        self._changed, self._noted = {}, set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters that were given."""
@@ -278,19 +300,20 @@ class TunedKernel(SizedKernel):
     ) -> tuple[Any, Any]:
         """Decide, if these sizes are new, and launch."""
         try:
-            found = eval(self._code, FUNCTIONS, arguments)
-        except _UNKNOWN:
+            found = eval(self._code, self._beside, arguments)
+        except UNKNOWN:
             found = None
         if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
             kernel = self.kernel_at(self.defaults, {})
             return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it raises the error
-        decision = self._decision(queue, arguments, self._whole(found[0]), is_launch=True)
+        decision = self._decision(queue, arguments, self._whole(found), is_launch=True)
 
         def launching(one: Decision) -> tuple[Any, Any]:
+            self._prove(one, queue, arguments)
             result: tuple[Any, Any] = one.kernel(queue, **options, **arguments)
             if len(self._launches) >= _DECISIONS:
                 self._launches.clear()
-            self._latest = self._launches[found] = found, handle.line_of(one.kernel)
+            self._latest = self._launches[found] = found, handle.line_of(one.kernel).sole
             return result
 
         return self._guarded(decision, launching, queue, arguments)  # type: ignore[no-any-return]
@@ -298,14 +321,17 @@ class TunedKernel(SizedKernel):
     def _guarded(
         self, decision: Decision, use: Callable[[Decision], Any], queue: Any, arguments: Any
     ) -> Any:
-        """Use a choice; if that fails and the use of the defaults does not, mark the row, and leave it out from now on.
+        """Use a choice; if that fails and the use of the defaults does not, leave it out from now on.
 
         The error is raised if some of several kernels may have been launched already.
         """
         try:
             return use(decision)
+        except _Changed:
+            again = self._decision(queue, arguments, decision.sizes)
+            return self._guarded(again, use, queue, arguments)
         except Exception as error:
-            table, row = decision.table, decision.row
+            table, row, name = decision.table, decision.row, said(decision.choice)
             is_asked = isinstance(error, KclError) and not isinstance(
                 error, RecipeError
             )  # by KCL_STRICT
@@ -313,7 +339,7 @@ class TunedKernel(SizedKernel):
                 is_asked
                 or table is None
                 or row is None
-                or said(row.choice) == said(self.default_at(decision.sizes))
+                or name == said(self.default_at(decision.sizes))
             ):
                 raise
             began = handle.may_have_launched(decision.kernel, queue, arguments)
@@ -321,15 +347,48 @@ class TunedKernel(SizedKernel):
                 None if began else use(self._untuned(table, decision.sizes))
             )  # the error of a call is raised again
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-            table.put(row._replace(outcome="no longer runs", detail=words))
+            left = row._replace(best=tuple(one for one in row.best if said(one.choice) != name))
+            if name == said(row.choice):
+                left = left._replace(outcome="no longer runs", detail=words)
+            table.put(left)
             self._decisions = {
                 place: one for place, one in self._decisions.items() if one.row is not row
             }
-            reason = f"the tuned choice {said(row.choice)} no longer runs, the defaults do: {words}"
+            reason = f"the tuned choice {name} no longer runs, the defaults do: {words}"
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
                 raise
             return result
+
+    def _prove(
+        self, decision: Decision, holder: Any, arguments: Mapping[str, Any], is_launch: bool = True
+    ) -> None:
+        """Raise _Changed unless the code of a choice is what was measured; say once what is not served, and why.
+
+        The look-up of the code is that of the launch.
+        """
+        if decision.codes is not None and decision.row is not None:
+            build = bindings_of(holder).build
+            digest = "-"
+            if decision.codes:
+                take = handle.code_for if is_launch else handle.code_seen
+                digest = tables.code_digest(build, *take(decision.kernel, holder, arguments))
+            self._decisions.pop(decision.place, None)
+            if digest not in decision.codes:
+                row, words = decision.row, "this variant was not measured"
+                is_same = not self._own.texts or tuple(decision.sizes.values()) == row.sizes
+                if row.variant == self.variant and is_same:
+                    words = f"the code of {said(decision.choice)} changed since it was measured"
+                self._changed[decision.place, decision.row.name, said(decision.choice)] = words
+                raise _Changed
+            decision = self._decisions[decision.place] = decision._replace(codes=None)
+        if is_launch and decision.place not in self._noted:
+            self._noted.add(decision.place)
+            if len(_state().decided) < _NOTED:
+                _state().decided.append((self.name, decision._replace(kernel=None)))
+            if decision.lost:
+                told = f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
+                layer.warn_once(f"tuned {self.name}", told)
 
     def _decision(
         self,
@@ -338,46 +397,61 @@ class TunedKernel(SizedKernel):
         sizes: dict[str, int],
         is_launch: bool = False,
     ) -> Decision:
-        """Return what was decided for these sizes; decide it the first time."""
-        place = (*self._place(holder, arguments), *sizes.values())
+        """Return what was decided for these sizes and dtypes; decide it the first time."""
+        types = {}
+        with suppress(TypeError):  # a text that names no dtype: the launch says so
+            types = {name: dtype_text(one) for name, one in dtypes_of(arguments).items()}
+        place = (_device(holder), *types.items(), *sizes.values())
         found = self._decisions.get(place)
         if found is None:
             state = _state()
             if is_launch and state.untuned is not None:
                 state.untuned(self, holder, dict(arguments))
-            found = self._decide(self.table(holder, arguments), sizes)
+            found = self._decide(self.table(holder), sizes, types, place)
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
             if is_launch or state.untuned is None:
                 self._decisions[place] = found
-            if is_launch and len(state.decided) < _NOTED:
-                state.decided.append((self.name, found._replace(kernel=None)))
         return found
 
-    def _decide(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
-        why, rows = (
-            "",
-            table.near(tuple(sizes.values()))
-            if table is not None and 0 not in sizes.values()
-            else [],
-        )
-        known = table.rows if table is not None and rows else []
+    def _decide(
+        self, table: ChoiceTable | None, sizes: dict[str, int], types: dict[str, str], place: Any
+    ) -> Decision:
+        is_known = table is not None and 0 not in sizes.values()
+        rows = table.near(tuple(sizes.values()), self.variant) if table and is_known else []
+        why, lost, unlike = "", "", table.lost if table and not table.rows else ""
         refusals = {
-            said(one.choice): f"{one.outcome}: {one.detail}" for one in known if one.outcome != "ok"
+            said(one.choice): f"{one.outcome}: {one.detail}" for one in rows if one.outcome != "ok"
         }
+        untuned = self._untuned(table, sizes)
+        default, asked = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
+        refusals.setdefault(default, "")
         for row in rows:
-            name = said(row.choice)
-            if name not in refusals:
-                refusal = self.refusal(row.choice, sizes)
-                refusals[name] = f"is not valid here: {refusal}" if refusal else ""
-            if not refusals[name]:
-                return Decision(self.kernel_at(row.choice, sizes), row.choice, sizes, row, table)
-            why = why or f"{tables.measured(row, sizes)}, {refusals[name]}"
-        return self._untuned(table, sizes, why)
+            if reason := _unlike(row, types, asked):
+                unlike = unlike or f"{tables.measured(row, sizes)}, {reason}"
+                continue
+            for choice, _ratio, _noise, codes in row.best or (
+                RankedChoice(row.choice, 1.0, 0.0, ()),
+            ):
+                name = said(choice)
+                if name not in refusals:
+                    refusal = self.refusal(choice, sizes)
+                    refusals[name] = f"is not valid here: {refusal}" if refusal else ""
+                changed = self._changed.get((place, row.name, name), "")
+                is_default = name == default
+                if is_default and row.variant != self.variant:
+                    continue
+                if not refusals[name] and not changed:
+                    kernel = self.kernel_at(choice, sizes)
+                    left = None if is_default else codes
+                    return Decision(kernel, choice, sizes, row, table, "", lost, left, place)
+                lost = lost or changed
+                why = why or f"{tables.measured(row, sizes, choice)}, {refusals[name]}"
+        return untuned._replace(why=why, lost=lost or unlike, place=place)
 
-    def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int], why: str = "") -> Decision:
+    def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
         choice = self.default_at(sizes)
-        return Decision(self.kernel_at(choice, sizes), choice, sizes, None, table, why)
+        return Decision(self.kernel_at(choice, sizes), choice, sizes, None, table)
 
     def kernel_at(self, choice: Choice, sizes: Mapping[str, int]) -> Any:
         """Return the Kernel of a choice; of a recipe that asks for sizes itself, the variant for these."""
@@ -402,14 +476,15 @@ class TunedKernel(SizedKernel):
             for name, value in zip(self._names, self._sizes(arguments), strict=True)
         )
         left = {name: value for name, value in arguments.items() if name not in whole}
-        return self._decision(holder, left, sizes), left
-
-    def _sizes(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the sizes of a call; 0 for all if one cannot be known, so that the defaults give the error."""
-        try:
-            return tuple(eval(self._code, FUNCTIONS, arguments)[0])
-        except _UNKNOWN:
-            return (0,) * len(self._names)
+        while True:
+            decision = self._decision(holder, left, sizes)
+            try:
+                self._prove(decision, holder, left, is_launch=False)
+            except _Changed:
+                continue
+            except Exception:
+                return decision, left  # what was asked raises the error again
+            return decision, left
 
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         return {
@@ -417,21 +492,7 @@ class TunedKernel(SizedKernel):
             for name, one in zip(self._names, values, strict=True)
         }
 
-    def _place(
-        self, holder: Any, arguments: Mapping[str, Any]
-    ) -> tuple[cl.Device, tuple[tuple[str, str], ...]]:
-        """Return the device, and the dtypes of the arrays that the sizes name."""
-        device = (
-            holder.device
-            if isinstance(holder, cl.CommandQueue)
-            else bindings_of(holder).build.devices[0][0]
-        )
-        types = dtypes_of({name: arguments[name] for name in self._arrays if name in arguments})
-        return device, tuple((name, dtype_text(dtype)) for name, dtype in types.items())
-
-    def _opened(
-        self, holder: Any, device: cl.Device, types: tuple[tuple[str, str], ...]
-    ) -> ChoiceTable | None:
+    def _opened(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
         subject = None
         with suppress(Exception):  # the launch raises it again
@@ -449,33 +510,55 @@ class TunedKernel(SizedKernel):
             if one == device
         )
         free = [Part("free", name) for name in sorted(self.defaults)]
-        free += [Part(f"size {name}", text) for name, text in self.size_texts.items()]
-        free += [Part(f"dtype {name}", text) for name, text in types]
+        texts = [Part(f"size {name}", text) for name, text in self.size_texts.items()]
         where = {"name": device.name, "driver": device.driver_version}
-        return tables.of(
-            tables.key_of(self.name, subject, free, identity, device.max_compute_units),
-            {
-                "kernel": self.name,
-                "names": list(self._names),
-                "defaults": self.defaults,
-                "device": where,
-            },
-        )
+        key = tables.key_of(self.name, subject, [*free, *texts], identity, device.max_compute_units)
+        about = {
+            "kernel": self.name,
+            "names": list(self._names),
+            "defaults": self.defaults,
+            "device": where,
+        }
+        table = tables.of(key, about)
+        given = [Part("given", f"{self.variant} {said(self.given)}"), *free]
+        table.note = tables.note_of(self._call.function, given, identity, device.max_compute_units)
+        return table
 
 
 def _plain(call: RecipeCall, sizes: Sizes) -> Any:
-    return SizedKernel(call, sizes, handle) if sizes.texts else handle.of_call(call)
+    own = _asked_by(call, sizes)
+    return SizedKernel(call, own, handle, sizes) if own.texts else handle.of_call(call, sizes)
 
 
 def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
     """Return the sizes that are parameters of the recipe; the others serve the space only."""
     parameters = inspect.signature(call.function).parameters
-    return Sizes(
-        {name: text for name, text in sizes.texts.items() if name in parameters}, sizes.most
+    return sizes._replace(
+        texts={name: text for name, text in sizes.texts.items() if name in parameters}
     )
 
 
-def _arrays_in(text: str) -> set[str]:
-    """Return the names of the arrays in an expression: those whose shape it asks."""
-    nodes = ast.walk(ast.parse(text, mode="eval"))
-    return {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:
+    is_queue = isinstance(holder, cl.CommandQueue)
+    return holder.device if is_queue else bindings_of(holder).build.devices[0][0]
+
+
+def _variant(call: RecipeCall, space: Space) -> str:
+    """Name the parameters beside the space that are not the function's defaults: code may depend on them unseen."""
+    known = inspect.signature(call.function).parameters
+    others = {name: value for name, value in call.arguments.items() if name not in space.lists}
+    texts = [
+        f"{name}={one!r}" for name, one in others.items() if repr(one) != repr(known[name].default)
+    ]
+    return ", ".join(text for text in texts if " at 0x" not in text)[:_NAMED]
+
+
+def _unlike(row: Row, types: Mapping[str, str], asked: str) -> str:
+    """Return why a row does not count for a call with these dtypes, and for this default; empty if it does."""
+    if asked not in (row.codes or ("",)):
+        return "beside another default"
+    for name, text in row.dtypes.items():
+        if types.get(name, "") != text:
+            return f"with {name} of dtype {text or 'unknown'}, not {types.get(name, 'unknown')}"
+    changed = changed_file(row.includes)
+    return f"with another {changed}" if changed else ""

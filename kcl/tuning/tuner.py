@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,33 +16,37 @@ import pyopencl as cl
 import kcl
 from kcl.base import events, settings
 from kcl.base.settings import trust
+from kcl.build.program_key import header_files
 from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.progress import ProgressLine
 from kcl.drivers import devices
 from kcl.errors import CacheFault
+from kcl.line import bindings_of
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
 from kcl.tuning.bench import Bench, ChildFault
-from kcl.tuning.candidates import CandidateFiles, Trial, TunedKernel, TuningCandidate
-from kcl.tuning.child import Question, Verdict
+from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
+from kcl.tuning.child import Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
-from kcl.tuning.space import Choice, said
-from kcl.tuning.table import ChoiceTable, Row, fact_name
+from kcl.tuning.space import Choice, Space, said
+from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
 
-LIMIT_SECONDS = 30.0  # of one candidate
 _SHORT = 5  # rounds of the race after each step of a search
 _CHECKED, _SEARCHED = 0.7, 0.85  # of the time: for building and comparing, and then for the search
 _LEAST_SECONDS = 2.0  # of the last race
-_FINALISTS, _NEAR = 8, 2.0  # of the last race: who may take less than so many times the best time
+_NEAR = 2.0  # of the last race: who may take less than so many times the best time
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
-_EVEN = Standing(1.0, 1.0, 1.0)
+_NOTED_SECONDS = 1.0  # between two writes of outcomes
+_OF_WINNER = ("ratio", "noise", "ragged", "program", "seconds", "gigabytes")
 
 
 class Tuning(NamedTuple):
     """The result of a tuning; str() is a table of what was tried.
 
-    `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured.
+    `row` is what was stored, or what had been stored before; None, and `why`, if nothing could be measured. Of what was
+    `tried` as many as `known` had an outcome from before; `facts` are these outcomes. There `was_time` unless no choice
+    could be tried.
     """
 
     kernel: str
@@ -49,40 +55,31 @@ class Tuning(NamedTuple):
     tried: tuple[TuningCandidate, ...] = ()
     why: str = ""
     seconds: float = 0.0
+    known: int = 0
+    was_time: bool = True
+    facts: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
-        head = f"{self.kernel}{' at ' if sizes else ''}{sizes}: "
-        if self.row is None:
+        head, row = f"{self.kernel}{' at ' if sizes else ''}{sizes}: ", self.row
+        if row is None:
             return f"{head}not tuned: {self.why}"
-        head += f"{said(self.row.choice)} takes {self.row.ratio:.2f} of the time of the default"
+        words = f"{said(row.choice)} takes {views.ratio(row)} of the time of the default"
+        if not row.best:
+            words = f"the default {said(row.choice)} is the fastest of {row.tried}"
         if self.why:
-            return f"{head}; {self.why}"
-        ragged = "" if self.row.ragged else "; not tried ragged"
-        head += f"; {self.row.tried} of {self.row.of} choices tried in {self.seconds:.1f} s{ragged}"
+            return f"{head}{words}; {self.why}"
+        if speed := views.speed(row):
+            words += f": {speed}"
+        words += f"; {row.tried} of {row.of} choices tried in {self.seconds:.1f} s"
+        if self.known:
+            words += f", {self.known} of {row.of} known from before"
+        words += "" if row.ragged else "; not tried ragged"
+        words += "; the next tuning goes on with the others" if row.unfinished else ""
         return "\n  ".join(
-            [head, *views.outcomes(list(self.sizes), [_fact(one, self.row) for one in self.tried])]
+            [head + words, *self.notes, *views.outcomes(list(self.sizes), self.facts, [row])]
         )
-
-
-def _fact(one: TuningCandidate, row: Row) -> Row:
-    """Return what became of a candidate, as it is stored beside the row of its tuning."""
-    trial, (outcome, detail) = one.trial, one.verdict
-    noise = trial.standing.noise if trial.standing else 0.0
-    found = Row(
-        row.sizes,
-        one.choice,
-        one.ratio,
-        row.level,
-        0,
-        0,
-        noise,
-        row.day,
-        "",
-        trial.ragged,
-        trial.program,
-    )
-    return found._replace(outcome=outcome, detail=detail)
 
 
 def tune(
@@ -92,7 +89,7 @@ def tune(
     level: int = 1,
     seconds: float = 60.0,
     search: Any = None,
-    tolerance: float | None = None,
+    tolerance: Tolerance = None,
     again: bool = False,
     anyway: bool = False,
     limit: float = LIMIT_SECONDS,
@@ -100,13 +97,13 @@ def tune(
     """Measure choices of a kernel with these arguments, and store the fastest. The arguments are not written.
 
     `limit` are the seconds of one candidate. Raises TypeError for arguments that are no contiguous arrays and numbers,
-    ValueError for an unknown level, RuntimeError under MPI or a batch scheduler unless `anyway`. A KeyboardInterrupt
-    stores what is known, and passes on. Tunings on one device take turns.
+    ValueError for an unknown level, RuntimeError under MPI or a batch scheduler unless `anyway`. What is known
+    when it is stopped is stored: the next tuning goes on. Tunings on one device take turns.
     """
     if settings.batch() and not anyway:
         told = f"{settings.batch()} is set, and every rank would tune: tune in one process"
         raise RuntimeError(f"{told}, or say anyway=True (kcl tune --anyway)")
-    sizes, table = kernel.sizes_of(arguments), kernel.table(queue, arguments)
+    sizes, table = kernel.sizes_of(arguments), kernel.table(queue)
     result, device = Tuning(kernel.name, sizes), devices.places_of(cl.Context([queue.device]))
     if table is None:
         return result._replace(
@@ -114,25 +111,25 @@ def tune(
         )
     if level == 0:
         return result._replace(why="level 0 stands for the defaults, which nobody measures")
-    row = table.row(tuple(sizes.values()))
-    if row is not None and row.level >= level and row.outcome == "ok" and not again:
-        return result._replace(
-            row=row, why="tuned before; again=True (kcl tune --again) measures again"
-        )
     if not device or not settings.is_python():
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
-    with _turn(queue), candidates.folder() as folder:
+    with _turn(queue), candidates.folder() as folder, contextlib.ExitStack() as stack:
         files = CandidateFiles(kernel, queue, arguments, folder)
+        stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
-        known = {} if again or tolerance is not None else table.facts()
-        return _Tuner(files, table, level, search, known).run(
-            files.question(device, tolerance, limit), seconds, result
-        )
+        tuner = _Tuner(files, table, level, search, tolerance)
+        row = None if again else tuner.stored()
+        if row is not None:
+            return result._replace(
+                row=row, why="tuned before; again=True (kcl tune --again) measures again"
+            )
+        tuner.known = {} if again else tuner.before()
+        return tuner.run(files.question(device, tolerance, limit), seconds, result)
 
 
 class _Tuner:
-    """One tuning."""
+    """One tuning. `known` are the outcomes of earlier ones, by name."""
 
     def __init__(
         self,
@@ -140,56 +137,138 @@ class _Tuner:
         table: ChoiceTable,
         level: int,
         search: Any,
-        known: dict[str, Row],
+        tolerance: Tolerance,
     ) -> None:
-        self.files, self.table, self.level, self.kernel, self._known = (
-            files,
-            table,
-            level,
-            files.kernel,
-            known,
-        )
+        self.files, self.table, self.level, self.kernel = files, table, level, files.kernel
+        self.default = files.default
         of_level = searches.of_level(
-            level, self.kernel.space, self.kernel.given, files.sizes, files.default.choice
+            level, self.kernel.space, self.kernel.given, files.sizes, self.default.choice
         )
         self.search, self.count = of_level[0] if search is None else search, of_level[1]
-        self.tried: list[TuningCandidate] = []
+        self.known: dict[str, Row] = {}
+        self._made: list[TuningCandidate] = []
+        self._before: dict[Trial, Row] = {}
+        self._written: dict[str, Row] = {}
+        self._size = 0  # bytes of the arrays
+        terms = _terms(self.kernel.space, tolerance)
+        sizes = tuple(files.sizes.values())
+        self._case = Row(sizes, {}, None, level, 0, self.count, 0.0, _day(), terms=terms)
+        self._case = self._case._replace(
+            dtypes=self.default.trial.needed, variant=self.kernel.variant
+        )
+
+    def stored(self) -> Row | None:
+        """Return the row of an earlier tuning of this level, if it ended and its winner is what would run."""
+        row = self.table.row(self._case.sizes, self._case.dtypes, self._case.variant)
+        if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
+            return None
+        now = self._row(row.choice)
+        is_same = row.includes.items() <= now.includes.items() and {*row.codes} <= {*now.codes}
+        if not is_same or (row.of, row.terms) != (now.of, now.terms):
+            return None
+        for choice, *_times, codes in row.best[:1]:
+            one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
+            if one.trial.digests.get("") not in codes:
+                return None
+        return row
+
+    def before(self) -> dict[str, Row]:
+        """Return the outcomes that may stand; a search of all choices begins with the others."""
+        facts = self.table.facts() if self._case.terms else {}
+        if self.level == 2 and isinstance(self.search, searches.Interpolation):
+            names = {fact_name(self._case._replace(choice=one)): one for one in self.search.first}
+            self.search.first = [
+                names[name] for name in sorted(names, key=lambda name: name in facts)
+            ]
+        return facts
+
+    @property
+    def tried(self) -> list[TuningCandidate]:
+        """The candidates with an outcome."""
+        return [one for one in tuple(self._made) if one.verdict.outcome]
 
     def run(self, question: Question, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
-        began = time.monotonic()
+        began, is_done = time.monotonic(), False
+        arrays = question.forms[""].arrays.values()
+        self._size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
+        checked = began + _CHECKED * seconds
         try:
             with (
-                Bench(question, self.files.default.trial, self.files.folder) as bench,
-                ProgressLine() as line,
+                Bench(
+                    question,
+                    self.default.trial,
+                    self.files.folder,
+                    began + seconds,
+                    self.kernel.space.comparison.compare,
+                ) as bench,
+                self._noting(seconds),
             ):
-                while time.monotonic() < began + _CHECKED * seconds and (
-                    choices := self.search.ask()
-                ):
-                    line.say(
-                        f"tuning {self.kernel.name}: {len(self.tried)} of {self.count} choices tried"
+                self.files.limit = bench.seconds
+                while time.monotonic() < checked and not is_done:
+                    choices = self.search.ask()
+                    is_done = not choices
+                    self._measure(bench, choices, checked, began + _SEARCHED * seconds)
+                is_done = is_done or len(self.tried) >= self.count
+                is_done = is_done and len(self.tried) == len(self._made)
+                others = [one for one in self.tried if one.trial is not self.default.trial]
+                if not others and (not is_done or self.count < 2):
+                    return result._replace(
+                        why=f"there was time to try none of {self.count} choices: give it more seconds"
+                        if self.count > 1
+                        else "there is no choice beside the default",
+                        was_time=self.count < 2,
                     )
-                    self._measure(
-                        bench, choices, began + _CHECKED * seconds, began + _SEARCHED * seconds
-                    )
+                finalists = self._compared(bench, self._finalists(), began + seconds)
                 end = max(began + seconds, time.monotonic() + _LEAST_SECONDS)
-                racers = bench.race(self._finalists(), race.ROUNDS, end, is_last=True)
+                racers = bench.race(finalists, race.ROUNDS, end, is_last=True)
         except ChildFault as fault:
-            return result._replace(
-                why=f"two launches of the default must run, and compute the same: {fault}"
-            )
-        except BaseException:
-            self._store(
-                [
-                    one.trial
-                    for one in self.tried
-                    if one.ratio and one.trial is not self.files.default.trial
-                ],
-                level=0,
-            )
-            raise
-        row = self._store(racers, self.level)
-        return result._replace(row=row, tried=tuple(self.tried), seconds=time.monotonic() - began)
+            words = f"two launches of the default must run, and compute the same: {fault}"
+            is_slow = fault.verdict.outcome == "hangs"
+            words += ": give it more seconds" if is_slow else ""
+            return result._replace(why=words, was_time=not is_slow)
+        row = self._store(racers, finalists, not is_done)
+        return result._replace(
+            row=row,
+            tried=tuple(self.tried),
+            facts=tuple(map(self._fact, self.tried)),
+            seconds=time.monotonic() - began,
+            known=len(self._before),
+            notes=tuple(self.files.notes(bench.left)),
+        )
+
+    @contextlib.contextmanager
+    def _noting(self, seconds: float) -> Iterator[None]:
+        """Within the block, write outcomes as they come and show how far the search is."""
+        began, is_over = time.monotonic(), threading.Event()
+        sizes = "".join(f", {name}={size}" for name, size in self.files.sizes.items())
+
+        def note() -> None:
+            while not is_over.wait(_NOTED_SECONDS):
+                self._note()
+                raced = sum(one.trial.standing is not None for one in self.tried)
+                line.say(
+                    f"tuning {self.kernel.name}{sizes}: {len(self.tried)} of {self.count} built, {raced} raced, "
+                    f"{time.monotonic() - began:.0f} of {seconds:.0f} s"
+                )
+
+        with ProgressLine() as line:
+            thread = threading.Thread(target=note, name="kcl-tune-notes", daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                is_over.set()
+                thread.join()
+                self._note()
+
+    def _note(self) -> None:
+        """Write the outcomes that are new."""
+        found = {fact_name(fact): fact for fact in map(self._fact, self.tried)}
+        new = {name: fact for name, fact in found.items() if self._written.get(name) != fact}
+        if new:
+            self.table.put_facts(new.values())
+            self._written |= new
 
     def _measure(self, bench: Bench, choices: list[Choice], checked: float, raced: float) -> None:
         """Check and race some choices until these moments, and tell the search."""
@@ -200,29 +279,32 @@ class _Tuner:
                 if time.monotonic() >= checked:
                     return
                 new.append(one := self._candidate(choice))
-                if not one.verdict.outcome and one.trial not in trials:
+                self._made.append(one)
+                if one.trial not in trials:
                     trials.append(one.trial)
-                    yield one.trial
+                    if not one.verdict.outcome:
+                        yield one.trial
 
         bench.check(untried(), checked)
-        bench.race([one for one in trials if one.verdict.outcome == "ok"], _SHORT, raced)
+        right = [one for one in trials if one.verdict.outcome == "ok" and one.standing is None]
+        bench.race([one for one in right if one is not self.default.trial], _SHORT, raced)
         for one in new:
-            self.tried += [one] if one.verdict.outcome else []
-            self.search.tell(one.choice, one.ratio)
+            self.search.tell(one.choice, 1.0 if one.trial is self.default.trial else one.ratio)
 
     def _candidate(self, choice: Choice) -> TuningCandidate:
-        """Return the candidate; the failure of an earlier tuning stands if its program is the same, and it is young."""
+        """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
         one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
-        fact = self._known.get(fact_name(tuple(self.files.sizes.values()), choice))
-        if (
-            one.verdict.outcome
-            or fact is None
-            or fact.outcome == "ok"
-            or not fact.program == one.trial.program != ""
-        ):
+        trial, fact = one.trial, self.known.get(fact_name(self._case._replace(choice=choice)))
+        if one.verdict.outcome or fact is None or not _codes(trial):
             return one
-        if fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS):
-            one.trial.verdict = Verdict(fact.outcome, fact.detail)
+        is_same = (fact.codes, fact.terms) == (_codes(trial), self._case.terms)
+        is_young = fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS)
+        is_long = fact.outcome != "hangs" or fact.limit >= min(self.files.limit(), LIMIT_SECONDS)
+        if is_same and is_young and is_long:
+            trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
+            if fact.ratio:
+                low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
+                trial.standing = Standing(fact.ratio, low, high, fact.seconds)
         return one
 
     def _finalists(self) -> list[Trial]:
@@ -232,46 +314,100 @@ class _Tuner:
             for one in self.tried
             if one.ratio and one.trial.standing
         }
-        found.pop(self.files.default.trial, None)
+        found.pop(self.default.trial, None)
         most = min(1.0, _NEAR * min(found.values(), default=1.0))
-        return sorted((one for one in found if found[one] < most), key=found.__getitem__)[
-            :_FINALISTS
-        ]
+        return sorted((one for one in found if found[one] < most), key=found.__getitem__)[:SERVED]
 
-    def _store(self, racers: list[Trial], level: int) -> Row:
-        """Store the winner and what became of each candidate. What was interrupted replaces no finished row."""
-        sizes, default = tuple(self.files.sizes.values()), self.files.default
-        order = sorted((one for one in self.tried if one.trial in racers), key=self._place)
+    def _compared(self, bench: Bench, trials: list[Trial], end: float) -> list[Trial]:
+        """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
+        old = [one for one in trials if one in self._before]
+        for one in old:
+            one.verdict = Verdict("")
+        bench.check(old, max(end, time.monotonic() + _LEAST_SECONDS))
+        right = [one for one in trials if one.verdict.outcome == "ok"]
+        for one in old:
+            if (
+                not one.verdict.outcome
+            ):  # there was no time: what is known stands, and is not served
+                one.verdict = Verdict("ok")
+        return right
+
+    def _store(self, racers: list[Trial], finalists: list[Trial], is_unfinished: bool) -> Row:
+        """Store the winner, and those that were nearly as fast."""
+        order = sorted((one for one in self.tried if one.trial in finalists), key=self._place)
         best = race.winner(
             {one: one.standing for one in racers if one.standing}, [one.trial for one in order]
         )
-        end = best.standing if best is not None and best.standing is not None else _EVEN
-        won = next((one for one in order if one.trial is best), default)
-        row = Row(
-            *(
-                sizes,
-                won.choice,
-                end.ratio,
-                level,
-                len(self.tried),
-                self.count,
-                end.noise,
-                _day(),
-                _versions(),
-            ),
-            ragged=won is default or won.trial.ragged,
-            program=won.trial.program,
-        )
-        self.table.put_facts(_fact(one, row) for one in self.tried)
-        before = self.table.row(sizes)
-        if level or (racers and (before is None or before.outcome != "ok")):
-            self.table.put(row)
+        choices = {one.trial: one.choice for one in reversed(order)}
+        row = self._row(self.default.choice)._replace(ratio=1.0, unfinished=is_unfinished)
+        row = row._replace(ragged=True, program=self.default.trial.program)
+        if best is not None:
+            others = [one for one in finalists if one is not best and self._is_faster(one)]
+            others.sort(key=lambda one: one.standing.ratio if one.standing else 1.0)
+            served = tuple(
+                RankedChoice(choices[one], end.ratio, end.noise, _codes(one))
+                for one in (best, *others)
+                if (end := one.standing)
+            )
+            won = self._fact(TuningCandidate(choices[best], best))
+            row = row._replace(
+                **{name: getattr(won, name) for name in _OF_WINNER}, choice=won.choice, best=served
+            )
+        self.table.put(row)
         self.kernel.forget()
         return row
+
+    def _is_faster(self, one: Trial) -> bool:
+        return one.verdict.outcome == "ok" and one.standing is not None and one.standing.ratio < 1.0
+
+    def _row(self, choice: Choice) -> Row:
+        """Return a row for a choice, as it is if the default stays."""
+        default, asked = self.default, set[str]()
+        build, includes = bindings_of(self.files.queue).build, dict[str, str]()
+        for form, code in default.trial.codes.items():
+            asked.add(self.kernel.asked_at(self.files.sizes_at(form), default.choice))
+            includes |= header_files(code.text.source, build.options(code.text.options))
+        return self._case._replace(
+            choice=choice,
+            tried=len(self.tried),
+            versions=_versions(),
+            includes=includes,
+            codes=tuple(sorted(asked)) if asked != {""} else (),
+        )
+
+    def _fact(self, one: TuningCandidate) -> Row:
+        """Return what became of a candidate, as it is stored beside the row of its tuning."""
+        trial, end = one.trial, one.trial.standing
+        return self._case._replace(
+            choice=one.choice,
+            ratio=one.ratio,
+            of=0,
+            noise=end.noise if end else 0.0,
+            ragged=trial.ragged,
+            program=trial.program,
+            outcome=one.verdict.outcome,
+            detail=one.verdict.detail,
+            seconds=end.seconds if end else 0.0,
+            gigabytes=self._size / end.seconds * 1e-9 if end and end.seconds else 0.0,
+            codes=_codes(trial),
+            limit=trial.limit,
+        )
 
     def _place(self, one: TuningCandidate) -> list[int]:
         """Return the place of a choice in the order of declaration."""
         return [self.kernel.space.lists[name].index(value) for name, value in one.choice.items()]
+
+
+def _codes(trial: Trial) -> tuple[str, ...]:
+    """Return the digests of all forms of a candidate; none if one is unknown."""
+    found = {*trial.digests.values()}
+    return tuple(sorted(found)) if "" not in found else ()
+
+
+def _terms(space: Space, tolerance: Tolerance) -> str:
+    """Return a digest of how results are compared; empty if the text of a comparison cannot be read."""
+    text = space.comparison.text(tolerance)
+    return Key([Part("comparison", text)]).digest[:16] if text else ""
 
 
 def _day(ago: float = 0.0) -> str:

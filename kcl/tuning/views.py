@@ -16,10 +16,10 @@ from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.cache.stores.base import safe
 from kcl.tuning.space import said
-from kcl.tuning.table import FACT, MARK, TABLE, Row, listed
+from kcl.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, listed
 
-_HEAD = [*map(Column, ("sizes", "choice", "ratio", "level", "tried", "day", "notes"))]
-_OUTCOMES = [*map(Column, ("sizes", "choice", "outcome", "ratio", "noise", "day", "detail"))]
+_HEAD = [*map(Column, ("sizes", "choice", "ratio", "time", "level", "tried", "day", "notes"))]
+_OUTCOMES = [*map(Column, ("", "sizes", "choice", "outcome", "ratio", "time", "day", "detail"))]
 
 
 class TableFile(NamedTuple):
@@ -72,7 +72,8 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
     rows = [
         (
             *_start(table.names, row),
-            _ratio(row),
+            ratio(row),
+            speed(row),
             str(row.level),
             f"{row.tried} of {row.of}",
             row.day,
@@ -83,25 +84,64 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
     found = [f"{table.kernel} on {table.device}", *layout.lines(_HEAD, rows)]
     return [
         *found,
-        *(["", *outcomes(table.names, table.facts)] if with_facts and table.facts else []),
+        *(
+            ["", *outcomes(table.names, table.facts, table.rows)]
+            if with_facts and table.facts
+            else []
+        ),
     ]
 
 
-def outcomes(names: list[str], found: Iterable[Row]) -> list[str]:
-    """Write what became of candidates, the fastest first."""
-    ordered = sorted(found, key=lambda one: (one.sizes, one.ratio is None, one.ratio))
-    rows = [
+def outcomes(names: list[str], found: Iterable[Row], rows: Iterable[Row]) -> list[str]:
+    """Write what became of candidates, the fastest first, with a mark at the winners of `rows`."""
+    winners = {fact_name(row) for row in rows}
+    cells = [
         (
+            "*" if fact_name(one) in winners else "",
             *_start(names, one),
             one.outcome,
-            _ratio(one),
-            f"{one.noise:.0%}" if one.ratio else "",
+            ratio(one),
+            speed(one),
             one.day,
             one.detail,
         )
-        for one in ordered
+        for one in sorted(found, key=_place)
     ]
-    return layout.lines(_OUTCOMES, rows)
+    return layout.lines(_OUTCOMES, cells)
+
+
+def raced(table: TableFile) -> list[tuple[str, str, Row]]:
+    """Return the candidates, the fastest first: in words, what became of them, "now" for one that runs, and its row."""
+    running = {fact_name(row) for row in table.rows if row.outcome == "ok"}
+    found = {fact_name(row): row for row in (*table.rows, *table.facts)}
+    return [
+        (
+            ": ".join(filter(None, _start(table.names, row))),
+            "now" if name in running else row.outcome,
+            row,
+        )
+        for name, row in sorted(found.items(), key=lambda one: _place(one[1]))
+    ]
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """Return the place of a row in a list: for each size the fastest first, then what has no time."""
+    return row.sizes, row.ratio is None, row.ratio
+
+
+def ratio(row: Row) -> str:
+    """Write a ratio, with its noise if that makes it doubtful which of the two is faster."""
+    if row.ratio is None:
+        return ""
+    is_doubtful = abs(1 - row.ratio) < row.noise * row.ratio
+    return f"{digits(row.ratio)}{f' +-{row.noise:.0%}' if is_doubtful else ''}"
+
+
+def speed(row: Row) -> str:
+    """Write the time of a launch in microseconds, and how many bytes of the given arrays it takes in a second."""
+    if not row.seconds:
+        return ""
+    return f"{digits(row.seconds * 1e6)} us, {digits(row.gigabytes)} GB/s"
 
 
 def described(table: TableFile) -> dict[str, Any]:
@@ -146,7 +186,7 @@ def folders(
         }
         for level in {one.level for one in table.facts}:
             files[f"summary-{level}.txt"] = outcomes(
-                table.names, (one for one in table.facts if one.level == level)
+                table.names, (one for one in table.facts if one.level == level), table.rows
             )
         place = os.path.join(directory, "recipes", safe(table.kernel, 80) or "_", table.key.digest)
         texts = {
@@ -160,13 +200,10 @@ def _start(names: list[str], row: Row) -> tuple[str, str]:
     return said(dict(zip(names, row.sizes, strict=False))), said(row.choice)
 
 
-def _ratio(row: Row) -> str:
-    return "" if row.ratio is None else f"{row.ratio:.3f}"
-
-
 def _notes(row: Row) -> str:
     """Return what else a reader of a row should know."""
     notes = [] if row.outcome == "ok" else [f"{row.outcome}: {row.detail}"]
     notes += [] if row.ragged else ["not tried ragged"]
+    notes += ["not finished"] if row.unfinished else []
     notes += [f"measured with {row.versions}"] if row.versions else []
     return "; ".join(notes)

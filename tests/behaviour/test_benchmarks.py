@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 
@@ -33,6 +34,7 @@ PARTS = (
     "tiers",
     "tuning",
 )
+PAGES = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
 MEASURED = ROOT / "doc" / "explanation" / "measured"
 
 
@@ -93,6 +95,64 @@ class TestTables:
         ratio, low, high = cold.interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
         assert low < ratio < high
         assert math.sqrt(low * high) == pytest.approx(ratio)
+
+
+class TestOneRecord:
+    """A figure has one source, so that no two pages say different things."""
+
+    def test_within(self, document):
+        """Each figure lies within the range or the interval that stands beside it."""
+        found = [
+            (goal.title, figure)
+            for goal, figure, _ in benchmark("check").verdicts(document["parts"])
+        ]
+        tuning = benchmark("tuning")
+        for name, one in tuning.cases(document["parts"]["tuning"]).items():
+            for pair in tuning.COLUMNS.values():
+                if pair[0] in one["times"]:
+                    figure = benchmark("goals").Figure(*tuning.ratio(one, *pair))
+                    found.append((f"{name}: {pair}", figure))
+        assert [
+            (title, figure)
+            for title, figure in found
+            if figure and figure.low is not None and not figure.low <= figure.value <= figure.high
+        ] == []
+
+    def test_readme_and_page(self):
+        """The README and the page about performance say the same of each ratio, to the digits that both give."""
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        goals = (MEASURED / "goals.inc").read_text(encoding="utf-8")
+        rows = {
+            "later runs: loopy / kcl": "warm start, {} kernels: loopy / kcl",
+            "later runs: kcl / floor": "warm start, {} kernels: kcl / floor",
+            "first run, nothing cached: kcl / loopy": "cold, {} kernels, interleaved pairs: kcl / loopy",
+        }
+        assert (MEASURED / "summary.inc").read_text(encoding="utf-8") in readme
+        compared = 0
+        for title, goal in rows.items():
+            (cells,) = re.findall(rf"^\| {title} \|(.*)\|$", readme, re.M)
+            for count, cell in zip((5, 42, 200), cells.split("|"), strict=True):
+                for figure in re.findall(r"^ ([\d.]+) \(", cell):
+                    (said,) = re.findall(
+                        rf"^\| {goal.format(count)} \|[^|]*\| ([\d.]+)[^|]*\| processor \|",
+                        goals,
+                        re.M,
+                    )
+                    assert abs(float(figure) - float(said)) <= 0.005 * float(said)
+                    compared += 1
+        assert compared >= 7
+        (first,) = re.findall(r"\*\*([\d.]+) times less processor time", readme)
+        (said,) = re.findall(r"42 kernels: loopy / kcl \|[^|]*\| ([\d.]+)", goals)
+        assert abs(float(first) - float(said)) <= 0.05
+        assert readme.count("times less processor time") == 1
+
+    @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+    def test_nothing_typed(self, path):
+        """No page types how much faster kcl is: the sentence that says it is written by `make bench-report`."""
+        text = path.read_text(encoding="utf-8")
+        if path.name == "README.md":
+            text = re.sub(r"(?s)<!-- gain: .*?<!-- end of gain -->", "", text)
+        assert not re.search(r"\d times (faster|less processor time|loopy's)", text)
 
 
 class TestChildren:

@@ -1,17 +1,17 @@
 """The report that users see: at the end of a process, as lines of JSON, and as a page in a browser."""
 
+import importlib
 import json
 import subprocess
 import sys
 
 import browser
 import pytest
-from harness import PLATFORMS
+from commands import run
+from harness import PLATFORMS, ROOT
 from printed import differs
 
 from kcl import option
-from kcl.cli.report import facts, page
-from kcl.inspect.kernels import last_run
 
 pytestmark = pytest.mark.one_platform
 
@@ -193,7 +193,7 @@ def shown(warm):
     warm.edit("driver.py", "parameter(9)", "parameter(10)")
     warm.run("inputs")
     option.cache_dir(warm.child.cache)
-    return page(last_run(), facts(last_run()))
+    return run("report", "--html", "-").output
 
 
 @pytest.mark.browser
@@ -206,6 +206,14 @@ class TestBrowser:
             assert found["contrast"] >= 4.5
             assert found["texts"] > 30
             assert found["lost"] == found["unreachable"] == found["loaded"] == 0
+
+    def test_widths(self, shown, tmp_path, monkeypatch):
+        """The page fits a telephone, a tablet and a laptop."""
+        monkeypatch.syspath_prepend(ROOT / "tools")
+        tool = importlib.import_module("docs_look")
+        (tmp_path / "report.html").write_text(shown, encoding="utf-8")
+        with tool.browser() as opened:
+            assert [*tool.wide(opened, tmp_path / "report.html")] == []
 
     def test_no_script_and_paper(self, shown, tmp_path):
         """The page's own policy keeps a script from running, had one come in; printed, folded sources are there."""

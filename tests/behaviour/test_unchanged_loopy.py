@@ -230,3 +230,66 @@ class TestLibrary:
         (library / "alib.py").write_text(LIBRARY.replace("x + 5", "x + 125"))
         (library / "alib-1.0.dist-info" / "RECORD").write_text("alib.py,sha256=y,1\n")
         assert run(child, platform_name, USER + END)[0][2] == 2016.0 + 125 * 64
+
+
+SWITCHED = """
+import sys, json
+import numpy as np, pyopencl as cl
+import loopy as lp
+
+platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
+queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+
+
+def launch(factor):
+    unit = lp.make_kernel("{[i]: 0<=i<8}", f"y[i] = {factor}*x[i]", name=f"by_{factor}", lang_version=(2018, 2))
+    _, (y,) = unit.executor(queue.context)(queue, x=np.ones(8))
+    return float(y[0])
+
+
+lp.set_caching_enabled(False)
+found = [launch(2)]
+lp.set_caching_enabled(True)
+with lp.CacheMode(False):
+    found.append(launch(3))
+found.append(launch(4))
+"""
+
+
+@pytest.mark.one_platform
+class TestSwitchedByCall:
+    def test_under_kcl_run(self, child, platform_name):
+        """loopy.set_caching_enabled and CacheMode switch the generator layer off and on, at any time."""
+        found, _, counts = run(child, platform_name, SWITCHED + END)
+        assert found == [2.0, 3.0, 4.0]
+        assert counts["generator"] == [0, 1]
+
+
+REGISTERED = """
+import sys, json
+import numpy as np, pyopencl as cl
+import loopy as lp
+
+platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
+queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+
+
+@lp.memoize_on_disk
+def transformed(unit, size):
+    return lp.split_iname(unit, "i", size)
+
+
+unit = lp.make_kernel("{[i]: 0<=i<8}", "y[i] = 2*x[i]", name="twice", lang_version=(2018, 2))
+_, (y,) = transformed(unit, 4).executor(queue.context)(queue, x=np.ones(8))
+found = float(y[0])
+"""
+
+
+@pytest.mark.one_platform
+class TestMemoizeOnDisk:
+    def test_second_run(self, child, platform_name):
+        """A program with a function under loopy.memoize_on_disk hits at its second run."""
+        assert run(child, platform_name, REGISTERED + END)[0] == 2.0
+        found, _, counts = run(child, platform_name, REGISTERED + END, KCL_STRICT="hit")
+        assert found == 2.0
+        assert counts["generator"] == [1, 0]

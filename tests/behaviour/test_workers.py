@@ -1,6 +1,9 @@
 """Look-ups of worker processes appear in `kcl stats` and `kcl explain`, however the workers end."""
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 from harness import PLATFORMS
@@ -121,6 +124,44 @@ def test_beside_the_parent(child, platform_name, how):
         assert "CacheWarning" not in done.stderr
 
 
+KILLED = """
+if __name__ == "__main__":
+    work(1)
+    print("launched", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.one_platform
+def test_killed(child, platform_name):
+    """A process that lives on has its look-ups in the journal soon, so a signal may end it."""
+    driver = child.directory / "driver.py"
+    driver.write_text(WORK.replace("PLATFORM", repr(PLATFORMS[platform_name])) + KILLED)
+    process = subprocess.Popen(
+        [sys.executable, "driver.py"],
+        cwd=child.directory,
+        env=child.environment(KCL_PROMOTE="off"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "launched\n"
+    while '["binary","filled"' not in written(child):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    found = told(child, "report")
+    assert found["driver"] == "driver.py"
+    assert [row["misses"] for row in found["layers"]] == [1, 1]
+
+
+def written(child):
+    """Return the records in the journal as one text."""
+    folder = child.cache / "kcl" / "journal"
+    return "".join(path.read_text() for path in folder.rglob("run-*") if path.is_file())
+
+
 JOBLIB = """
 import kcl
 import numpy as np
@@ -158,6 +199,7 @@ def test_joblib(child, platform_name):
         assert client.idle(str(child.cache / "kcl"), 60.0)
     counted = {row["layer"]: row for row in told(child, "stats")}
     assert [(row["misses"], row["hits"]) for row in counted.values()] == [(2, 2), (2, 2)]
+    assert {one["driver"] for one in told(child, "explain", "--all")} == {"driver.py"}
     assert len(told(child, "explain", "--all")) == 4
 
 

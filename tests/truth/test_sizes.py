@@ -41,7 +41,7 @@ FORMS = {
 }
 
 
-@kcl.kernel(sizes=kcl.sizes(n="w.shape[0]", k="w.shape[1]", most=2))
+@kcl.kernel(sizes=kcl.sizes(n="w.shape[0]", k="w.shape[1]", fixed="auto", most=2))
 def both(n, k, form):
     """Build a form with two sizes."""
     return built(form, n, k)

@@ -32,6 +32,7 @@ from kcl.base import settings
 ROOMS = [
     "errors",
     "base",
+    "option",
     "launch",
     "caches",
     "cache",
@@ -124,6 +125,7 @@ ASKING = {
 # Who makes a directory of entries, and of what.
 DIRECTORIES = {
     "cache.layers": "layers",
+    "cache.notes": "small states by name",
     "cache.run_memo": "what one run leaves for the next",
     "drivers.pocl.jobs": "jobs of the helper",
     "inspect.history.records": "counts and misses of processes",
@@ -173,7 +175,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
-        *(("integrations", of) for of in ("record.distributions", "record.imports")),
+        *(("integrations", of) for of in ("base.settings", "errors", "record.imports")),
         *(("record.imports", of) for of in ("cache.layer", "cache.layers")),
         *(
             ("integrations.units", of)
@@ -190,7 +192,10 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("cache.layers", of) for of in ("base.settings.trust", "cache.stores.sqlite")),
     },
     "reads of a pure recipe": {},
-    "a header": {("build.program_key", "build.headers")},
+    "a header": {
+        ("build.program_key", "build.headers"),
+        ("drivers.pocl.driver", "build.headers"),
+    },
     "a command, a report or a worker process": {
         ("inspect.report", "drivers"),
     },
@@ -241,7 +246,9 @@ class TestFences:
             for dotted, _typing, _line in imported(path, name)
             if (inside(dotted) or "").startswith(("drivers.pocl", "drivers.nvidia"))
         }
-        assert {room(name) for name in found} <= {"drivers"}
+        # what an application of PyInstaller runs as it starts: it may be the helper
+        beside = {"integrations.pyinstaller.rthooks.pyi_rth_kcl"}
+        assert {room(name) for name in found - beside} <= {"drivers"}
 
     def test_generators(self):
         """loopy and what it is made of are imported by its front end and its adapter only."""
@@ -302,15 +309,15 @@ class TestFences:
         assert found - {None} <= {"errors"} | {name for _path, name in inner}
 
     def test_size(self):
-        """A newcomer can hold the rooms in mind: at most 23, of them at most 16 folders."""
+        """A newcomer can hold the rooms in mind: at most 24, of them at most 16 folders."""
         folders = {room(name) for name in NAMES if "." in name}
         files = {path.name for path in PACKAGE.glob("*.py")}
-        assert len(ROOMS) <= 23
+        assert len(ROOMS) <= 24  # one is `option`, a public name of a module of base
         assert len(folders) <= 16
-        assert len(files) <= 8
+        assert len(files) <= 9
 
     def test_arrows(self):
-        """A newcomer can hold the imports between rooms in mind: at most 132, and at most 11 levels of them."""
+        """A newcomer can hold the imports between rooms in mind: at most 136, and at most 12 levels of them."""
         arrows = {
             (room(name), room(target))
             for path, name in modules()
@@ -321,7 +328,7 @@ class TestFences:
         def level(one):
             return 1 + max([level(below) for above, below in arrows if above == one], default=0)
 
-        assert len(arrows) <= 134
+        assert len(arrows) <= 136
         assert max(level(above) for above, _below in arrows) <= 12
 
     def test_late_imports(self):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kcl.base import process
@@ -50,6 +51,15 @@ _LAUNCHERS = (
 def is_terminal() -> bool:
     """Return True if stderr is a terminal."""
     return not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
+
+
+def place_of(file: str, line: int) -> str:
+    """Return the name of a file, or of the cell of a notebook that it stands for, with a line."""
+    name = os.path.basename(file)
+    if "IPython" in sys.modules:
+        with suppress(Exception):  # another IPython, or no cell
+            name = sys.modules["IPython"].get_ipython().compile.format_code_name(file)[1]
+    return f"{name}:{line}"
 
 
 def processors() -> int:

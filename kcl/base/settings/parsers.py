@@ -106,12 +106,12 @@ def verification(text: str) -> tuple[float, bool]:
 
 def layers(text: str, every: str, others: str) -> frozenset[str]:
     """Return the layers that are off: `every` one, or those that are named; `others` are switched by name only."""
-    layers = every.split(",")
+    layers, known = every.split(","), f"{every},{others}".split(",")
     if text.lower() in _YES | _NO:
         return frozenset(layers if text.lower() in _YES else ())
-    unknown = _words(text) - {*layers, *others.split(",")}
+    unknown = _words(text) - {*known}
     if unknown:
-        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(layers)}); all layers are off"
+        said = f"{', '.join(sorted(unknown))} is no layer ({', '.join(known)}); all layers are off"
         raise ValueError(said, frozenset(layers))
     return _words(text)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+import string
+from collections.abc import Iterable, Mapping
 from typing import Union
 
 from kcl.base.text.layout import cut
@@ -41,6 +42,13 @@ def element(kind: str, /, *content: Content, **attributes: str) -> Html:
     )
     return Html(
         f"<{kind}{listed}>" if kind in _EMPTY else f"<{kind}{listed}>{join(content)}</{kind}>"
+    )
+
+
+def filled(template: str, holes: Mapping[str, Content]) -> Html:
+    """Return markup with its holes, such as `$title`, filled with contents."""
+    return Html(
+        string.Template(template).substitute({name: join(one) for name, one in holes.items()})
     )
 
 

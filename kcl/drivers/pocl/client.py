@@ -182,12 +182,17 @@ def _command(folder: str) -> list[str] | None:
 
     The helper needs kcl and the standard library only; isolated mode keeps out the modules of the user's directories.
     """
+    rank = str(os.getpid()) if settings.batch() else ""
+    given = [folder, pyopencl_folder(), rank]
+    if frozen := getattr(
+        sys, "_kcl_helper", ""
+    ):  # PyInstaller's program, which starts as the helper, too
+        return [sys.executable, frozen, *given]
     if not settings.is_python():
         return None
     home = os.path.dirname(settings.PACKAGE)
     code = f"import sys; sys.path.append({home!a}); from kcl.drivers.pocl.helper import main; main(sys.argv[1:])"
-    rank = str(os.getpid()) if settings.batch() else ""
-    return [sys.executable, "-I", "-S", "-c", code, folder, pyopencl_folder(), rank]
+    return [sys.executable, "-I", "-S", "-c", code, *given]
 
 
 def _spawn(command: list[str], descriptor: int) -> None:
@@ -208,7 +213,7 @@ def _spawn(command: list[str], descriptor: int) -> None:
         pass_fds=(descriptor,),
         start_new_session=True,
         cwd="/",
-        env=settings.environment_alone(),
+        env=settings.environment_alone() | {"PYINSTALLER_RESET_ENVIRONMENT": "1"},
         check=False,
     )
 

@@ -19,11 +19,12 @@ from kcl import caches
 from kcl.base import process
 from kcl.base.settings import option, trust
 from kcl.build.driver import Driver, Promise
+from kcl.build.program_key import may_read
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
-from kcl.errors import CacheFault
+from kcl.errors import CacheFault, UnknownInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +96,8 @@ _state = process.own(State)
 class Pocl(Driver):
     """PoCL's driver: when it is asked for a binary, it compiles a generic function of every kernel first."""
 
+    may_fork = True
+
     def loading(self, entry: Entry) -> None:
         """Replace the files of PoCL's cache that differ from the entry's; raises nothing. Thread-safe.
 
@@ -152,9 +155,31 @@ class Pocl(Driver):
         """Return the facts that the helper needs: the store, the options, the variables, and PoCL's own cache."""
         return _facts(slot.options.text)
 
-    def completed(self, _program: cl.Program, _slot: ProgramSlot, _entry: Entry) -> Entry | None:
-        """Return None: the helper asks for the binary."""
-        return None
+    def completed(self, program: cl.Program, slot: ProgramSlot, entry: Entry) -> Entry | None:
+        """Return None: the helper asks for the binary, and spares the user's process the time.
+
+        A header that was written since kcl was imported may be another one before the helper reads it. Of such a
+        program the binary is asked for now. It holds the code that fits every local size, and none for the launches.
+        """
+        source = entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+        if not may_read(source):
+            return None
+        from kcl.build import headers
+        from kcl.drivers.pocl import traces
+
+        try:
+            newest = headers.newest(source, slot.options.directories)
+        except (OSError, UnknownInput):  # gone
+            return None
+        if newest <= process.STARTED / 1e9:
+            return None
+        whole = super().completed(program, slot, entry)
+        assert whole is not None
+        own, folder = _facts(""), os.path.abspath(caches.directory_in_use("pocl"))
+        about = {name: value for name, value in whole.metadata.items() if name not in own}
+        blob = traces.overwritten(whole.parts["binary"], [folder])
+        log = traces.without_directories(whole.parts["build.log"])
+        return Entry(entry.key, about, {**whole.parts, "build.log": log, "binary": blob})
 
     def launched(self, promises: tuple[Promise, ...]) -> None:
         """Write jobs: the driver will have compiled the code of the program. Start a helper if it is time."""
@@ -184,6 +209,8 @@ class Pocl(Driver):
         """
         state, layer, digest = _state(), layers.binary(), slot.key.digest
         if is_there or slot.address in state.unseen:
+            if not is_there and layer.chosen.promote == "background":
+                _start()  # the program is built again: it was launched meanwhile
             return False
         try:
             from kcl.drivers.pocl import client, jobs
@@ -208,6 +235,10 @@ class Pocl(Driver):
         except (OSError, ImportError, CacheFault) as error:
             layer.fault("wait for the helper", error)
             return False
+
+    def is_asked(self, slot: ProgramSlot) -> bool:
+        """Return True if this process has written the job of a slot."""
+        return slot.address in _state().used
 
     def flush(self, seconds: float, progress: Progress | None, starts: bool) -> bool:
         """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""

@@ -17,11 +17,14 @@ from kcl.cache.key import Difference, Key
 from kcl.cache.phrases import About, Origin, sentence
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
+from kcl.inspect.inventory import led_by
+from kcl.record import files
 from kcl.record.declarations import PARAMETER
 
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
 _CODE = ("code ", "class ")
 _CONTENT = frozenset({"record", "source"})  # of keys: the digests of what a listing shows
+_NAMED = 8  # files of a distribution
 _READ = 32  # the number of listings that are read to find the nearest
 # The parts that tell one variant of a kernel from another: a change of the program seldom changes them.
 _VARIANT = (PARAMETER, "argument ", "options", "platform", "device")
@@ -113,7 +116,8 @@ def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | N
         variants += sum(name.startswith(_VARIANT) for name in names)
         return variants, distance, "function" not in one.metadata, -one.written
 
-    others = (one for one in known if one.key.parts != key.parts[: len(one.key.parts)])
+    own = led_by(key)
+    others = (one for one in known if one.key.digest not in own)
     near = sorted((one for one in others if _kind(one.key) == _kind(key)), key=far)
     listed = (
         [(one, one.texts().listing) for one in near[:_READ]] if texts.listing is not None else []
@@ -155,8 +159,20 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     code = [
         Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diffs[name]) for name in rest
     ]
-    said = [Change(one.name, sentence(one, about), diffs.get(one.name, ())) for one in differences]
+    said = [
+        Change(one.name, sentence(one, about), diffs.get(one.name) or _files(one))
+        for one in differences
+    ]
     return [*calls, *code, *(one for one in said if one.sentence)]
+
+
+def _files(difference: Difference) -> tuple[str, ...]:
+    """Name the files that differ between two texts of a distribution; none if this machine never read one of them."""
+    tables = [files.contents((side or "").rpartition(" ")[2]) for side in difference[1:]]
+    one, other = tables if difference.name.startswith("distribution ") else ({}, {})
+    changed = [name for name in sorted({**one, **other}) if one.get(name) != other.get(name)]
+    more = [f"... {len(changed) - _NAMED} more files"] if len(changed) > _NAMED else []
+    return (*changed[:_NAMED], *more) if one and other else ()
 
 
 def _names(differences: Iterable[Difference]) -> set[str]:

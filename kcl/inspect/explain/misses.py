@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -12,12 +13,12 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
-from kcl.build.driver import OpenJobs
+from kcl.build.driver import BEING_COMPLETED, OpenJobs
 from kcl.cache.key import Key
 from kcl.cache.phrases import WIDTH
 from kcl.cache.stores.base import Stat
 from kcl.errors import CacheFault
-from kcl.inspect import inventory, purge
+from kcl.inspect import inventory, purge, variants
 from kcl.inspect.catalogue import NotebookTable
 from kcl.inspect.explain import Candidate, Explanation, Texts, texts_in
 from kcl.inspect.explain import explain as compared
@@ -81,20 +82,27 @@ class Shelf:
         self._by_digest = {one.digest: one for one in self.entries}
         open_jobs = pending() if layer == settings.BINARY else OpenJobs()
         for job in (*open_jobs.here, *open_jobs.elsewhere):
-            address, about = job.key.digest, {**job.metadata, _PENDING: True}
-            if address not in self._by_digest:
-                self._by_digest[address] = ListedEntry(
-                    layer, address, Stat(0, 0.0), job.key, about, {}
-                )
-                self.entries.append(self._by_digest[address])
-                self._read[address] = texts_in(job.parts)
+            about = {**job.metadata, _PENDING: True}
+            listed = ListedEntry(layer, job.key.digest, Stat(0, 0.0), job.key, about, {})
+            if listed.digest not in self._by_digest:
+                self._by_digest[listed.digest] = listed
+                self.entries.append(listed)
+                self._read[listed.digest] = texts_in(job.parts)
 
     def explain(
-        self, kernel: str, key: Key, texts: Texts, moment: float, begun: float, program: str = ""
+        self,
+        kernel: str,
+        key: Key,
+        texts: Texts,
+        moment: float,
+        begun: float,
+        program: str = "",
+        asked: Callable[[], Iterable[str]] = tuple,
     ) -> Explanation:
         """Compare a key that was missed at a moment with the entries; `begun` is the begin of the run that missed.
 
-        `program` is the start of the digest of the OpenCL C to compare with, if entries have it.
+        `program` is the start of the digest of the OpenCL C to compare with, if entries have it. `asked` returns the
+        kernels of the same run: none of these names is an old name of the kernel.
         """
         own = self.entry_of(key)
         if own is not None and _PENDING in own.metadata and self.made.get(key.digest, 0.0) < begun:
@@ -120,7 +128,7 @@ class Shelf:
             texts,
             map(self._candidate, known(True)),
             begun,
-            lambda: map(self._candidate, known(False)),
+            lambda: [self._candidate(one) for one in known(False) if one.kernel not in asked()],
         )
 
     def entry_of(self, key: Key) -> ListedEntry | None:
@@ -137,20 +145,8 @@ class Shelf:
 
     def texts(self, one: ListedEntry) -> Texts:
         """Read the texts of an entry; those of a row that depends on dtypes lie in its base row."""
-        if (
-            one.layer == settings.GENERATOR
-            and not {"reached.json", "record.json"} & one.sizes.keys()
-        ):
-            one = next(
-                (
-                    self._by_digest[led]
-                    for led in inventory.led_by(one.key)[1:]
-                    if led in self._by_digest
-                ),
-                one,
-            )
         if one.address not in self._read:
-            entry = inventory.read(one, [])
+            entry = inventory.read(one, [], with_texts=True)
             self._read[one.address] = Texts() if entry is None else texts_in(entry.parts)
         return self._read[one.address]
 
@@ -169,33 +165,41 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
     partners: dict[
         tuple[str, str, str], str
     ] = {}  # run, kernel, its program -> that of the nearest row
-    explained = []
+    explained, asked = [], functools.cache(journal.asked)
     for one, times in _grouped(missed):
-        explanation = None
-        if one.outcome == "miss" and one.key is not None:
+        explanation, own = None, None
+        if one.outcome == "miss" and one.key is not None and one.reason != BEING_COMPLETED:
             shelf = shelves.get(one.layer) or shelves.setdefault(one.layer, Shelf(one.layer, made))
             own = shelf.entry_of(one.key)
             texts = texts_in(one.texts) if one.texts or own is None else shelf.texts(own)
-            pair = one.process, one.kernel, own.program if own is not None else ""
+            pair = one.process, one.kernel, own.program if own else ""
             program = partners.get(pair, "") if one.layer == settings.BINARY else ""
             explanation = shelf.explain(
-                one.kernel, one.key, texts, one.time, begun[one.process], program
+                one.kernel,
+                one.key,
+                texts,
+                one.time,
+                begun[one.process],
+                program,
+                functools.partial(asked, one.process),
             )
             if one.layer == settings.GENERATOR and explanation.nearest is not None:
                 nearest = shelf.entry_of(explanation.nearest.key)
-                partners[pair] = nearest.program if nearest is not None else ""
-        explained.append(_miss(one, times, explanation))
-    return explained
+                partners[pair] = nearest.program if nearest else ""
+        explained.append((one, times, explanation, own))
+    told = variants.parameters(own for *_, own in explained if own)
+    return [
+        _miss(one, times, explanation, told.get(own.program if own else "", {}))
+        for one, times, explanation, own in explained
+    ]
 
 
 def _grouped(missed: Iterable[JournalMiss]) -> list[tuple[JournalMiss, int]]:
     """Return the first of the equal look-ups of each process, and their number."""
     alike: dict[tuple[str, ...], list[JournalMiss]] = {}
-    for one in missed:
-        digest = one.key.digest if one.key else ""
-        alike.setdefault(
-            (one.process, one.layer, one.kernel, one.outcome, one.reason, digest), []
-        ).append(one)
+    for one in missed:  # with the same process, layer, kernel, outcome, reason and key
+        same = *one[1:6], one.key.digest if one.key else ""
+        alike.setdefault(same, []).append(one)
     return [(group[0], len(group)) for group in alike.values()]
 
 
@@ -216,26 +220,24 @@ def _noted(one: JournalMiss) -> Mapping[str, str]:
     return {name: shortened(text, WIDTH) for name, text in (one.parameters or {}).items()}
 
 
-def _miss(missed: JournalMiss, times: int, explanation: Explanation | None) -> Miss:
+def _miss(
+    missed: JournalMiss, times: int, explanation: Explanation | None, variant: Mapping[str, str]
+) -> Miss:
     """Describe a look-up by itself; only a miss has an explanation."""
     nearest, changes = (None, ()) if explanation is None else explanation
-    often, parameters = f" ({times} times)" if times > 1 else "", _noted(missed)
+    often = f" ({times} times)" if times > 1 else ""
+    parameters = _noted(missed) or variant
     title = f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}"
     words = [missed.reason] if explanation is None else in_words(explanation)
-    head = (
-        missed.time,
-        missed.driver,
-        missed.pid,
-        missed.layer,
-        missed.kernel,
-        missed.outcome,
-        times,
-        missed.reason,
-    )
     key = missed.key.digest if missed.key is not None else None
     before = nearest.key.digest if nearest is not None else None
     return Miss(
-        *head,
+        missed.time,
+        missed.driver,
+        missed.pid,
+        *missed[2:5],
+        times,
+        missed.reason,
         key,
         before,
         changes,

@@ -3,13 +3,14 @@
 A process leaves one record when it ends (`kcl.inspect.history.records`). The youngest records are kept. No right answer
 depends on the journal, so no fault passes this module.
 
-No record says which processes make one run. Processes that ran the same file and were alive at the same time count as
-one run: forked and spawned workers, and the ranks of MPI.
+No record says which processes make one run. Processes that ran the file of one path and were alive at the same time
+count as one run: forked and spawned workers, and the ranks of MPI.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -67,6 +68,7 @@ _UNUSED = EntryUse(0, 0.0)
 class RunRecord(NamedTuple):
     """The record of one process: its name in the journal, the file that it ran, its counters, and the used entries.
 
+    `driver` is the short name of the file, `program` its path.
     `began`, with the first look-up, and `ended` are in seconds since the epoch. `remarks` are those of its report about
     loopy. `uses` has the fields of an `EntryUse` by the first digits of the digests of the entries. `asked` gives, by
     the same digits, the kernel and parameters for which an entry was used.
@@ -74,6 +76,7 @@ class RunRecord(NamedTuple):
 
     name: str
     driver: str
+    program: str
     pid: int
     began: float
     ended: float
@@ -88,6 +91,7 @@ class Note(NamedTuple):
 
     time: float
     driver: str
+    program: str
     late: LateSwitch
 
 
@@ -136,10 +140,8 @@ def use(uses: Mapping[str, EntryUse], digest: str) -> EntryUse:
 
 def last_misses() -> list[JournalMiss]:
     """Return the last look-ups that were no hit, oldest first, including those of this process."""
-    own = records.of_this_process()
-    others = [record for record in _read() if record["name"] != own["name"]]
     return sorted(
-        (missed for record in (*others, own) for missed in _missed(record)),
+        (missed for record in _known() for missed in _missed(record)),
         key=lambda missed: missed.time,
     )
 
@@ -151,21 +153,38 @@ def of_this_run() -> tuple[RunRecord, list[JournalMiss]]:
 
 
 def last_run(driver: str | None = None) -> list[RunRecord]:
-    """Return the processes of the last run of a driver, or of any, the one that ended last first; empty for none."""
+    """Return the processes of the last run of a driver, or of any, the one that ended last first; empty for none.
+
+    `driver` is a short name or a path.
+    """
     run: list[RunRecord] = []
+    asked = {driver, os.path.abspath(driver or "")}
     for one in sorted(map(_ran, _read()), key=lambda one: -one.ended):
-        if not run and driver in (None, one.driver):
+        if not run and (driver is None or {one.driver, one.program} & asked):
             run, begin = [one], one.began
-        elif run and one.driver == run[0].driver and one.ended >= begin:
+        elif run and one.program == run[0].program and one.ended >= begin:
             run.append(one)
             begin = min(begin, one.began)
     return run
 
 
+def asked(process: str) -> set[str]:
+    """Return the kernels that a process asked for, or another process of its driver that was alive at the same time."""
+    found = _known()
+    return {
+        kernel
+        for own in [one for one in found if one["name"] == process]
+        for one in found
+        if one["program"] == own["program"]
+        if one["ended"] >= own["began"] and one["began"] <= own["ended"]
+        for _layer, kernel, *_ in one["tallies"]
+    }
+
+
 def late() -> list[Note]:
     """Return the switches of the last week that came too late, newest first; a repeated switch appears once."""
     notes = [
-        Note(one[0], record["driver"], LateSwitch(*one[1:]))
+        Note(one[0], record["driver"], record["program"], LateSwitch(*one[1:]))
         for record in _read()
         for one in record["late"]
     ]
@@ -213,8 +232,14 @@ def _ran(record: Record) -> RunRecord:
         digest: Consumer(kernel, tuple(parameters))
         for digest, (kernel, parameters) in record["asked"].items()
     }
-    head = (record[name] for name in RunRecord._fields[:6])
+    head = (record[name] for name in RunRecord._fields[:7])
     return RunRecord._make([*head, asked, _tallies(record), record["uses"]])
+
+
+def _known() -> list[Record]:
+    """Return the readable records, with that of this process as it is now."""
+    own = records.of_this_process()
+    return [*(record for record in _read() if record["name"] != own["name"]), own]
 
 
 def _read() -> list[Record]:
@@ -229,6 +254,7 @@ def _read() -> list[Record]:
                     b'{"format":%d,' % FORMAT
                 ):  # else of another kcl, or being removed
                     found.append(json.loads(blob))
+                    found[-1].setdefault("program", found[-1]["driver"])
             except FAULTS as error:
                 events.logger().info("%s counts for nothing: %r", place, error)
     return found

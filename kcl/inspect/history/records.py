@@ -1,6 +1,7 @@
 """Records: the statistics of a process, one file for each, as one line of JSON.
 
-    record = {"format": 3, "name": ..., "driver": ..., "pid": ..., "began": ..., "ended": ..., "remarks": [...],
+    record = {"format": 3, "name": ..., "driver": ..., "program": ..., "pid": ..., "began": ..., "ended": ...,
+              "remarks": [...],
               "asked":   {digits: [kernel, [parameter...]]},          the first digits of the digest of an entry
               "tallies": [[layer, kernel, counter...]...],
               "uses":    {digits: [number of hits, time of the last, seconds, seconds saved]},
@@ -23,7 +24,7 @@ from typing import Any
 
 from kcl.base import events, process
 from kcl.cache import places
-from kcl.cache.run_memo import driver_name
+from kcl.cache.run_memo import driver_name, program_path
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -42,17 +43,19 @@ Counters = dict[str, float]
 Record = dict[str, Any]
 
 
-class ProcessName:
-    """The name of this process in the journal, and its process id."""
+class ProcessName(process.LockedState):
+    """The name of this process in the journal, and its process id; who writes the record holds the lock."""
 
     def __init__(self) -> None:
-        self.begin()
+        self.after_fork()
 
     def begin(self) -> None:
         """Take another name."""
         self.name, self.process = os.urandom(32).hex(), os.getpid()
 
-    after_fork = begin
+    def after_fork(self) -> None:
+        super().after_fork()
+        self.begin()
 
 
 run = process.own(ProcessName)
@@ -60,17 +63,22 @@ run = process.own(ProcessName)
 
 def begin() -> None:
     """Begin another record of this process: what was collected stands in the last one, or is forgotten."""
-    events.forget()
-    run().begin()
+    with run().lock:
+        events.forget()
+        run().begin()
 
 
 def write(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]] = ()) -> bool:
     """Write the record of this process; return True if old records should be removed now. Raises nothing.
 
     `remarks` are those of its report that stand in no counter, `late` the switches that came too late.
-    Nothing is written if every used layer is off.
+    Nothing is written if every used layer is off. Thread-safe.
     """
-    record = of_this_process(remarks, late)
+    with run().lock:
+        return _written(of_this_process(remarks, late))
+
+
+def _written(record: Record) -> bool:
     counts = any(
         hits + misses + errors
         for _layer, _kernel, hits, misses, _bypassed, errors, *_ in record["tallies"]
@@ -101,6 +109,7 @@ def of_this_process(remarks: Sequence[str] = (), late: Sequence[tuple[Any, ...]]
         "format": FORMAT,
         "name": run().name,
         "driver": driver_name(),
+        "program": program_path(),
         "pid": run().process,
         "began": min(began, default=now),
         "ended": now,

@@ -31,6 +31,7 @@ from kcl.record.callables.encoder import Encoder
 from kcl.record.callables.facts import CURE, facts, follow, real_module
 from kcl.record.declarations import PARAMETER, RecipeCall, site_of
 from kcl.record.distributions import ABSENT, DISTRIBUTION, USER
+from kcl.record.files import content
 from kcl.record.plain import StandIn, label_of, name_of, shorten
 
 
@@ -395,7 +396,5 @@ def _files(modules: set[str]) -> list[Part]:
                 else glob.glob(f"{glob.escape(place.directory)}/*.py")
             )
             found.setdefault(module.partition(".")[0], {place.path}).update([place.path, *beside])
-    texts = {
-        name: " ".join(map(distributions.content, sorted(files))) for name, files in found.items()
-    }
+    texts = {name: " ".join(map(content, sorted(files))) for name, files in found.items()}
     return [Part(f"module {name}", shorten(text)) for name, text in texts.items()]

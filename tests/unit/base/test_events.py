@@ -1,12 +1,15 @@
 """kcl.base.events: one Event per look-up, hooks, counters."""
 
 import logging
+import shutil
 
 import pytest
+from harness import ROOT
 
 import kcl
 from kcl.base import events
 from kcl.base.events import Event
+from kcl.cache.key import Key
 
 
 def event(**changes):
@@ -49,7 +52,7 @@ class TestStats:
         assert kcl.stats()["made"] == {"entrypoints of split_iname (driver.py:7)": 2}
 
     def test_taken_between(self):
-        """What is handed over while a look-up is counted, as by a signal handler, does not take the rest with it."""
+        """What is handed over while a look-up is counted, as by a signal handler, takes nothing of it."""
 
         def digests():
             yield "a"
@@ -57,7 +60,15 @@ class TestStats:
             yield "b"
 
         events.emit(event(), entries=digests())
-        assert events.collected().uses.keys() == {"b"}
+        assert events.collected().uses.keys() == {"a", "b"}
+
+    def test_saved_once(self):
+        """An entry saves once in a process; one that was made in it saves nothing."""
+        key, miss = Key([("number", "1")]), event(outcome="miss", saved=0.0)
+        pairs = ((event(), ["a"]), (event(), ["a"]), (miss, []), (event(), [key.digest]))
+        saved = [events.emit(look, key, entries).saved for look, entries in pairs]
+        assert saved == [0.5, 0.0, 0.0, 0.0]
+        assert kcl.stats()["generator"]["saved"] == 0.5
 
     def test_copy(self):
         """What stats returns is the caller's own."""
@@ -138,3 +149,41 @@ class TestHooks:
         with caplog.at_level(logging.DEBUG, logger="kcl"):
             events.emit(event(outcome="miss", reason="not in the cache"))
         assert "generator miss of axpy: not in the cache" in caplog.text
+
+
+PROGRAM = """
+import numpy as np, pyopencl as cl
+import kcl
+
+@kcl.kernel
+def doubled():
+    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
+    x = kcl.Array("x", np.float32, "(8,)", "inout")
+    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(8,)")
+
+x = np.ones(8, np.float32)
+doubled()(cl.CommandQueue(cl.create_some_context(interactive=False)), x=x)
+print(kcl.__file__, x.sum())
+"""
+
+
+@pytest.mark.one_platform
+def test_modules_left_out(child):
+    """A launch works in a copy of kcl without its tools and without a driver's module: an application left them out."""
+    copy = child.directory / "kcl"
+    shutil.copytree(ROOT / "kcl", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (
+        "cli",
+        "inspect",
+        "drivers/pocl",
+        "drivers/nvidia.py",
+        "remote",
+        "tuning",
+        "bundle",
+        "workers",
+    ):
+        place = copy / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    (child.directory / "driver.py").write_text(PROGRAM)
+    done = child.python("driver.py")
+    assert done.stdout == f"{copy / '__init__.py'} 16.0\n", done.stderr

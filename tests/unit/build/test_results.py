@@ -64,7 +64,7 @@ class TestResults:
         remove = kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
         with pytest.warns(
             kcl.CacheWarning,
-            match=r"kernel 'add': the stored binary computes something else.*x\[0\]: 2",
+            match=r"kernel 'add': the stored binary computes something else.*x\[0\] is 2",
         ):
             _event, (y,) = kernel(queue, x=x, a=1)
         remove()
@@ -163,7 +163,7 @@ class TestDifference:
     def test_different(self, one, other):
         """Anything more is a difference that names argument, place, numbers and how many."""
         said = results.difference({"x": np.array([[one, one]])}, {"x": np.array([[one, other]])})
-        assert said.startswith("x[0, 1]: ")
+        assert said.startswith("x[0, 1] is ")
         assert said.endswith("1 of 2 elements")
 
     def test_structures(self):
@@ -173,4 +173,6 @@ class TestDifference:
         assert not results.difference({"s": one}, {"s": other})
         other = other.copy()
         other["b"] = 1
-        assert results.difference({"s": one}, {"s": other}).startswith("s.b[0]: 0.0 -> 1.0")
+        assert results.difference({"s": one}, {"s": other}).startswith(
+            "s.b[0] is 0.0, by the source 1.0"
+        )

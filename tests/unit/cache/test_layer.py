@@ -1,6 +1,7 @@
 """kcl.cache.layer: stores in their order, and what happens when one fails."""
 
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from kcl.base import settings
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.layer import Answer, CacheWarning, Layer, Memory, quarantine
+from kcl.cache.layer import Answer, CacheWarning, Layer, Memory, quarantine, warn_once
 from kcl.cache.lead import Lead
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -33,6 +34,17 @@ def layer(*stores):
 def directories(tmp_path):
     """Two directories."""
     return [Directory(tmp_path / name) for name in ("near", "far")]
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_are_errors(capsys, monkeypatch):
+    """Where a warning is an error its line is written on stderr, once; where nobody reads that, nothing happens."""
+    for _time in range(2):
+        warn_once("full", "no space is left")
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"test_layer\.py:\d+: CacheWarning: no space is left\n", said)
+    monkeypatch.setattr("sys.stderr", None)
+    warn_once("other", "another fault")
 
 
 class TestStores:

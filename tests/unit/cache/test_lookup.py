@@ -8,7 +8,7 @@ import pytest
 from at_once import at_once
 
 import kcl
-from kcl.base import events
+from kcl.base import events, process
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
@@ -154,16 +154,20 @@ class TestObtain:
         assert outcomes(seen) == ["miss", "hit"]
 
     def test_event(self, stage, seen):
-        """One event says layer, kernel, key, seconds, bytes, and by how much a hit was faster."""
+        """One event says layer, kernel, key, seconds, bytes, and by how much a hit was faster, once in a process."""
         got(stage, "two")
-        got(stage, "two")
-        miss, hit = seen
+        process.reset()
+        events.add_hook(seen.append)
+        for _ in range(2):
+            got(stage, "two")
+        miss, hit, again = seen
         assert (miss.layer, miss.kernel, miss.key) == ("numbers", "two", Place("two").key.digest)
         assert miss.seconds >= 0.05
         assert miss.bytes > 0
         assert miss.saved == 0.0
         assert hit.bytes == 7
         assert hit.saved == pytest.approx(5.0 - hit.seconds)
+        assert (again.outcome, again.saved) == ("hit", 0.0)
 
     def test_saves_nothing(self, stage, seen, monkeypatch):
         """A hit that takes longer than the work that it spares saves nothing; it loses nothing either."""
@@ -246,6 +250,24 @@ class TestObtain:
             got(stage, "two")
         assert stage.made == []
         assert outcomes(seen) == ["miss"]
+
+    def test_refused(self, stage, seen, monkeypatch):
+        """A value that cannot be made is told by the words of its stage, in place of a key to compare."""
+        monkeypatch.setattr(Numbers, "refusal", lambda _stage, _error: "it divides by 0")
+        with pytest.raises(ZeroDivisionError):
+            got(stage, "hopeless")
+        assert seen[0][3:5] == ("miss", "it divides by 0")
+        (noted,) = events.collected().noted
+        assert noted.key is None
+
+    def test_strict_refused(self, stage, seen, monkeypatch):
+        """Under KCL_STRICT=hit a value that cannot be stored is a bypass, which no run without it mends."""
+        monkeypatch.setattr(Numbers, "attempt", lambda _stage, _job: "it is printed")
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        with pytest.raises(CacheMiss, match="bypass: it is printed") as raised:
+            got(stage, "two")
+        assert "fill the cache" not in str(raised.value)
+        assert outcomes(seen) == ["bypass"]
 
     @pytest.mark.parametrize("value", ["hits", "fault, hits"])
     def test_strict_unknown(self, stage, seen, monkeypatch, value):

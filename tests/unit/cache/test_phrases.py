@@ -93,10 +93,9 @@ class TestSentences:
         ("before", "after", "said"),
         [
             (f"2025.2.4 {ONE}", f"2025.2.5 {OTHER}", "islpy 2025.2.4 -> 2025.2.5"),
-            (f"2025.2.4 {ONE}", f"2025.2.4 {OTHER}", "islpy 2025.2.4: installed files changed"),
+            (f"2025.2.4 {ONE}", f"2025.2.4 {OTHER}", "islpy 2025.2.4: its files changed"),
             (f"2025.2.4 {ONE}", "absent", "islpy 2025.2.4 is not used any more"),
             (None, f"2025.2.4 {ONE}", "islpy 2025.2.4 is used now"),
-            (f"editable {ONE}", f"editable {OTHER}", "islpy: its editable install changed"),
         ],
     )
     def test_distribution(self, before, after, said):

@@ -1,4 +1,4 @@
-"""kcl.cache.progress: a line of stderr that comes after two seconds and goes away."""
+"""kcl.cache.progress: a line of stderr that comes almost at once, is written over, and goes away."""
 
 from __future__ import annotations
 
@@ -16,8 +16,17 @@ from kcl.cache import progress
 class Terminal(io.StringIO):
     """A stream that says it is a terminal, and knows what is left on the screen."""
 
+    def __init__(self):
+        super().__init__()
+        self.changed = threading.Semaphore(0)
+
     def isatty(self):
         return True
+
+    def write(self, text):
+        written = super().write(text)
+        self.changed.release()
+        return written
 
     @property
     def screen(self):
@@ -102,24 +111,27 @@ class TestMaking:
             sys.stderr.write("/a/long/path/of/a/module.py:31: LoopyWarning: reductions\n")
         assert terminal.screen == "/a/long/path/of/a/module.py:31: LoopyWarning: reductions\n"
 
-    def test_after_two_seconds(self, terminal, monkeypatch):
+    def test_quick(self, terminal, monkeypatch):
         """What is quick is not shown; seconds of several kernels add up."""
         terminal = terminal()
-        monkeypatch.setattr(progress, "AFTER", 2.0)
+        monkeypatch.setattr(progress, "AFTER", 60.0)
         with progress.making():
             pass
         assert terminal.getvalue() == ""
-        progress._state().seconds = 2.0
+        progress._state().seconds = 60.0
         with progress.making():
             assert "1 kernel" in terminal.getvalue()
 
     def test_one_long_work(self, terminal, monkeypatch):
-        """A timer shows the line in the midst of one long work."""
+        """The line comes in the midst of one long work, and is written over until the work ends."""
         terminal = terminal()
         monkeypatch.setattr(progress, "AFTER", 0.01)
+        monkeypatch.setattr(progress, "EVERY", 0.01)
         with progress.making():
-            progress._state().line._timer.join(10)
-            assert "1 kernel" in terminal.screen
+            for drawn in (1, 2, 3):
+                assert terminal.changed.acquire(timeout=60)
+                assert terminal.getvalue().count("kcl: 1 kernel") >= drawn
+            assert "\n" not in terminal.getvalue()
         assert terminal.screen == ""
 
     def test_in_a_pipe(self, monkeypatch, capsys):

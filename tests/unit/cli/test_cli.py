@@ -1,13 +1,18 @@
 """The command line: `kcl`, also as `python -m kcl`."""
 
+import contextlib
 import os
+import pty
 import signal
 import subprocess
 import sys
 import sysconfig
 
 import pytest
+from click.shell_completion import ShellComplete
 from commands import kcl
+
+from kcl import cli
 
 
 @pytest.mark.one_platform
@@ -117,3 +122,70 @@ class TestOutput:
         said = started.communicate(timeout=60)[1]
         assert (started.returncode, said.strip()) == (1, "Aborted!")
         assert kept.exists()
+
+
+@pytest.mark.one_platform
+class TestColours:
+    """A terminal shows how look-ups ended in colours."""
+
+    def on_terminal(self, project, *words, **variables):
+        """Return what a command writes to a terminal."""
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "kcl", *words]
+        environment = project.child.environment(TERM="xterm", **variables)
+        process = subprocess.Popen(
+            command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        read = []
+        with contextlib.suppress(OSError):  # Linux says so at the end
+            while piece := os.read(ours, 4096):
+                read.append(piece)
+        os.close(ours)
+        assert process.wait(60) == 0
+        return b"".join(read).decode()
+
+    def test_terminal(self, warm):
+        """Hits are green there, in the output of any command, and plain in a pipe."""
+        warm.run("inputs")
+        assert "\x1b[32mhit\x1b[0m" in self.on_terminal(warm, "report")
+        assert "\x1b" not in kcl(warm, "report").stdout
+
+    def test_no_color(self, warm):
+        """`NO_COLOR` keeps a terminal plain."""
+        assert "\x1b[" not in self.on_terminal(warm, "report", NO_COLOR="1")
+
+
+@pytest.mark.one_platform
+class TestCompletion:
+    """A shell completes what names kernels, by click's own machinery."""
+
+    @pytest.fixture
+    def completed(self, cache):
+        """What a shell offers for the last word."""
+        assert cache
+        shell = ShellComplete(cli.main, {}, "kcl", "_KCL_COMPLETE")
+        return lambda *words, start: {one.value for one in shell.get_completions([*words], start)}
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            *(("show",), ("explain",), ("ls", "--kernel"), ("purge", "--kernel"), ("save", "file")),
+            *(("pin",), ("unpin",), ("unpack", "--kernel"), ("tune", "--only"), ("pin", "mm")),
+        ],
+    )
+    def test_kernels(self, completed, words):
+        """Names of kernels that have entries complete in each command that takes one."""
+        assert completed(*words, start="ty") == {"typed"}
+        assert completed(*words, start="nothing") == set()
+
+    def test_commands(self, completed):
+        """Commands and options complete, too."""
+        assert completed(start="pu") == {"pull", "purge", "push"}
+        assert "--html" in completed("report", start="--h")
+
+    def test_script(self, project):
+        """The lines for a shell come from the command itself."""
+        code = "import sys; sys.argv[0] = 'kcl'; from kcl.__main__ import main; main()"
+        done = project.child.run(code, _KCL_COMPLETE="bash_source")
+        assert "COMP_WORDS" in done.stdout

@@ -15,7 +15,8 @@ from kcl import cli, option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.stores.base import Stat
-from kcl.cli.report import facts, page
+from kcl.cli import pages
+from kcl.cli.report import content, facts
 from kcl.inspect.explain.listing import Change
 from kcl.inspect.explain.misses import Miss
 from kcl.inspect.inventory import ListedEntry
@@ -89,10 +90,16 @@ def stored(entry: Entry) -> ListedEntry:
     return ListedEntry("binary", address, Stat(1, 1.0), entry.key, entry.metadata, {}, held)
 
 
-def page_of(rows: list[KernelRow]) -> str:
-    """Return the page of a run with these kernels."""
-    run = Run("", (1,), 1.0, 1.0, [], rows)
-    return page(run, facts(run))
+def page_of(run: Run) -> str:
+    """Return the page of a run."""
+    shared = facts(run)
+    found = {"title": run.driver or "python", "when": shared["processes"], "version": "1"}
+    return pages.filled("page", main=content(run, shared), **found)
+
+
+def look(outcome: str, seconds: float, saved: float, layer: str = "binary") -> LookSummary:
+    """Return a look-up of a kernel."""
+    return LookSummary(layer, "mm", outcome, "", "", 1, 1.0, seconds, saved, ())
 
 
 def evil_run() -> Run:
@@ -126,6 +133,12 @@ def evil_run() -> Run:
     }
     rows = [KernelRow(EVIL, looks, [held])]
     return Run(EVIL, (1, 2), 4.0, 5.0, [layer], rows, [EVIL], told, 3)
+
+
+def eval_calc(style: str) -> float:
+    """Return the percentage that a style says as `width: calc(100% * a / b)`."""
+    (whole,) = re.findall(r"^width: calc\(100% \* ([-\d.e]+) / ([\d.e]+)\)$", style)
+    return 100 * float(whole[0]) / float(whole[1])
 
 
 def kcl(*words, code=0):
@@ -169,6 +182,34 @@ class TestReport:
         assert narrow.split("ago", 1)[1].split() == said.split("ago", 1)[1].split()
         assert all(len(line) <= 50 or " " not in line.strip() for line in narrow.splitlines())
 
+    def test_fail_on_miss(self, child):
+        """`--fail-on-miss` lists every look-up that was no hit, with its reason, and ends with 1; without any with 0."""
+        code = """
+            import contextlib
+            import pyopencl as cl
+
+            context = cl.create_some_context(interactive=False)
+            cl.Program(context, "kernel void good(global int *x) { x[0] = 1; }").build()
+            for number in range(FAILING):
+                with contextlib.suppress(cl.RuntimeError):
+                    cl.Program(context, f"kernel void bad{number}() {{ b; }}").build()
+        """
+        run = ("-m", "kcl", "run")
+        ask = ("-m", "kcl", "report", "--fail-on-miss")
+        assert child.run(code.replace("FAILING", "41"), options=run).returncode == 0
+        missed = child.python(*ask)
+        assert missed.returncode == 1
+        assert missed.stdout.count(", binary layer: miss\n") == 42
+        assert "does not compile: " in missed.stdout
+        assert "good" in missed.stdout.partition("first time seen")[0]
+        assert "are left out" not in missed.stdout
+        assert child.python("-m", "kcl", "wait").returncode == 0
+        code = code.replace("FAILING", "0")
+        assert child.run(code, options=run).returncode == 0
+        assert child.python(*ask).returncode == 0
+        assert child.run(code, options=run, KCL_NO_CACHE="binary").returncode == 0
+        assert child.python(*ask).returncode == 0
+
     @pytest.mark.usefixtures("cache")
     def test_html(self, tmp_path):
         """`--html` writes a file and names it; `-` is stdout."""
@@ -177,6 +218,12 @@ class TestReport:
         text = path.read_text(encoding="utf-8")
         assert text.startswith("<!doctype html>")
         assert kcl("report", "driver.py", "--html", "-").startswith("<!doctype html>")
+        path.unlink()
+        result = CliRunner().invoke(
+            cli.main, ["report", "driver.py", "--json", "--html", str(path)]
+        )
+        assert json.loads(result.stdout)["driver"].endswith("driver.py")
+        assert path.exists()
 
     @pytest.mark.usefixtures("cache")
     def test_no_place(self, tmp_path):
@@ -189,23 +236,41 @@ class TestReport:
 class TestPage:
     def test_escaped(self):
         """Names, sources, paths and messages of users are shown as they are, and are nothing but text."""
-        reader = check(page(evil_run(), facts(evil_run())))
+        reader = check(page_of(evil_run()))
         assert reader.text.count(EVIL) > 5
 
     def test_empty(self):
         """A run of which nothing more is known has a page, too."""
-        reader = check(page_of([]))
+        reader = check(page_of(Run("", (1,), 1.0, 1.0, [], [])))
         assert "python" in reader.text
         assert "Every look-up was a hit." in reader.text
 
+    def test_bars(self):
+        """A kernel has one bar: what its misses took, what its hits took and what they saved, by the longest of the run."""
+        missed = KernelRow("mm", [look("miss", 3.0, 0.0), look("hit", 1.0, 4.0, "generator")], [])
+        held = KernelRow("lap", [look("hit", 1.0, 3.0)], [])
+        reader = check(page_of(Run("", (1,), 1.0, 1.0, [], [missed, held])))
+        widths = [
+            [found["class"], eval_calc(found["style"])]
+            for tag, found in reader.elements
+            if tag == "i" and "style" in found
+        ]
+        assert widths == [
+            *(["miss", 37.5], ["hit", 12.5], ["saved", 50.0]),
+            *(["miss", 0.0], ["hit", 12.5], ["saved", 37.5]),
+        ]
+        assert [found["class"] for tag, found in reader.elements if tag == "b"] == ["miss", "hit"]
+        assert "4.0 s spent, 4.0 s saved; generator: hit; binary: miss" in reader.text
+
     def test_of_a_run(self, warm):
-        """The page of a run has each kernel, its parameters and code, and what missed and why."""
+        """The page of a run has each kernel, its parameters, its code behind a click, and what missed and why."""
         warm.edit("driver.py", "parameter(9)", "parameter(10)")
         warm.run("inputs")
         option.cache_dir(warm.child.cache)
         run = last_run()
-        reader = check(page(run, facts(run)))
+        reader = check(page_of(run))
         for label in labels(run.rows):
             assert label in reader.text
+        assert [tag for tag, _ in reader.elements].count("details") == len(run.rows)
         for words in ("parameter(factor=10)", "parameter factor: 9 -> 10", "__kernel"):
             assert words in reader.text

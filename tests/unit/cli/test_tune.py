@@ -145,11 +145,11 @@ class TestTune:
         running.send_signal(signal.SIGINT)
         _out, said = running.communicate(timeout=120)
         assert running.returncode == 130
-        assert "stopped: what is known is kept" in said
+        assert "stopped: what is known is kept, and the next `kcl tune` goes on with it" in said
         assert os.listdir(folder) == []
 
     def test_two_at_once(self, program, child, context, monkeypatch):
-        """Two tunings at once take turns, and each of them builds every candidate once."""
+        """Two tunings at once take turns, and the second one measures nothing."""
         folder = child.directory / "temporary"
         folder.mkdir()
         monkeypatch.setenv("XDG_CACHE_HOME", str(child.cache))
@@ -169,9 +169,32 @@ class TestTune:
             assert os.listdir(folder) == []
         assert [one.wait() for one in running] == [0, 0]
         assert set((child.directory / "turns").read_text().split()) == {"1"}
-        for path in said:
-            assert path.read_text().count("turns=1  ok") == 1
-            assert "1 of 2 choices tried" in path.read_text()
+        first, second = sorted(
+            (path.read_text() for path in said), key=lambda text: "tuned before" in text
+        )
+        assert first.count("turns=1  ok") == 1
+        assert "1 of 2 choices tried" in first
+        assert "turns=1 takes 0." in second
+        assert "tuned before" in second
+
+    def test_no_time(self, program, child):
+        """A tuning that had time for no choice fails, and nothing is stored; so does one behind the last of --total."""
+        done = program("right", "64", options=["--seconds", "0.01"], code=1)
+        assert "give it more seconds" in done.stderr
+        assert done.stdout == "done 64\n"
+        done = program("right", "64", "500", options=["--total", "0.01"], code=1)
+        assert "adding is not tuned: no time of --total is left" in done.stderr
+        assert "nothing" in listed(child)
+
+    def test_terminated(self, program, child):
+        """SIGTERM ends the program; the next tuning goes on with what is known."""
+        running = subprocess.Popen(
+            [*program.start, "all", "64"], env=child.environment(), cwd=child.directory, text=True
+        )
+        while not (child.directory / "begun").exists() and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(120) == 143
 
     @pytest.mark.parametrize(
         ("arguments", "said"),

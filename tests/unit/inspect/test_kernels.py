@@ -16,7 +16,7 @@ from kcl.inspect.history import journal, records
 from kcl.inspect.history.journal import EntryUse, RunRecord
 from kcl.inspect.history.records import DIGITS
 from kcl.inspect.inventory import ListedEntry
-from kcl.inspect.kernels import LookSummary
+from kcl.inspect.kernels import KernelRow, LookSummary
 
 
 def look(layer, kernel="axpy", outcome="hit", digest="", **others):
@@ -145,7 +145,7 @@ class TestLooks:
             )
         for _ in range(2):
             ((found,),) = [row.looks for row in of_this_process()]
-            assert (found.times, found.seconds, found.saved) == (2, 0.75, 2.0)
+            assert (found.times, found.seconds, found.saved) == (2, 0.75, 1.0)
             records.write()
 
     @pytest.mark.parametrize(
@@ -163,10 +163,28 @@ class TestLooks:
         digest = held.digest
         by = {} if asked is None else {digest[:DIGITS]: asked}
         uses = {digest[:DIGITS]: EntryUse(1, 1.5, 0.25, 1.0), "gone": EntryUse(1, 1.0)}
-        run = [RunRecord("a", "driver.py", 1, 1.0, 2.0, (), by, {}, uses)]
+        run = [RunRecord("a", "driver.py", "/a/driver.py", 1, 1.0, 2.0, (), by, {}, uses)]
         (found,) = kernels.of_run(run, [], entries(held))
         assert (found.key, found.times, found.seconds, found.saved) == (digest, 1, 0.25, 1.0)
         assert (found.kernel, found.parameters) == known
+
+
+class TestBar:
+    def test_lengths(self):
+        """A bar has the seconds of misses, of hits, and what hits saved, which is never less than nothing."""
+        looks = [
+            LookSummary("binary", "mm", outcome, "", "", 1, 1.0, seconds, saved)
+            for outcome, seconds, saved in (
+                ("miss", 2.0, 0.0),
+                ("error", 1.0, 0.0),
+                ("hit", 0.5, -1.0),
+            )
+        ]
+        assert KernelRow("mm", looks, []).lengths == {"miss": 3.0, "hit": 0.5, "saved": 0.0}
+
+    def test_no_source(self):
+        """A kernel that stored nothing has no OpenCL C to show."""
+        assert KernelRow("mm", [], []).source == ""
 
 
 class TestLines:

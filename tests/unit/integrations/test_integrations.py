@@ -23,13 +23,10 @@ def uninstalled():
 def package(tmp_path, monkeypatch):
     """A package `wobble` with one function, and a row for it whose replacement says so."""
 
-    def write(version=(1, 5), body="def answer(): return 'own'"):
+    def write(body="def answer(): return 'own'"):
         folder = tmp_path / "wobble"
         folder.mkdir()
         (folder / "__init__.py").write_text(body)
-        (folder / "version.py").write_text(
-            f"VERSION = {version}\nVERSION_TEXT = '.'.join(map(str, VERSION))\n"
-        )
         monkeypatch.syspath_prepend(str(tmp_path))
         module = types.ModuleType("wobble_in_kcl")
         module.NEEDED = ("answer",)
@@ -38,12 +35,11 @@ def package(tmp_path, monkeypatch):
         monkeypatch.setattr(
             integrations,
             "TABLE",
-            (integrations.PackageRow("wobble", "wobble_in_kcl", ((1,), (2,))),),
+            (integrations.PackageRow("wobble", "wobble_in_kcl"),),
         )
 
     yield write
     sys.modules.pop("wobble", None)
-    sys.modules.pop("wobble.version", None)
 
 
 class TestInstall:
@@ -118,21 +114,25 @@ class TestInstall:
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
-        ("version", "body", "words"),
-        [
-            ((2, 0), "def answer(): return 'own'", "wobble 2.0 is not known to this kcl"),
-            ((0, 9), "def answer(): return 'own'", "wobble 0.9 is not known to this kcl"),
-            ((1, 5), "def other(): return 'own'", "wobble 1.5 has no answer"),
-        ],
-    )
-    def test_unknown(self, package, version, body, words):
-        """Another version, or one without a name that is needed, is left alone; one warning says so."""
-        package(version, body)
+    def test_without_a_name(self, package):
+        """A package without a name that is needed is left alone; one warning says so."""
+        package("def other(): return 'own'")
         kcl.install()
-        with pytest.warns(kcl.CacheWarning, match=f"leaves wobble as it is.*{words}"):
+        with pytest.warns(
+            kcl.CacheWarning, match=r"leaves wobble as it is.*this wobble has no answer"
+        ):
             import wobble
-        assert getattr(wobble, "answer", lambda: "own")() == "own"
+        assert not hasattr(wobble, "answer")
+
+    def test_strict(self, package, monkeypatch):
+        """Under KCL_STRICT=hit a package that is left alone is an error that names it."""
+        monkeypatch.setenv("KCL_STRICT", "hit")
+        package("def other(): return 'own'")
+        kcl.install()
+        with pytest.raises(
+            kcl.CacheMiss, match=r"leaves wobble as it is.*this wobble has no answer"
+        ):
+            import wobble  # noqa: F401
 
     def test_fault(self, package, monkeypatch):
         """So is one whose integration fails."""

@@ -86,16 +86,31 @@ class TestBuild:
 
     def test_error(self, queue, monkeypatch):
         """A source that does not compile is compiled once, and its log is there."""
-        built = []
-        build = cl._cl._Program.build
-        monkeypatch.setattr(
-            cl._cl._Program, "build", lambda *given: (built.append(given), build(*given))[1]
-        )
+        built, build = [], cl._cl._Program._build
+
+        def count(*given, **named):
+            built.append(given)
+            return build(*given, **named)
+
+        monkeypatch.setattr(cl._cl._Program, "_build", count)
         program = cl.Program(queue.context, "__kernel void f() { b; }")
         with pytest.raises(cl.RuntimeError, match="BUILD_PROGRAM_FAILURE"):
             program.build()
         assert len(built) == 1
         assert "'b'" in program.get_build_info(queue.context.devices[0], cl.program_build_info.LOG)
+
+    @pytest.mark.parametrize("strict", ["", "hit"])
+    def test_error_is_told(self, queue, under, strict):
+        """Explanations of a source that does not compile say so, with the compiler's words; nothing is stored."""
+        under(KCL_STRICT=strict)
+        for _ in range(2):
+            with pytest.raises(cl.RuntimeError):
+                cl.Program(queue.context, "__kernel void f() { b; }").build()
+        (miss,) = kcl.explain("f")
+        assert (miss.outcome, miss.times) == ("miss", 2)
+        assert "does not compile: " in miss.words[1]
+        assert "undeclared identifier 'b'" in miss.words[1]
+        assert kcl.entries("binary") == []
 
     def test_strict_unknown(self, queue, monkeypatch):
         """A value of KCL_STRICT that is not understood is raised, and not taken for a fault of kcl."""
@@ -118,6 +133,17 @@ class TestBuild:
         ):
             program = cl.Program(queue.context, SOURCE).build("-DN=4")
         assert added(queue, program) == [4, 4]
+
+    def test_directory_with_a_blank(self, context, tmp_path):
+        """A directory with a blank in one word of the options gives pyopencl's own error."""
+        folder = tmp_path / "a b"
+        folder.mkdir()
+        said = []
+        for build in (cl.Program.build, cl.Program.build.__wrapped__):
+            with pytest.raises(cl.RuntimeError) as refused:
+                build(cl.Program(context, SOURCE), [f"-I{folder}", "-DN=2"])
+            said.append([line for line in str(refused.value).splitlines() if "option" in line])
+        assert said[0] == said[1] != []
 
     def test_duration(self, queue):
         """Pyopencl is told how long it took, and by what means."""
@@ -144,6 +170,18 @@ class TestNames:
         """A kernel whose name is a macro has the name for which that stands, if it is a word."""
         program = cl.Program(context, f"{head}\n__kernel void NAME(__global int *out) {{ }}")
         assert programs._text(program, options).kernel == name
+
+    @pytest.mark.parametrize(
+        ("source", "name"),
+        [
+            ("#define KERNEL __kernel\nKERNEL\nREQD(W, 1, 1)\nvoid g(int x)", "g"),
+            ("#define KERNEL(name) __kernel void name\n  KERNEL(h)(int x)", "h"),
+            ("#define KERNEL __kernel\nint KERNEL_ = 1; void i(", "program"),
+        ],
+    )
+    def test_behind_a_macro(self, context, source, name):
+        """A kernel whose word is a macro, as in pyopencl's scans, is found behind it."""
+        assert programs._text(cl.Program(context, source), None).kernel == name
 
     def test_everywhere(self, child):
         """Lists, reports and explanations show the line, the options and the headers, on a hit too."""

@@ -31,6 +31,43 @@ def test_suite(child, arguments, setting, wanted):
     assert "1 passed" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-p", "kcl.integrations.pytest_plugin"),
+        pytest.param(("-n", "2"), marks=pytest.mark.slow),
+    ],
+)
+def test_warnings_are_errors(child, arguments):
+    """A suite in which a warning is an error starts where kcl was imported before pytest; so do its workers."""
+    (child.directory / "test_suite.py").write_text(SUITE)
+    (child.directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    done = child.python("-m", "kcl", "run", "-m", "pytest", "-q", *arguments, WANTED="True")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+LAUNCHING = """
+import numpy as np, pyopencl as cl, pytest
+from handle_recipes import add
+
+@pytest.mark.parametrize("number", range(4))
+def test_launch(number):
+    (platform, *_) = cl.get_platforms()
+    context = cl.Context(platform.get_devices())
+    add()(cl.CommandQueue(context), x=np.zeros(8, np.float32), a=float(number))
+"""
+
+
+@pytest.mark.slow
+def test_workers_are_of_the_run(child):
+    """The workers of pytest-xdist make one run, which has the name of pytest."""
+    (child.directory / "test_suite.py").write_text(LAUNCHING)
+    done = child.python("-m", "pytest", "-q", "-n", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = child.python("-m", "kcl", "report", "pytest").stdout
+    assert said.startswith("pytest, 2 processes, ")
+
+
 def test_uninstalled():
     """As a session ends the integrations are as before."""
     from kcl import integrations

@@ -61,7 +61,7 @@ class TestOwn:
     """kcl itself counts by its Python files, and equally where it is installed and where it is a checkout."""
 
     def own(self, root: pathlib.Path, *paths: str) -> str:
-        code = "from kcl.record import distributions; print(distributions.own())"
+        code = "from kcl.record import distributions; print(distributions.counted('kcl'))"
         packages = [
             path for path in sys.path if path.endswith("site-packages")
         ]  # of what kcl needs
@@ -81,8 +81,8 @@ class TestOwn:
         shutil.copytree(
             ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__")
         )
-        assert self.own(tmp_path) == distributions.own()
-        version, digest = distributions.own().split()
+        assert self.own(tmp_path) == distributions.counted(distributions.KCL)
+        version, digest = distributions.counted(distributions.KCL).split()
         assert version == "0.1.0"
         assert len(digest) == 64
 
@@ -91,11 +91,14 @@ class TestOwn:
         shutil.copytree(
             ROOT / "kcl", tmp_path / "kcl", ignore=shutil.ignore_patterns("__pycache__")
         )
-        assert self.own(tmp_path) == distributions.own()
+        assert self.own(tmp_path) == distributions.counted(distributions.KCL)
         unread = tmp_path / "kcl" / "cli" / "run.py"
         unread.unlink()
         unread.symlink_to("nothing")
-        assert len({self.own(tmp_path), self.own(tmp_path), distributions.own()}) == 3
+        assert (
+            len({self.own(tmp_path), self.own(tmp_path), distributions.counted(distributions.KCL)})
+            == 3
+        )
 
 
 class TestInstalled:
@@ -244,7 +247,7 @@ class TestGenerators:
 
     def test_absent(self) -> None:
         """One that is not installed is absent."""
-        assert distributions.here("a_module_that_nobody_has") == "absent"
+        assert distributions.counted("a_module_that_nobody_has") == "absent"
 
     @pytest.mark.one_platform
     def test_complete(self, child: Child, platform_name: str) -> None:

@@ -281,6 +281,16 @@ class TestRecorded:
             with pytest.raises(KeyError, match="nowhere"):
                 lp.split_iname(make(), "nowhere", 4)
 
+    def test_traceback(self):
+        """The traceback of such an error shows the program and loopy; of kcl it has one frame, which pytest hides."""
+        with pytest.raises(KeyError) as raised:
+            lp.split_iname(make(), "nowhere", 4)
+        frames = [entry.frame for entry in raised.traceback]
+        own = [frame for frame in frames if frame.f_globals["__name__"].startswith("kcl.")]
+        assert own == frames[1:2]
+        assert own[0].f_locals["__tracebackhide__"]
+        assert frames[-1].f_globals["__name__"].startswith("loopy.")
+
     def test_units_of_loopys_own(self):
         """A transformation of a unit that loopy made, and that the program may change, is carried out at once."""
         for _ in range(2):

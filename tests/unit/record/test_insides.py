@@ -102,6 +102,35 @@ class TestNow:
         monkeypatch.setattr(loopy, "CACHING_ENABLED", not loopy.CACHING_ENABLED)
         assert not changed()
 
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda _: loopy.memoize_on_disk(emit),
+            lambda unit: loopy.register_preamble_generators(unit, [emit]),
+            lambda unit: loopy.register_symbol_manglers(unit, [emit]),
+            lambda unit: loopy.register_callable(unit, "f", loopy.CallableKernel(unit["k"])),
+            lambda _: loopy.set_caching_enabled(True),
+            lambda _: loopy.CacheMode(False).__enter__(),
+            lambda _: loopy.clear_in_mem_caches(),
+        ],
+    )
+    def test_registering(self, monkeypatch, call):
+        """A public name of loopy that registers something, or switches its caches, changes nothing inside."""
+        unit = loopy.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", name="k", lang_version=(2018, 2))
+        monkeypatch.setattr(loopy, "CACHING_ENABLED", loopy.CACHING_ENABLED)
+        caches = importlib.import_module("loopy.tools").caches
+        before = [*caches]
+        call(unit)
+        assert not changed()
+        caches[:] = before
+
+    def test_reduction_parsers(self, monkeypatch):
+        """A parser of reductions decides code, and is a change."""
+        table = importlib.import_module("loopy.library.reduction")
+        monkeypatch.setattr(table, "_REDUCTION_OP_PARSERS", [*table._REDUCTION_OP_PARSERS])
+        loopy.register_reduction_parser(emit)
+        assert changed()
+
 
 class TestText:
     def test_code_counts(self, monkeypatch):

@@ -266,3 +266,17 @@ class TestReal:
         assert found[:3] == [["make_kernel"], (["make_kernel"],), {"a": ["make_kernel"]}]
         assert found[3] == {1, 2}
         assert found[4] is array
+
+
+class Text(str):
+    """A text of the program, which takes attributes."""
+
+
+class TestTextsThatVanish:
+    def test_changed(self):
+        """An object that gets an attribute without a text, after the call, has changed; nothing is raised."""
+        given = Text("a[i] = 1")
+        record = call("make_kernel", "{[i]: 0<=i<n}", given)
+        assert not record.changed()
+        given.stream = iter([1])
+        assert record.changed()

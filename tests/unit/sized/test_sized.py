@@ -26,9 +26,9 @@ def axpy(n, block=64):
     return lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel(sizes={"n": "a.shape[0]", "k": "a.shape[2]"})
+@kcl.kernel(sizes=kcl.sizes(n="a.shape[0]", k="a.shape[2]", fixed="auto"))
 def product(n, k):
-    """Ask for a small extent; of `n` nothing."""
+    """Ask for a small extent, by what was seen; of `n` nothing."""
     import loopy as lp
 
     assert n is not None
@@ -38,12 +38,35 @@ def product(n, k):
     return lp.split_iname(knl, "e", 16, outer_tag="g.0", inner_tag="l.0")
 
 
-@kcl.kernel(sizes=kcl.sizes(n="x.size", most=2))
+@kcl.kernel(sizes=kcl.sizes(n="x.size", fixed="auto", most=2))
 def filling(n, value=7):
     """Write the constant that it was given, 0 for none."""
     text = f"kernel void filling(global int *x, int m) {{ x[get_global_id(0)] = {n.fixed or 0} + {value}; }}"
     arguments = [kcl.Array("x", np.int32, "m", "inout"), kcl.Scalar("m", np.int32)]
     return kcl.Source(text, entry="filling", arguments=arguments, global_size="m")
+
+
+@kcl.kernel(sizes={"n": "x.shape[0]"})
+def some(n):
+    """Write the first n of x, whatever shapes x and y have; a constant n is no argument of the code."""
+    import loopy as lp
+
+    shapes = [lp.GlobalArg("x", np.float32, shape="m"), lp.GlobalArg("y", np.float32, shape="l")]
+    arguments = [*shapes, lp.ValueArg("l,m", np.int32), ...]
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", arguments, lang_version=(2018, 2))
+    knl = n.assume(knl)
+    if n.fixed:
+        knl = lp.fix_parameters(knl, n=n.fixed)
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def written(kernel, queue, size, **named):
+    """Launch `some` on an x of a size; return how many elements were written. Their numbers are right."""
+    x = np.arange(1, size + 1, dtype=np.float32)
+    _event, (y,) = kernel(queue, x=x, y=np.zeros(size, np.float32), **named)
+    count = int(np.count_nonzero(y))
+    assert np.array_equal(y[:count], 2 * x[:count])
+    return count
 
 
 def added(kernel, queue, size):
@@ -90,9 +113,33 @@ class TestDeclaration:
         with pytest.raises(TypeError, match="takes no sizes"):
             kcl.kernel(pure=True, version="1", sizes={"n": "x.size"})(lambda n: n)
 
-    def test_most(self):
-        with pytest.raises(TypeError, match="whole number"):
-            kcl.sizes(n="x.size", most=-1)
+    @pytest.mark.parametrize(
+        "given", [{"fixed": -1}, {"fixed": "all"}, {"fixed": "auto", "most": -1}]
+    )
+    def test_no_number(self, given):
+        """`fixed` is a whole number or "auto", and `most` a whole number."""
+        with pytest.raises(TypeError, match='takes a whole number or "auto"'):
+            kcl.sizes(n="x.size", **given)
+
+    def test_most_belongs_to_auto(self):
+        """`most` counts what was seen: without `fixed="auto"` it is refused, with the cure."""
+        with pytest.raises(TypeError, match='belongs to fixed="auto": write fixed=64'):
+            kcl.sizes(n="x.size", most=3)
+
+    def test_unknown_argument(self, queue):
+        """An expression over no argument of the kernel is refused with the place of the recipe, before a launch."""
+
+        @kcl.kernel(sizes={"n": "w.shape[0]"})
+        def asking(n):
+            return axpy.function(n)
+
+        words = (
+            r"names 'w', which is no argument of kernel 'asking' \(recipe in .*\): it takes n, x, z"
+        )
+        with pytest.raises(kcl.RecipeError, match=words):
+            asking()(queue, x=np.ones(4, np.float32))
+        with pytest.raises(kcl.RecipeError, match=words):
+            asking().source(queue, x=np.float32)
 
     def test_given_by_hand(self):
         """A size is no parameter that a person gives, by name or by position."""
@@ -120,6 +167,38 @@ class TestVariants:
         assert kcl.stats()["binary"]["misses"] == 2
 
     def test_fixed(self, queue):
+        """`fixed` is the value up to 16, or up to what the declaration says, whatever was seen before."""
+        seen = []
+
+        def asking(n):
+            seen.append(n.fixed)
+            return axpy.function(n)
+
+        recipes = [
+            kcl.kernel(sizes={"n": "x.shape[0]"})(asking),
+            kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", fixed=64))(asking),
+            kcl.kernel(sizes=kcl.sizes(n="x.shape[0]", fixed=0))(asking),
+        ]
+        for recipe in recipes:
+            assert all(added(recipe(), queue, size) for size in (65, 64, 17, 16, 1))
+        assert seen == [None, None, None, 16, 1, None, 64, 17, 16, 1, *[None] * 5]
+        kernel = recipes[0]()
+        assert all(added(kernel, queue, size) for size in (17, 64, 65, 16, 16, 15))
+        assert (
+            variants(kernel) == 4
+        )  # one for each constant, and two that differ by what divides the size
+
+    def test_fixed_is_the_same_in_every_process(self, queue, tmp_path):
+        """What an earlier process saw changes no answer, and nothing is remembered."""
+        kernel = some()
+        assert all(written(kernel, queue, size) == size for size in (4, 5, 6))
+        process.reset()
+        kernel, with_another = some(), cl.CommandQueue(queue.context)
+        assert written(kernel, with_another, 4) == 4
+        assert "fixed, at most 16" in kernel.explain(with_another, n=4)
+        assert not (tmp_path / "cache" / "kcl" / "shapes").exists()
+
+    def test_first_values(self, queue):
         """The first value is a constant, the second makes a general variant, and the first keeps its own."""
         kernel = product()
         assert multiplied(kernel, queue, 10, 4)
@@ -148,20 +227,15 @@ class TestVariants:
             found.append(int(x[0]))
         assert found == [15, 16, 7, 15]
 
-    def test_nothing_is_written_with_the_layers_off(self, queue, monkeypatch, tmp_path):
-        """With all layers off nothing is remembered."""
-        monkeypatch.setenv("KCL_NO_CACHE", "1")
-        process.reset()
-        assert multiplied(product(), queue, 10, 4)
-        assert not (tmp_path / "cache" / "kcl").exists()
-
-    def test_shapes_off(self, queue, monkeypatch):
-        """`KCL_NO_CACHE=shapes` fixes nothing."""
-        monkeypatch.setenv("KCL_NO_CACHE", "shapes")
+    @pytest.mark.parametrize("off", ["1", "shapes", "generator,binary"])
+    def test_memory_off(self, queue, monkeypatch, tmp_path, off):
+        """With `KCL_NO_CACHE=1` or `shapes` no value that was seen counts, and nothing is remembered."""
+        monkeypatch.setenv("KCL_NO_CACHE", off)
         process.reset()
         kernel = product()
         assert multiplied(kernel, queue, 10, 4)
         assert "not fixed" in kernel.explain(queue, n=10, k=4)
+        assert not (tmp_path / "cache" / "kcl" / "shapes").exists()
 
     def test_bundle(self, queue, monkeypatch, tmp_path):
         """A bundle carries what a recipe has seen."""
@@ -190,6 +264,55 @@ class TestVariants:
 
         with pytest.raises(TypeError, match=r"the size n is 4\.5"):
             asking()(queue, n=4.5)
+
+
+@pytest.mark.one_platform
+class TestNamed:
+    def test_is_the_size(self, queue):
+        """A value that the call names is the size, below its text, equal to it and above it."""
+        kernel = some()
+        calls = [(64, 63), (64, 64), (64, 48), (64, 1), (16, 9), (16, 16), (32, np.int64(7))]
+        for _again in range(2):
+            assert [written(kernel, queue, size, n=n) for size, n in calls] == [n for _, n in calls]
+        with pytest.raises(
+            ValueError, match=r"shape mismatch on argument 'x' \(got: \(64,\), expected: \(128,\)"
+        ):
+            axpy()(queue, x=np.ones(64, np.float32), n=128)
+
+    def test_is_left_out_of_code_without_it(self, queue):
+        """A variant with a constant in the place of the argument takes the name in each call, a hot one too."""
+        kernel, x = some(), cl_array.to_device(queue, np.ones(16, np.float32))
+        for _number in range(100):
+            y = cl_array.zeros(queue, 16, np.float32)
+            kernel(queue, x=x, y=y, n=8)
+            assert y.get().tolist() == [2] * 8 + [0] * 8
+        assert "int const n" not in kernel.source(queue, n=8)
+        assert "int const n" in kernel.source(queue, n=17)
+        with pytest.raises(TypeError, match="takes no argument 'o'; its arguments are"):
+            kernel(queue, x=x, y=y, n=8, o=8)
+
+    def test_code_without_any_size(self, queue):
+        """A Source without an argument of the name takes the size by name, and chooses by it."""
+        kernel = filling()
+        _event, (x,) = kernel(queue, x=np.zeros(8, np.int32), n=3)
+        assert x.tolist() == [10] * 8
+
+    def test_bound(self, queue):
+        """A bound launch takes the name, and refuses another size."""
+        x = cl_array.to_device(queue, np.ones(16, np.float32))
+        y = cl_array.zeros_like(x)
+        launch = some().bind(queue, x=x, y=y, n=8)
+        launch(x=x, y=y, n=8).wait()
+        assert y.get().tolist() == [2] * 8 + [0] * 8
+        with pytest.raises(
+            ValueError, match="n = 8: multiple 4, fixed, at most 16, and not for n = 9"
+        ):
+            launch(x=x, y=y, n=9)
+
+    def test_no_integer(self, queue):
+        """A value that is no integer gets the error of the kernel."""
+        with pytest.raises(RuntimeError, match="argument 'n' is a whole number"):
+            written(some(), queue, 16, n=8.0)
 
 
 @pytest.mark.one_platform

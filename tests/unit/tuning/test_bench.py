@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import time
 
 import numpy as np
@@ -12,9 +14,10 @@ import kcl
 from kcl.base import settings
 from kcl.drivers import devices
 from kcl.tuning import bench as benches
-from kcl.tuning import candidates, race
+from kcl.tuning import candidates, inputs, race
 from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
+from kcl.tuning.inputs import is_cut
 from kcl.tuning.race import Sample
 
 pytestmark = pytest.mark.slow_platforms
@@ -43,8 +46,10 @@ SLOW = "float y = x[i]; for (int k = 0; k < 3000; ++k) y = sin(y); if (y > 2) re
 @pytest.fixture
 def workshop(queue, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    given = {"x": np.arange(1, 65, dtype=np.float32)}
     with candidates.folder() as folder:
-        yield CandidateFiles(doubling(), queue, {"x": np.arange(1, 65, dtype=np.float32)}, folder)
+        with contextlib.closing(CandidateFiles(doubling(), queue, given, folder)) as made:
+            yield made
 
 
 @pytest.fixture
@@ -183,7 +188,7 @@ class TestBench:
             workshop.question(devices.places_of(queue.context), None, 60.0),
         )
         with Bench(question, default, workshop.folder) as made:
-            assert list(default.codes) == [""]
+            assert not any(map(is_cut, default.codes))
             made.check([found := trial(workshop, ";")], later())
             assert found.verdict.outcome == "ok"
             assert not found.ragged
@@ -208,13 +213,117 @@ class TestBench:
         assert all(process.returncode is not None for process in processes)
 
 
+@kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(per=[2, 4], factor=[1.0], tail=[0]))
+def partial(per=4, factor=1.0, tail=0):
+    """Sum parts; the length of the output is that of the choice."""
+    code = f"""kernel void partial(global float *x, global float *part, global float *z, int n)
+               {{ int first = get_global_id(0)*{per}; float sum = 0;
+                  for (int i = first; i < min(n, first + {per}); ++i) sum += {factor}f*x[i];
+                  part[get_global_id(0)] = sum;
+                  if ({tail} && get_global_id(0) == 0) part[get_global_size(0)] = 1;
+                  for (int i = first; i < min(n, first + {per}); ++i) z[i] = 2*x[i]; }}"""
+    arguments = [
+        kcl.Array("x", np.float32, "n", "in"),
+        kcl.Array("part", np.float32, f"round_up(n, {per})//{per}", "out"),
+        kcl.Array("z", np.float32, "n", "out"),
+        kcl.Scalar("n", np.int32),
+    ]
+    size = f"round_up(n, {per})//{per}"
+    return kcl.Source(code, entry="partial", arguments=arguments, global_size=size, local_size=1)
+
+
+DEFAULT = {"per": 4, "factor": 1.0, "tail": 0}
+
+
+class TestCompare:
+    @pytest.fixture
+    def files(self, queue, tmp_path, monkeypatch):
+        """The files of a reduction, whose tuning has one child at a time."""
+        monkeypatch.setattr(settings, "processors", lambda: 1)
+        given = {"x": np.ones(100, np.float32)}
+        with contextlib.closing(CandidateFiles(partial(), queue, given, str(tmp_path))) as made:
+            yield made
+
+    def verdicts(self, files, compare, *choices):
+        """Return the verdicts of choices."""
+        asked = files.question(devices.places_of(files.queue.context), None, 60.0)
+        asked = asked._replace(compared=None if compare is None else ())
+        found = [files.candidate({**DEFAULT, **one}).trial for one in choices]
+        with Bench(asked, files.default.trial, files.folder, later(), compare) as made:
+            made.check(found, later())
+            made.race([one for one in found if one.verdict.outcome == "ok"], 2, later())
+        return [one.verdict for one in found]
+
+    def test_another_shape(self, files):
+        """Without a comparison an output of another shape is refused, and the first one has the cure."""
+        first, second = self.verdicts(files, None, {"per": 2}, {"per": 10})
+        assert first == (
+            "has another shape",
+            "part has (50,), by the default (25,); "
+            "kcl.space(compare=lambda out: out['part'].sum()) compares the sums",
+        )
+        assert second == ("has another shape", "part has (10,), by the default (25,)")
+
+    def test_own(self, files):
+        """Outputs that a comparison reads may have any shape; what it returns is compared, and the other outputs are."""
+        choices = [{"per": 2}, {"per": 10, "factor": 2.0}, {"per": 5, "tail": 1}]
+        found = self.verdicts(files, lambda out: out["part"].sum(), *choices)
+        assert [one.outcome for one in found] == ["ok", "wrong result", "writes past the end"]
+        assert found[1].detail.startswith("compare is 200.0, by the default 100.0")
+        assert found[2].detail == "of part"
+
+    @pytest.mark.parametrize(
+        ("compare", "words"),
+        [
+            (lambda out: out["parts"].sum(), "compare= raises KeyError: 'parts'; outputs: part, z"),
+            (lambda out: sum(map(len, out.values())), "compare= reads no output by its name"),
+            (lambda out: str(out["z"]), "compare= returns <U"),
+        ],
+    )
+    def test_bad(self, files, compare, words):
+        """A comparison that fails with the default, reads nothing or returns no numbers is the user's error."""
+        with pytest.raises(TypeError, match=re.escape(words)):
+            self.verdicts(files, compare)
+
+
+class TestLeft:
+    def test_hanging_form(self, queue, tmp_path, monkeypatch):
+        """A form on which the default does not end is left out alone, and candidates are compared on the others."""
+        monkeypatch.setattr(settings, "processors", lambda: 1)
+
+        @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(text=["right"]))
+        def ending(text="while (x[i] < 0) z[i] += 1;"):
+            return doubling.function(text)
+
+        given = {"x": np.arange(1, 65, dtype=np.float32)}
+        files = CandidateFiles(ending(), queue, given, str(tmp_path))
+        found = trial(files, "if (x[i] < 1) { z[i] = 0; return; }")
+        files.close()
+        asked = files.question(devices.places_of(queue.context), None, 60.0)
+        with Bench(asked, files.default.trial, files.folder) as made:
+            made.check([found], later())
+        assert {form: one.outcome for form, one in made.left.items()} == {inputs.SIGNED: "hangs"}
+        assert found.verdict.outcome == "wrong result"
+        assert found.verdict.detail.endswith("with drawn numbers")
+
+    def test_limit(self, workshop, question):
+        """A question has a third of the time that is left, at most the seconds of a candidate."""
+        made = Bench(question, workshop.default.trial, workshop.folder, later(30))
+        assert 9 < made.seconds() <= 10
+        assert made.seconds(25.0) == 25.0
+        made = Bench(question, workshop.default.trial, workshop.folder, later(3000))
+        assert made.seconds() == 60.0
+        made = Bench(question, workshop.default.trial, workshop.folder, later(-6))
+        assert made.seconds(60.0) <= 2.0
+
+
 class TestChild:
     def test_caches(self, workshop, question, monkeypatch):
         """A child keeps its caches in the folder of the tuning, and inherits no setting of kcl's."""
         monkeypatch.setenv("KCL_STRICT", "hit")
         own = Child(question, workshop.folder)
         try:
-            assert own.ask(60.0, "begin", trial(workshop, "").codes)[0][""].outcome == "ok"
+            assert own.ask(60.0, "begin", "", trial(workshop, "").codes[""])[0].outcome == "ok"
             with open(f"/proc/{own._process.pid}/environ", "rb") as stream:
                 found = dict(
                     line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line
@@ -239,7 +348,7 @@ class TestChild:
         """A question without an answer in time ends the child."""
         own = Child(question, workshop.folder)
         with pytest.raises(ChildFault) as caught:
-            own.ask(0.0, "begin", trial(workshop, "").codes)
+            own.ask(0.0, "begin", "", trial(workshop, "").codes[""])
         assert caught.value.verdict.outcome == "hangs"
         assert own._process.returncode is not None
         assert not os.path.exists(f"/proc/{own._process.pid}")

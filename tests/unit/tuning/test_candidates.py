@@ -12,8 +12,9 @@ import pyopencl.array as cl_array
 import pytest
 
 import kcl
-from kcl.tuning import candidates
+from kcl.tuning import candidates, inputs
 from kcl.tuning.candidates import CandidateFiles
+from kcl.tuning.child import Verdict
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -55,19 +56,28 @@ class TestQuestion:
         given["z"] = cl_array.to_device(queue, given["z"])
         found = question(queue, {**given, "n": np.int32(8), "a": 2.5}, tmp_path)
         assert found.forms[""].values == {"n": np.int32(8), "a": 2.5}
-        assert {name: one.order for name, one in found.arrays.items()} == {"x": "F", "z": "C"}
-        assert np.array_equal(np.load(found.arrays["x"].path), np.arange(30.0).reshape(10, 3))
+        assert {name: one.order for name, one in found.forms[""].arrays.items()} == {
+            "x": "F",
+            "z": "C",
+        }
+        assert np.array_equal(
+            np.load(found.forms[""].arrays["x"].path), np.arange(30.0).reshape(10, 3)
+        )
 
     def test_large_arrays(self, queue, given, tmp_path, monkeypatch):
         """Beyond a bound on all bytes floating point is made up, and integers are kept."""
         monkeypatch.setattr(candidates, "_MOST_BYTES", 100)
         found = question(queue, {**given, "places": np.arange(3)}, tmp_path)
-        assert [bool(one.path) for one in found.arrays.values()] == [False, False, True]
+        assert [bool(one.path) for one in found.forms[""].arrays.values()] == [False, False, True]
 
     def test_cuts(self, queue, given, tmp_path):
         """Each size is cut by one: on the axes of its extent, on those that its text names, and in numbers."""
         found = question(queue, {**given, "n": 8, "a": 8.0, "flag": True}, tmp_path)
-        assert {form: one.shapes for form, one in found.forms.items()} == {
+        assert {
+            form: {name: array.shape for name, array in one.arrays.items()}
+            for form, one in found.forms.items()
+            if not one.drawn
+        } == {
             "": {"x": (10, 3), "z": (8, 3)},
             "n = 7": {"x": (9, 3), "z": (7, 3)},
             "m = 2": {"x": (10, 2), "z": (8, 2)},
@@ -80,11 +90,21 @@ class TestCandidate:
     def test_code(self, queue, given, tmp_path):
         """A candidate has the code for the call, and for each cut at which the space has the choice."""
         made = workshop(queue, given, tmp_path)
-        assert set(made.candidate({"block": 4}).trial.codes) == {"", "n = 7", "m = 2"}
-        assert set(made.candidate({"block": 8}).trial.codes) == {"", "m = 2"}
+        drawn = {inputs.NUMBERS, inputs.SIGNED}
+        assert set(made.candidate({"block": 4}).trial.codes) == {"", "n = 7", "m = 2", *drawn}
+        assert set(made.candidate({"block": 8}).trial.codes) == {"", "m = 2", *drawn}
         assert (
             made.candidate({"block": 8}).trial.program != made.candidate({"block": 4}).trial.program
         )
+
+    def test_digests(self, queue, given, tmp_path):
+        """A trial has the digest of each form as it runs, and the open dtypes that decide the code."""
+        made = workshop(queue, given, tmp_path)
+        found, other = (made.candidate({"block": block}).trial for block in (4, 8))
+        assert set(found.digests) == {"", "n = 7", "m = 2"}
+        assert len({*found.digests.values()}) == 1
+        assert found.digests[""] != other.digests[""]
+        assert found.needed == {"x": "<f8"}
 
     def test_equal_code_is_one_trial(self, queue, given, tmp_path):
         """Code that does not depend on a size is the same at its cut, and choices with equal code have one trial."""
@@ -115,6 +135,104 @@ class TestCandidate:
         """Candidates leave nothing in the user's cache."""
         workshop(queue, given, tmp_path).candidate({"block": 4})
         assert list(kcl.entries()) == []
+
+
+@kcl.kernel(space=kcl.space(kind=["right", "abort", "endless", "memory", "exit", "closure"]))
+def generating(kind="right", amount=1 << 34):
+    """Generate code, or end or fill the process that does."""
+    if kind == "abort":
+        os.abort()
+    elif kind == "exit":
+        raise SystemExit(3)
+    while kind == "endless":
+        pass
+    blocks = [bytearray(amount // 16) for _ in range(16)] if kind == "memory" else []
+    text = f"kernel void generating(global float *x) {{ x[0] = {len(blocks)}; /* {kind} */ }}"
+    arguments = [kcl.Array("x", np.float32, 1, "out")]
+    return kcl.Source(text, entry="generating", arguments=arguments, global_size=1)
+
+
+class TestGenerator:
+    @pytest.fixture
+    def files(self, queue, tmp_path, platform_name):
+        """The files of a tuning whose candidates are generated in a child."""
+        if platform_name != "pocl":
+            pytest.skip("the recipes run in this process")
+        with contextlib.closing(CandidateFiles(generating(), queue, {}, str(tmp_path))) as made:
+            yield made
+
+    @pytest.mark.parametrize(
+        ("kind", "seconds", "verdict"),
+        [
+            ("abort", 60.0, ("crashes", "SIGABRT, while generating")),
+            ("exit", 60.0, ("crashes", "status 3, while generating")),
+            ("endless", 0.5, ("hangs", "no code in 0.5 s")),
+            ("memory", 60.0, ("takes too much memory", "4 GiB, while generating")),
+        ],
+    )
+    def test_ends(self, files, kind, seconds, verdict):
+        """A choice that ends, stops or fills the process that generates is named, and the next one is generated."""
+        files.limit = lambda: seconds
+        found = files.candidate({"kind": kind})
+        assert (found.verdict, found.trial.limit) == (verdict, seconds)
+        files.limit = lambda: 60.0
+        assert files.candidate({"kind": "closure"}).verdict.outcome == ""
+
+    def test_no_child_stays(self, queue, tmp_path):
+        """The child ends with the tuning."""
+        made = CandidateFiles(generating(), queue, {}, str(tmp_path))
+        made.candidate({"kind": "closure"})
+        process = made._generator and made._generator._process
+        made.close()
+        made.close()
+        assert not process or not os.path.exists(f"/proc/{process}")
+
+
+@kcl.kernel(
+    sizes={"n": "place.shape[0]"},
+    space=kcl.space(local=[1, 2], cases=[{"place": np.array([2, 0, 1])}]),
+)
+def gathering(local=1):
+    """Read where integers say."""
+    text = """kernel void gathering(global long *place, global double *x, global double *y, int n)
+              { int i = get_global_id(0); y[i] = x[place[i]]; }"""
+    arguments = [
+        kcl.Array("place", np.int64, "n", "in"),
+        kcl.Array("x", np.float64, 8, "in"),
+        kcl.Array("y", np.float64, "n", "out"),
+        kcl.Scalar("n", np.int32),
+    ]
+    return kcl.Source(
+        text, entry="gathering", arguments=arguments, global_size="n", local_size=local
+    )
+
+
+class TestCases:
+    def test_forms(self, queue, tmp_path):
+        """Each case is a form: the call with other arguments, and with its own sizes."""
+
+        given = {"place": np.zeros(8, int), "x": np.arange(8.0)}
+        made = CandidateFiles(gathering(), queue, given, str(tmp_path))
+        made.close()
+        form = made.question(((0, 0, "device"),), None, 30.0).forms["cases[0]"]
+        assert np.array_equal(np.load(form.arrays["place"].path), [2, 0, 1])
+        assert np.array_equal(np.load(form.arrays["x"].path), np.arange(8.0))
+        assert "cases[0]" in made.default.trial.codes
+
+    def test_notes(self, queue, tmp_path):
+        """Forms without a comparison are told, and integers that are all equal."""
+        given = {"place": np.zeros(8, int), "x": np.arange(8.0)}
+        made = CandidateFiles(gathering(), queue, given, str(tmp_path))
+        made.close()
+        left = {
+            inputs.SIGNED: Verdict("hangs", "no result in 2 s"),
+            "n = 7": Verdict("crashes", "-"),
+        }
+        assert made.notes(left) == [
+            "nothing is compared, with signed numbers: the default hangs: no result in 2 s",
+            "nothing is compared, at n = 7: the default crashes: -",
+            "all elements of place are 0: kcl.space(cases=[{'place': ...}]) compares others",
+        ]
 
 
 class TestFolder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import kcl
@@ -31,11 +32,13 @@ class TestChoices:
         assert not any(one["exact"] for one in space.choices({}, {"n": 17}))
 
     def test_predicate_that_raises(self):
-        """A predicate that raises holds for no choice, and the refusal says what it raised."""
-        space = kcl.space(block=[0, 16]).where(lambda block: 64 % block == 0)
-        assert list(space.choices({}, {})) == [{"block": 16}]
-        assert space.refusal({"block": 0}, {}).startswith("where 1 raises ZeroDivisionError: ")
-        assert space.refusal({"block": 16}, {}) == ""
+        """An error in a predicate is raised with its class, the choice and the line of the predicate."""
+        space = kcl.space(block=[16, 0]).where(lambda block, n: n % block == 0)
+        words = r"where 1 of the space raises ZeroDivisionError: .*, for n=64, block=0 \(.*test_space.py, line \d+: "
+        with pytest.raises(kcl.RecipeError, match=words + "space = kcl.space") as caught:
+            list(space.choices({}, {"n": 64}))
+        assert type(caught.value.__cause__) is ZeroDivisionError
+        assert space.refusal({"block": 16}, {"n": 64}) == ""
 
     def test_where_makes_another_space(self):
         """A space does not change."""
@@ -51,13 +54,25 @@ class TestChoices:
         assert not space.has({"unroll": 1.0})
         assert not space.has({"block": 1})
 
+    def test_length(self):
+        """The length is the number of choices, valid or not."""
+        assert len(kcl.space(block=[16, 64], unroll=[1, 2, 4]).where(lambda block: block > 16)) == 6
+
+    def test_integers_of_numpy(self):
+        """An integer of numpy is the integer."""
+        space = kcl.space(block=16 * np.arange(1, 4), unroll=[np.int8(1), 1, np.uint64(2)])
+        assert space.lists == {"block": (16, 32, 48), "unroll": (1, 2)}
+        assert {type(one) for values in space.lists.values() for one in values} == {int}
+
     def test_a_value_counts_once(self):
         """A value that a list has twice is one value."""
         assert kcl.space(block=[16, 64, 16]).lists == {"block": (16, 64)}
 
 
 class TestBadInput:
-    @pytest.mark.parametrize("value", [[1], object(), float("nan"), float("inf"), 1j, b"x"])
+    @pytest.mark.parametrize(
+        "value", [[1], object(), float("nan"), float("inf"), 1j, b"x", np.float32(0.5)]
+    )
     def test_no_scalar(self, value):
         """A value that JSON does not have as a scalar is refused, with the parameter's name."""
         with pytest.raises(TypeError, match=r"kcl.space\(block=...\) has"):
@@ -79,3 +94,40 @@ class TestBadInput:
         """A predicate is a function whose parameters have names."""
         with pytest.raises(TypeError, match="where takes a function"):
             kcl.space(block=[16]).where(predicate)
+
+
+class TestComparison:
+    def test_options(self):
+        """A space keeps how results are compared, also with a where."""
+        cases = [{"x": [1, 2]}]
+        space = kcl.space(block=[16], compare=len, tolerance={"y": (1e-5, 1e-8)}, cases=cases)
+        found = space.where(lambda block: block > 0).comparison
+        assert found == (len, {"y": (1e-5, 1e-8)}, tuple(cases))
+        assert kcl.space(block=[16]).comparison == (None, None, ())
+
+    def test_parameters_of_these_names(self):
+        """A list of values is that of a parameter, whatever its name."""
+        space = kcl.space(compare=[True, False], tolerance=[1e-3], cases=[1, 2])
+        assert space.lists == {"compare": (True, False), "tolerance": (1e-3,), "cases": (1, 2)}
+        assert space.comparison == (None, None, ())
+
+    @pytest.mark.parametrize(
+        "options", [{"compare": 3}, {"tolerance": -1}, {"tolerance": {"y": "x"}}]
+    )
+    def test_bad(self, options):
+        """What cannot be meant is refused where it is declared."""
+        with pytest.raises(TypeError, match=rf"kcl.space\({next(iter(options))}=...\) takes"):
+            kcl.space(block=[16], **options)
+
+    def test_text(self):
+        """Outcomes stand as long as tolerance, cases and source text are the same; without a text none does."""
+        one, other = (
+            kcl.space(block=[1], compare=lambda out: out["y"] * 2).comparison for _ in "ab"
+        )
+        assert one.text() == other.text() != one.text(1e-3) != ""
+        assert kcl.space(block=[1], compare=len).comparison.text() == ""
+        bare, *others = (
+            kcl.space(block=[1], cases=cases).comparison.text()
+            for cases in ([], [{"x": np.arange(2000)}], [{"x": np.arange(2000)[::-1]}])
+        )
+        assert len({bare, *others}) == 3

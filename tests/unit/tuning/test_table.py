@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+import kcl
 from kcl.base import process
 from kcl.cache import places
 from kcl.cache.key import Key
 from kcl.tuning import table as tables
-from kcl.tuning.table import ChoiceTable, Row
+from kcl.tuning.table import ChoiceTable, RankedChoice, Row
 
 ABOUT = {
     "kernel": "axpy",
@@ -53,6 +54,17 @@ class TestRows:
             "d",
             "a 1",
         )
+        put = put._replace(
+            dtypes={"x": "<f4"},
+            includes={"/a.h": "5e"},
+            codes=("1", "2"),
+            best=(
+                RankedChoice(put.choice, 0.5, 0.01, ("3", "4")),
+                RankedChoice({"block": 1}, 0.7, 0.0, ("5",)),
+            ),
+            variant="factor=3",
+            unfinished=True,
+        )
         stored().put(put)
         assert stored().rows == [put]
         assert [type(value) for value in stored().rows[0].choice.values()] == [
@@ -61,8 +73,8 @@ class TestRows:
             float,
             type(None),
         ]
-        assert stored().row((64, 3)) == put
-        assert stored().row((64,)) is None
+        assert stored().row((64, 3), {"x": "<f4"}, "factor=3") == put
+        assert stored().row((64,), {"x": "<f4"}, "factor=3") is None
 
     def test_same_sizes(self):
         """A row takes the place of that for the same sizes, and what another process put since stays."""
@@ -75,14 +87,38 @@ class TestRows:
             ((64,), 256),
         ]
 
+    def test_same_case(self):
+        """Rows for other dtypes and for another variant stay beside each other."""
+        table = stored()
+        for dtype, variant, block in (("<f4", "", 16), ("<f8", "", 32), ("<f4", "factor=3", 64)):
+            table.put(row(64, block=block, dtypes={"x": dtype}, variant=variant))
+        assert [one.choice["block"] for one in stored().rows] == [16, 32, 64]
+        assert [one.variant for one in table.near((64,), "factor=3")] == ["factor=3", "", ""]
+
+    def test_note(self):
+        """A note has the key of the last table of a recipe: with another key, nothing measured is lost unsaid."""
+        for key, lost in (
+            (KEY, ""),
+            (Key([("record", "2")]), "its text changed since it was measured"),
+        ):
+            table = ChoiceTable(key, ABOUT)
+            table.note = "tuned a.b"
+            if not lost:
+                assert table.lost == ""
+                table.put(row(64))
+            assert table.lost == lost
+
     def test_nearest(self):
-        """Rows in the same power of two count, the nearest by ratio first, in both directions; one is the nearest."""
+        """Rows within a factor of two count, the nearest by ratio first, in both directions; one is the nearest."""
         table = stored()
         for size in (64, 100, 120, 128, 63):
             table.put(row(size))
-        assert [one.sizes[0] for one in table.near((127,))] == [120, 100, 64]
+        assert [one.sizes[0] for one in table.near((127,))] == [128, 120, 100, 64]
+        assert [one.sizes[0] for one in table.near((257,))] == []
+        assert [one.sizes[0] for one in table.near((256,))] == [128]
+        assert [one.sizes[0] for one in table.near((32,))] == [63, 64]
         assert table.nearest((127,)) == row(128)
-        assert [one.sizes[0] for one in table.near((65,))] == [64, 100, 120]
+        assert [one.sizes[0] for one in table.near((65,))] == [64, 63, 100, 120, 128]
         assert table.near((1, 2)) == []
         assert stored().nearest((64,)) is not None
         assert ChoiceTable(Key([("record", "2")]), ABOUT).nearest((1, 2)) is None
@@ -96,14 +132,14 @@ class TestRows:
         assert ([*fact.choice.items()], fact.detail) == ([*choice.items()], "again")
 
     def test_bounded(self):
-        """A table keeps the newest 64 rows, and 8 kB of them."""
+        """A table keeps the newest rows, and 64 kB of them; what goes is named in a warning."""
         table = stored()
         for size in range(1, 70):
             table.put(row(size))
-        assert len(table.rows) <= tables.ROWS
-        assert table.rows[-1].sizes == (69,)
-        table.put(row(1, detail="x" * 7_500))
-        assert 0 < len(stored().rows) < 5
+        assert len(stored().rows) == 69
+        with pytest.warns(kcl.CacheWarning, match=r"table of axpy is full, and forgets n=2, n=3"):
+            table.put(row(1, detail="x" * 63_000))
+        assert 0 < len(stored().rows) < 15
         assert stored().rows[-1].sizes == (1,)
 
     @pytest.mark.parametrize(
@@ -118,6 +154,10 @@ class TestRows:
             [{**row(64)._asdict(), "sizes": [-1]}],
             [{**row(64)._asdict(), "choice": [1]}],
             [{**row(64)._asdict(), "choice": {"block": [1]}}],
+            [{**row(64)._asdict(), "best": [3]}],
+            [{**row(64)._asdict(), "best": [[[["block", [1]]], 0.5, 0.1, []]]}],
+            [{**row(64)._asdict(), "dtypes": 3}],
+            [{**row(64)._asdict(), "codes": 3}],
         ],
     )
     def test_foreign(self, rows):
@@ -166,9 +206,9 @@ class TestFacts:
         stored().put_facts([fact(64, block=16, outcome="wrong result"), fact(100, block=16)])
         found = stored().facts()
         assert {name: one.outcome for name, one in found.items()} == {
-            tables.fact_name((64,), {"block": 16}): "wrong result",
-            tables.fact_name((64,), {"block": 32}): "crashes",
-            tables.fact_name((100,), {"block": 16}): "ok",
+            tables.fact_name(fact(64, block=16)): "wrong result",
+            tables.fact_name(fact(64, block=32)): "crashes",
+            tables.fact_name(fact(100, block=16)): "ok",
         }
         assert stored().rows == []
 

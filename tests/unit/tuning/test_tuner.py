@@ -14,7 +14,7 @@ import pytest
 import kcl
 from kcl.base import settings
 from kcl.tuning import tuner
-from kcl.tuning.table import Row
+from kcl.tuning.table import RankedChoice, Row
 
 pytestmark = pytest.mark.slow_platforms
 
@@ -149,7 +149,7 @@ class TestOutcomes:
         details = {one.choice["kind"]: one.verdict.detail for one in found.tried}
         assert details["null"] if special else "SIG" in details["null"]
         assert "'q'" in details["no name"]
-        assert details["one wrong"].startswith("y[77]: 1.0 -> 156.0, 1 of 512")
+        assert details["one wrong"].startswith("y[77] is 1.0, by the default 156.0, 1 of 512")
         assert details["even"].endswith("at n = 511")
         assert (details["behind"], details["raises"], details["skips"]) == (
             "of y",
@@ -176,48 +176,53 @@ class TestOutcomes:
         assert os.listdir(folders) == []
 
     def test_failures_are_believed(self, queue):
-        """A failure of an earlier tuning is not tried again as long as its program is the same."""
-        kernel, given = doubling(), {"x": vectors()[0]}
-        table = kernel.table(queue, given)
-        found = tuner.tune(
-            kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG
-        )
-        (fact,) = table.facts().values()
-        assert (fact.outcome, fact.choice, fact.sizes) == (
-            "does not build",
-            {"kind": "no name"},
-            (512,),
-        )
-        table.put_facts([fact._replace(detail="as before")])
-        asked = Given([{"kind": "no name"}])
-        found = tuner.tune(
-            kernel, queue, given, level=2, limit=LIMIT, search=asked, again=True, **LONG
-        )
-        assert found.tried[0].verdict.detail != "as before"  # again
-        table.put_facts([fact._replace(detail="as before")])
-        table.put(found.row._replace(level=1))
-        found = tuner.tune(
-            kernel, queue, given, level=2, limit=LIMIT, search=Given([{"kind": "no name"}]), **LONG
-        )
-        assert found.tried[0].verdict == ("does not build", "as before")
+        """A failure of an earlier tuning stands for the same code and tolerance, and is not tried again."""
+        kernel, given, choice = doubling(), {"x": vectors()[0]}, {"kind": "no name"}
+        table = kernel.table(queue)
 
-    def test_crashes_are_believed_for_a_month(self, queue):
-        """A crash is believed for 30 days, and for its own program only."""
-        kernel, given = doubling(), {"x": vectors()[0]}
-        table = kernel.table(queue, given)
-        found = tuner.tune(kernel, queue, given, search=Given([{"kind": "even"}]), **LONG)
+        def again(**options):
+            asked = Given([dict(choice)])
+            return tuner.tune(kernel, queue, given, limit=LIMIT, search=asked, **options, **LONG)
+
+        again()
         (fact,) = table.facts().values()
-        for days, program, is_believed in ((29, "", True), (31, "", False), (1, "-", False)):
-            day = (datetime.date.today() - datetime.timedelta(days)).isoformat()
-            crash = fact._replace(
-                outcome="crashes", detail="long ago", day=day, program=fact.program + program
-            )
-            table.put_facts([crash])
-            table.put(found.row._replace(level=1))
-            found = tuner.tune(
-                kernel, queue, given, level=2, search=Given([{"kind": "even"}]), **LONG
-            )
-            assert (found.tried[0].verdict.detail == "long ago") == is_believed
+        assert (fact.outcome, fact.choice, fact.sizes) == ("does not build", choice, (512,))
+        for change, options, is_believed in (
+            ({}, {}, True),
+            ({}, {"again": True}, False),
+            ({}, {"tolerance": 0.5}, False),
+            ({"codes": ("-",)}, {}, False),
+            ({"terms": "-"}, {}, False),
+        ):
+            table.put_facts([fact._replace(detail="as before", **change)])
+            table.put(table.rows[0]._replace(unfinished=True))
+            found = again(**options)
+            assert (found.tried[0].verdict.detail == "as before") is is_believed
+            assert found.known == is_believed
+
+    @pytest.mark.parametrize(
+        ("outcome", "days", "seconds", "is_believed"),
+        [
+            ("crashes", 29, 0.0, True),
+            ("crashes", 31, 0.0, False),
+            ("hangs", 1, LIMIT, True),
+            ("hangs", 1, LIMIT / 2, False),
+        ],
+    )
+    def test_some_failures_are_believed_for_a_while(
+        self, queue, outcome, days, seconds, is_believed
+    ):
+        """A crash is believed for 30 days, and a time-out if it had as much time as there is now."""
+        kernel, given = doubling(), {"x": vectors()[0]}
+        table = kernel.table(queue)
+        tuner.tune(kernel, queue, given, search=Given([{"kind": "even"}]), **LONG)
+        (fact,) = table.facts().values()
+        day = (datetime.date.today() - datetime.timedelta(days)).isoformat()
+        table.put_facts([fact._replace(outcome=outcome, detail="before", day=day, limit=seconds)])
+        table.put(table.rows[0]._replace(unfinished=True))
+        asked = Given([{"kind": "even"}])
+        found = tuner.tune(kernel, queue, given, search=asked, limit=LIMIT, **LONG)
+        assert (found.tried[0].verdict.detail == "before") is is_believed
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
         """loopy prints a kernel for which it cannot generate code; nobody sees it."""
@@ -254,10 +259,11 @@ class TestWinner:
     def test_arrays_are_not_written(self, queue):
         """Arrays of the caller, on the host and on the device, stay as they are."""
         x, _y = vectors()
-        on_device = cl_array.to_device(queue, x)
+        on_device, one = cl_array.to_device(queue, x), {"turns": 1, "unused": 1}
         for given in (x, on_device):  # the default runs twice, in place
             assert (
-                adding().tune(queue, search=Given([]), again=True, x=given, **LONG).row is not None
+                adding().tune(queue, search=Given([one]), again=True, x=given, **LONG).row
+                is not None
             )
         assert np.array_equal(x, vectors()[0])
         assert np.array_equal(on_device.get(), vectors()[0])
@@ -276,7 +282,7 @@ class TestWinner:
         assert "not tried ragged" in str(found._replace(row=found.row._replace(ragged=False)))
 
     def test_interrupted(self, queue):
-        """Ctrl-C keeps what is known: the outcomes, and a row that the next tuning measures again."""
+        """Ctrl-C keeps what is known and serves nothing; the next tuning goes on, and measures the finalists again."""
 
         class Impatient(Given):
             def ask(self):
@@ -286,37 +292,120 @@ class TestWinner:
                 return found
 
         kernel, given = adding(), {"x": vectors()[0]}
+        asked = [{"turns": 1, "unused": 1}, {"turns": 3000, "unused": 1}]
         with pytest.raises(KeyboardInterrupt):
-            kernel.tune(queue, search=Impatient([{"turns": 1, "unused": 1}]), **given, **LONG)
-        table = kernel.table(queue, given)
-        row = table.row((512,))
-        assert (row.choice, row.level) == ({"turns": 1, "unused": 1}, 0)
-        assert [one.outcome for one in table.facts().values()] == ["ok"]
-        with pytest.raises(KeyboardInterrupt):
-            kernel.tune(queue, search=Impatient([]), **given, **LONG)
-        assert table.row((512,)) == row
+            kernel.tune(queue, search=Impatient([*asked]), **given, **LONG)
+        table = kernel.table(queue)
+        assert table.rows == []
+        assert {one.outcome for one in table.facts().values()} == {"ok"}
+        slow = next(one for one in table.facts().values() if one.choice["turns"] == 3000)
+        table.put_facts([slow._replace(ratio=9.0)])
+        found = kernel.tune(queue, level=2, **given, **LONG)
+        assert (found.known, found.row.tried, found.row.of, found.row.unfinished) == (
+            2,
+            6,
+            6,
+            False,
+        )
+        assert found.row.choice == {"turns": 1, "unused": 1}
+        assert "2 of 6 known from before" in str(found)
+        # equal code is one trial, which is not measured again
+        assert {one.ratio for one in found.tried if one.choice["turns"] == 3000} == {9.0}
 
-    def test_time(self, queue):
-        """A search that has no time left tries nothing more, and the default stays."""
-        found = adding().tune(queue, level=2, seconds=1e-3, x=vectors()[0])
-        assert found.tried == ()
-        assert (found.row.choice["turns"], found.row.tried) == (1000, 0)
+    def test_known_winner_is_compared_again(self, queue):
+        """What an earlier tuning found right and fast wins only if it is right on the arguments of this one."""
 
-    def test_slow_recipes(self, queue):
+        @kcl.kernel(space=kcl.space(kind=["right", "from one"]))
+        def squared(kind="right"):
+            work = "for (int k = 0; k < 3000; ++k) z = sin(z);" if kind == "right" else ""
+            text = f"""kernel void squared(global float *x, global float *y)
+                       {{ int i = get_global_id(0); float z = x[i]; {work}
+                          y[i] = z > 2 ? z : {"x[i]*x[i]" if kind == "right" else "x[i]"}; }}"""
+            arguments = [kcl.Array("x", np.float32, 64), kcl.Array("y", np.float32, 64, "out")]
+            return kcl.Source(text, entry="squared", arguments=arguments, global_size=64)
+
+        kernel, given = squared(), {"x": np.full(64, 0.5, np.float32)}
+        tuner.tune(kernel, queue, given, level=2, limit=LIMIT, **LONG)
+        table = kernel.table(queue)
+        fact = next(one for one in table.facts().values() if one.choice == {"kind": "from one"})
+        assert fact.outcome == "wrong result"
+        table.put_facts([fact._replace(outcome="ok", ratio=0.01)])
+        table.put(table.rows[0]._replace(unfinished=True))
+        found = tuner.tune(kernel, queue, given, level=2, limit=LIMIT, **LONG)
+        assert found.row.choice == {"kind": "right"}
+        assert table.facts()[tuner.fact_name(fact)].outcome == "wrong result"
+
+    def test_no_time(self, queue):
+        """A tuning that had time for no choice stores no row; another one with time tunes."""
+        kernel, x = adding(), vectors()[0]
+        found = kernel.tune(queue, level=2, seconds=1e-3, x=x)
+        assert (found.row, found.tried, found.was_time) == (None, (), False)
+        assert "give it more seconds" in str(found)
+        assert kernel.table(queue).rows == []
+        assert kernel.tune(queue, level=2, x=x, **LONG).row.tried == 6
+
+    @pytest.mark.slow
+    def test_unfinished(self, queue):
+        """A search that its time ended has a row, and the next tuning goes on with what was not tried."""
+
+        class Late(Given):
+            def ask(self):
+                found = super().ask()
+                if not found:
+                    time.sleep(0.7 * seconds)  # until the time of the search is over
+                    return [{"turns": 1000, "unused": 2}]
+                return found
+
+        kernel, seconds = adding(), 60.0
+        asked = Late([{"turns": 1, "unused": 1}])
+        found = kernel.tune(queue, level=2, seconds=seconds, search=asked, x=vectors()[0])
+        assert found.row.unfinished
+        assert "the next tuning goes on with the others" in str(found)
+        again = kernel.tune(queue, level=2, x=vectors()[0], **LONG)
+        assert (again.known, again.row.tried, again.row.unfinished) == (1, 6, False)
+
+    def test_changed_code_is_tuned_again(self, queue):
+        """`tuned before` holds for the code that the winner has now."""
+        x = vectors()[0]
+        first = adding().tune(queue, search=Given([{"turns": 1, "unused": 1}]), x=x, **LONG)
+        table = adding().table(queue)
+        served = first.row.best[0]
+        assert "tuned before" in str(adding().tune(queue, x=x, search=Given([])))
+        table.put(first.row._replace(best=(served._replace(codes=("-",)),)))
+        again = adding().tune(queue, search=Given([{"turns": 1, "unused": 1}]), x=x, **LONG)
+        assert again.row.best[0].codes == served.codes
+
+    def test_best(self, queue):
+        """A row has the fastest choices in their order, each with the digests of all forms."""
+        found = adding().tune(queue, level=2, x=vectors()[0], **LONG)
+        (best,) = found.row.best  # 1000 and 3000 turns are as slow as the default, or slower
+        assert best.choice == {"turns": 1, "unused": 1}
+        (trial,) = {one.trial for one in found.tried if one.choice["turns"] == 1}
+        assert best.codes == tuple(sorted({*trial.digests.values()}))
+        assert found.row.dtypes == {}
+
+    def test_typed(self, queue):
+        """A row has the dtypes of the arguments that the default left open, and decide it; not those of outputs."""
+        x, y = vectors()
+        found = axpy().tune(queue, level=2, x=x, y=y, z=np.empty_like(x), **LONG)
+        assert found.row.dtypes == {"x": "<f4", "y": "<f4"}
+
+    def test_slow_recipes(self, queue, tmp_path):
         """No recipe runs after the time for building, however many choices a step has."""
-        runs = []
+        runs = tmp_path / "runs"  # each in the child that generates
 
         @kcl.kernel(space=kcl.space(part=list(range(100))))
         def slow(part=0):
-            runs.append(part)
+            with runs.open("a") as stream:
+                stream.write(".")
             time.sleep(0.2)
             arguments = [kcl.Array("x", np.float32, 8, "out")]
             text = f"kernel void slow(global float *x) {{ x[get_global_id(0)] = 1; /* {part} */ }}"
             return kcl.Source(text, entry="slow", arguments=arguments, global_size=8)
 
         found = slow().tune(queue, level=2, seconds=2.0)
-        assert len(runs) < 30
-        assert found.row is not None
+        assert runs.stat().st_size < 30
+        assert found.row is None or found.row.unfinished
 
 
 class Given:
@@ -351,7 +440,7 @@ class TestRefusals:
         """Level 0 stands for the defaults: nothing is measured, nothing is stored."""
         found = adding().tune(queue, level=0, x=vectors()[0])
         assert "level 0" in str(found)
-        assert adding().table(queue, {"x": vectors()[0]}).rows == []
+        assert adding().table(queue).rows == []
 
     def test_a_kernel_that_differs_from_itself(self, queue):
         """A kernel that computes something else each time is not tuned, and that is said."""
@@ -391,10 +480,22 @@ class TestRefusals:
 
 class TestTuning:
     def test_table(self):
-        """str() has the choice, what it gains, and how it was found."""
-        row = Row((512,), {"block": 64}, 0.5, 1, 3, 12, 0.02, "2026-11-26", ragged=False)
-        said = str(tuner.Tuning("axpy", {"n": 512}, row, seconds=3.21))
+        """str() has the choice, what it gains, how long it takes, and how it was found."""
+        served = (RankedChoice({"block": 64}, 0.51234, 0.02, ("5e",)),)
+        row = Row(
+            (512,), {"block": 64}, 0.51234, 1, 3, 12, 0.02, "2026-11-26", ragged=False, best=served
+        )
+        row = row._replace(seconds=1.23456e-5, gigabytes=21.987)
+        said = str(tuner.Tuning("axpy", {"n": 512}, row, seconds=3.21, known=2))
         assert said.splitlines()[0] == (
-            "axpy at n = 512: block=64 takes 0.50 of the time of the default; 3 of 12 choices tried in 3.2 s; "
-            "not tried ragged"
+            "axpy at n = 512: block=64 takes 0.512 of the time of the default: 12.3 us, 22 GB/s; "
+            "3 of 12 choices tried in 3.2 s, 2 of 12 known from before; not tried ragged"
+        )
+
+    def test_default(self):
+        """Where the default stays, str() says of how many it is the fastest."""
+        row = Row((512,), {"block": 64}, 1.0, 1, 21, 21, 0.0, "2026-11-26")
+        said = str(tuner.Tuning("axpy", {"n": 512}, row))
+        assert said.startswith(
+            "axpy at n = 512: the default block=64 is the fastest of 21; 21 of 21"
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import numpy as np
 import pyopencl as cl
 import pytest
 from commands import run
+from measured import measured
 
 import kcl
 from kcl.base import process
@@ -32,7 +34,18 @@ def chosen(value=1):
 
 def row(size, value, **fields):
     return Row(
-        (size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26", "loopy 2025.2", **fields
+        (size,),
+        {"value": value},
+        0.5,
+        1,
+        2,
+        3,
+        0.01,
+        "2026-11-26",
+        "loopy 2025.2",
+        seconds=2e-6,
+        gigabytes=4.0,
+        **fields,
     )
 
 
@@ -56,8 +69,9 @@ def fact(size, value, outcome="ok", level=1, detail=""):
 def table(queue):
     """The table of `chosen` on this device, with a row and three outcomes, and its program in the cache."""
     kernel = chosen()
-    found = kernel.table(queue, {"x": np.empty(1, np.int32)})
-    found.put(row(4, 2, program=chosen(value=2).key(queue)["binary"].digest))
+    found, given = kernel.table(queue), {"x": np.empty(1, np.int32)}
+    stored = row(4, 2, program=chosen(value=2).key(queue)["binary"].digest)
+    found.put(measured(kernel, queue, stored, given))
     found.put_facts([fact(4, 2), fact(4, 3, "crashes", detail="signal 11"), fact(4, 1, level=2)])
     kernel.forget()
     assert filled(kernel, queue, 4) == 2
@@ -76,6 +90,26 @@ def explained(queue, size):
     return chosen().explain(queue, x=np.zeros(size, np.int32)).splitlines()[-1]
 
 
+class TestWords:
+    def test_outcomes(self):
+        """The winner has a mark; a ratio has three digits, and its noise if that makes it doubtful."""
+        won, doubtful = (
+            row(4, 2)._replace(ratio=0.51234),
+            row(4, 3)._replace(ratio=0.97, noise=0.05),
+        )
+        found = [
+            doubtful._replace(seconds=1.23456e-3),
+            won,
+            fact(4, 1, "crashes", detail="SIGABRT"),
+        ]
+        lines = [" ".join(line.split()) for line in views.outcomes(["n"], found, [won])]
+        assert lines[1:] == [
+            "* n=4 value=2 ok 0.512 2 us, 4 GB/s 2026-11-26",
+            "n=4 value=3 ok 0.97 +-5% 1230 us, 4 GB/s 2026-11-26",
+            "n=4 value=1 crashes 2026-11-26 SIGABRT",
+        ]
+
+
 class TestCommands:
     def test_show(self, table):
         """`kcl show KERNEL --tuning` prints decisions and outcomes."""
@@ -83,11 +117,28 @@ class TestCommands:
             " ".join(line.split()) for line in run("show", "chosen", "--tuning").output.splitlines()
         ]
         assert lines[0].startswith("chosen on ")
-        assert lines[2] == "n=4 value=2 0.500 1 2 of 3 2026-11-26 measured with loopy 2025.2"
+        assert (
+            lines[2]
+            == "n=4 value=2 0.5 2 us, 4 GB/s 1 2 of 3 2026-11-26 measured with loopy 2025.2"
+        )
         assert "n=4 value=3 crashes 2026-11-26 signal 11" in lines
         (found,) = json.loads(run("show", "chosen", "--tuning", "--json").output)
         assert found["key"] == table.key.digest
         assert found["rows"][0]["choice"] == {"value": 2}
+
+    def test_page(self, table, tmp_path):
+        """`kcl show KERNEL --tuning --html` draws the choices, the fastest first: time, noise, verdict, and what runs."""
+        table.put_facts([fact(4, 1)._replace(ratio=1.0, noise=0.25)])
+        path = tmp_path / "page.html"
+        assert run("show", "chosen", "--tuning", "--html", str(path)).output == f"written: {path}\n"
+        text = path.read_text(encoding="utf-8")
+        kinds = re.findall(r'<code>n=4: value=(\d)</code> <b class="(.*?)">', text)
+        assert kinds == [("2", "now"), ("1", "ok"), ("3", "crashes")]
+        assert "width: calc(100% * 1.000 * (1 - 0.250) / 1.25)" in text
+        assert "1.00 +-25%" in text
+        assert "signal 11" in text
+        assert "<script" not in text
+        assert run("show", "chosen", "--html", "-").output.startswith("<!doctype html>")
 
     def test_show_of_entries(self, table):
         """`kcl show` of code says how many sizes of its kernel were measured."""
@@ -112,11 +163,11 @@ class TestCommands:
         """`kcl explain` says which row served each size of the last run, or which is nearest."""
         said = " ".join(run("explain", "chosen").output.split())
         assert (
-            "tuning of chosen: n = 4: value=2, measured at n=4, takes 0.50 of the time of the default"
+            "tuning of chosen: n = 4: value=2, measured at n=4, takes 0.5 of the time of the default"
             in said
         )
         assert (
-            "n = 9: the default value=1: no row is in its power of two; the nearest is value=2, measured at n=4"
+            "n = 9: the default value=1: no row is within a factor of two; the nearest is value=2, measured at n=4"
             in said
         )
         assert "tuning of" not in run("explain", "another", code=1).output
@@ -164,13 +215,13 @@ class TestBundles:
 
     def test_both_have_rows(self, table, monkeypatch, tmp_path):
         """What is there stays, and gets the rows of other sizes, of a higher level, and of a later day."""
-        table.put(row(8, 3))
+        table.put(row(8, 3, dtypes={"x": "<i4"}))
         data, _info = kcl.save_artifacts()
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
         process.reset()
         other = ChoiceTable(table.key, table.about)
-        other.put(row(4, 1)._replace(level=2))
-        other.put(row(8, 1)._replace(day="2020-01-01"))
+        other.put(row(4, 1, dtypes={"x": "<i4"})._replace(level=2))
+        other.put(row(8, 1, dtypes={"x": "<i4"})._replace(day="2020-01-01"))
         other.put(row(16, 1))
         kcl.load_artifacts(data)
         found = {

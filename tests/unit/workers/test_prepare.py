@@ -9,6 +9,7 @@ import prepare_recipes
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
+from measured import put
 from prepare_recipes import filled, scaled
 
 import kcl
@@ -167,9 +168,9 @@ class TestSizes:
     def test_what_a_launch_would_take(self, context, processes):
         """Of a kernel that chooses by sizes the choice for the given sizes is prepared, else that for all sizes."""
         queue = cl.CommandQueue(context)
-        table = chosen().table(queue, {"x": np.empty(1, np.int32)})
         for size, value in ((64, 2), (100, 3)):
-            table.put(Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26"))
+            row = Row((size,), {"value": value}, 0.5, 1, 2, 3, 0.01, "2026-11-26")
+            put(chosen(), queue, row, x=np.empty(1, np.int32))
         items = [
             chosen(),
             (chosen(), {"x": np.int32, "n": 64}),

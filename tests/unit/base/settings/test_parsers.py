@@ -1,10 +1,22 @@
-"""kcl.base.settings.parsers: bytes and ages as people write them; `test_settings` has the others."""
+"""kcl.base.settings.parsers: layers, bytes and ages as people write them; `test_settings` has the others."""
 
 from __future__ import annotations
 
 import pytest
 
 from kcl.base.settings import parsers
+
+
+class TestLayers:
+    def test_unknown(self) -> None:
+        """A misspelt layer switches all of them off; every name that may stand there is listed."""
+        with pytest.raises(ValueError) as refused:
+            parsers.layers("tunning", "generator,binary", "shapes,tuning")
+        words, off = refused.value.args
+        assert (
+            words == "tunning is no layer (generator, binary, shapes, tuning); all layers are off"
+        )
+        assert off == {"generator", "binary"}
 
 
 class TestSize:

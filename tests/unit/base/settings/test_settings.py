@@ -10,6 +10,21 @@ from harness import ROOT
 from kcl import caches
 from kcl.base import settings
 
+CELL = """
+from IPython.core.interactiveshell import InteractiveShell
+from kcl.base.settings import place_of
+shell = InteractiveShell.instance()
+shell.run_cell("pass", store_history=True)
+shell.run_cell("def function(): pass", store_history=True)
+print(place_of(shell.user_ns["function"].__code__.co_filename, 1), place_of("/a/b.py", 2))
+"""
+
+
+def test_place_in_a_notebook(child):
+    """The code of a cell is named by the number of the cell, that of a file by the file."""
+    pytest.importorskip("IPython")
+    assert child.run(CELL).stdout == "In[2]:1 b.py:2\n"
+
 
 class TestRead:
     @pytest.mark.faults

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kcl.base.text.markup import Html, element, join, text, titled
+from kcl.base.text.markup import Html, element, filled, join, text, titled
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,9 @@ class TestTitled:
         (cell,) = found.iter("td")
         assert cell.text == '"' * 100 + "..."
         assert cell.get("title") == '"' * 200
+
+
+def test_filled():
+    """A hole of a template takes markup as it is, and a text escaped."""
+    found = filled("<p>$one$two</p>", {"one": "<b>", "two": [element("i", "&")]})
+    assert found == "<p>&lt;b&gt;<i>&amp;</i></p>"

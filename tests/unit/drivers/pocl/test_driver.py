@@ -306,6 +306,67 @@ class TestWhen:
         assert "kcl: completing entries: 1 of 1" in done.stderr.splitlines()
 
 
+# A program that writes its header anew, of one size and with one time, before each build.
+REWRITTEN = """
+    import os, sys
+    import numpy as np
+    import pyopencl as cl
+
+    context = cl.create_some_context(interactive=False)
+    queue = cl.CommandQueue(context)
+    for value in "123":
+        with open("v.h", "w") as stream:
+            stream.write(f"#define V {value}\\n")
+        os.utime("v.h", (1, 1))
+        source = '#include "v.h"\\nkernel void f(global int *x) { x[get_global_id(0)] = V; }'
+        program = cl.Program(context, source).build(["-I", os.getcwd()])
+        x = np.zeros(8, np.int32)
+        buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, x.nbytes)
+        program.f(queue, x.shape, (4,), buffer)
+        cl.enqueue_copy(queue, x, buffer)
+        assert (x == int(value)).all()
+"""
+
+
+def test_header_rewritten(pocl):
+    """A program that writes a header before each build hits from its second run on; its jobs need no helper."""
+    for strict in ((), ("--strict", "hit")):
+        options = ("-m", "kcl", "run", *strict)
+        done = pocl.child.run(REWRITTEN, options=options, **ON_POCL, KCL_PROMOTE="off")
+        assert done.returncode == 0, done.stderr
+    assert JobQueue(str(pocl.child.cache / "kcl")).jobs() == []
+    found = [Entry.unpack(pocl.binaries.get(address)) for address in entries(pocl)]
+    assert len(found) == 3
+    assert not any(str(pocl.child.cache) in repr(one.metadata) for one in found)
+
+
+# Two programs in each of three contexts.
+CONTEXTS = """
+    import json
+    import pyopencl as cl
+    import kcl
+
+    kcl.install()
+    reasons, (device,) = [], cl.create_some_context(interactive=False).devices
+    kcl.add_hook(lambda event: reasons.append((event.kernel, event.reason)))
+    for _ in range(3):
+        context = cl.Context([device])
+        for name in "fg":
+            cl.Program(context, f"kernel void {name}(global int *x) {{ x[0] = 1; }}").build()
+    print(json.dumps([reasons, [str(miss) for miss in kcl.explain()]]))
+"""
+
+
+def test_contexts(pocl):
+    """A program that a process builds for each of its contexts is new once, and then being completed."""
+    reasons, said = pocl.child.json(CONTEXTS, **ON_POCL, KCL_PROMOTE="off")
+    words = "being completed: this process has built it before"
+    assert reasons == [
+        [name, "not in the cache" if number == 0 else words] for number in range(3) for name in "fg"
+    ]
+    assert [one.partition("\n")[2].strip() for one in said] == ["first time seen"] * 2 + [words] * 2
+
+
 class TestPartialHits:
     def test_new_size(self, pocl):
         """Code of a local size that the entry lacks is reported and added; then PoCL generates no code for either."""

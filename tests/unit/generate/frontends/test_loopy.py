@@ -96,6 +96,12 @@ class TestOptions:
             assert seen[0][:2] == ("generator", "bypass")
             assert "write_wrapper" in seen[0][2]
 
+    def test_wrapper_under_strict(self, queue, under):
+        """KCL_STRICT=hit names the option that bypasses, and sends nobody to fill the cache."""
+        under(KCL_STRICT="hit")
+        with pytest.raises(kcl.CacheMiss, match=r"bypass: .*write_wrapper.*mend that first"):
+            launched(queue, with_option("write_wrapper"))
+
     def test_code_that_is_printed(self, queue, capsys):
         """A hit prints the stored OpenCL C, as generating it does."""
         printed = []

@@ -57,9 +57,14 @@ class TestNearest:
 
     def test_not_itself(self):
         """The entry that the miss itself stored, and its base row, are no earlier ones."""
-        missed = recipe(argument_x="<f8")
+        missed = recipe(row="special", argument_x="<f8")
         base = known(recipe(), 3.0, {"base": {}})
         assert explain(missed, Texts(), [known(missed), base]) == FIRST_TIME
+
+    def test_beginning(self):
+        """An entry whose key is the beginning of the missed one is an earlier one: a variable was set since."""
+        missed, before = recipe(options="-DA", variable="1"), known(recipe(options="-DA"))
+        assert explain(missed, Texts(), [before]).nearest is before
 
     def test_other_dtype(self):
         """A row of other dtypes is nearer than the base row of an earlier recipe, which says nothing of dtypes."""

@@ -61,7 +61,7 @@ class TestKept:
             **dict.fromkeys(journal.COUNTERS, 0),
             "hits": 2,
             "seconds": 0.5,
-            "saved": 4.0,
+            "saved": 2.0,  # the same entry, in one process
             "bytes": 20,
         }
         assert (found["binary"]["misses"], found["binary"]["hits"]) == (1, 0)
@@ -355,7 +355,7 @@ class TestProcesses:
             320,
             [320],
         )
-        assert totals["generator"]["saved"] == 320.0
+        assert totals["generator"]["saved"] == 64.0  # once a process
         assert processes == left == 64
 
     def test_killed(self, child, root):
@@ -433,12 +433,13 @@ def test_other_format(root):
     assert len(names(root)) == 2
 
 
-def ran(name, began, ended, driver="driver.py"):
+def ran(name, began, ended, driver="driver.py", folder="/a"):
     """Leave the record of a process with one look-up."""
     found = {
         "format": records.FORMAT,
         "name": name,
         "driver": driver,
+        "program": f"{folder}/{driver}",
         "pid": int(began),
         "began": began,
         "ended": ended,
@@ -482,8 +483,16 @@ class TestLast:
         """The last run of a driver is found where another one ran later; none where it never ran."""
         ran("a", 1, 2)
         ran("x", 3, 4, "other.py")
-        assert last("driver.py") == ["a"]
-        assert last("third.py") == []
+        assert last("driver.py") == last("/a/driver.py") == ["a"]
+        assert last("third.py") == last("/b/driver.py") == []
+
+    def test_of_one_name(self, monkeypatch):
+        """Two programs of one name are two runs; a path, also below the working directory, chooses one of them."""
+        ran("a", 1, 4)
+        ran("b", 2, 5, folder="/b")
+        assert last("driver.py") == last() == ["b"]
+        monkeypatch.setattr("os.getcwd", lambda: "/")
+        assert last("a/driver.py") == ["a"]
 
     def test_remarks(self):
         """A process says last what it says when it ends."""
@@ -495,7 +504,8 @@ class TestLast:
 
     def test_of_a_hit(self, monkeypatch):
         """The last run has its driver, its counters, and what each hit took and saved."""
-        monkeypatch.setattr("sys.argv", ["/somewhere/driver.py"])
+        monkeypatch.setattr("__main__.__file__", "/somewhere/driver.py", raising=False)
+        monkeypatch.setattr("__main__.__spec__", None)
         end(HIT._replace(seconds=0.5), entries=[KEY.digest])
         (found,) = journal.last_run("driver.py")
         assert found.driver == "driver.py"

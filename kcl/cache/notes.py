@@ -1,0 +1,65 @@
+"""Notes: small states of this machine by name. A note is JSON in a file of its own, replaced whole, and has an age.
+
+    notes/<begin of the name>-<digest of the name>      [name, value]
+
+No note is needed for a right answer: a missing or damaged one costs time or words only, so no fault passes here. Of
+more than `KEPT` notes those that were written longest ago go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+from kcl.cache import places
+from kcl.cache.stores.base import address
+from kcl.cache.stores.directory import Directory
+from kcl.errors import CacheFault, DamagedEntry
+
+KEPT, LARGEST = 1024, 1 << 16  # notes; bytes of one
+_FAULTS = (OSError, CacheFault, DamagedEntry, ValueError, TypeError, RecursionError)
+
+
+def read(name: str) -> Any:
+    """Return the value of a note; None if there is no readable one."""
+    with suppress(*_FAULTS):
+        found, value = json.loads(_store().get(_place(name)) or b"[0, 0]")
+        return value if found == name else None
+
+
+def age(name: str) -> float | None:
+    """Return the seconds since a note was written; None without one."""
+    with suppress(*_FAULTS):
+        found = _store().head(_place(name), 0)
+        return abs(time.time() - (found[0].used or 0.0)) if found else None
+    return None
+
+
+def write(name: str, value: Any) -> None:
+    """Replace a note by a value of JSON; nothing is written if that is larger than `LARGEST`."""
+    with suppress(*_FAULTS):
+        blob, notes = json.dumps([name, value]).encode(), _store()
+        if len(blob) > LARGEST:
+            return
+        notes.put(_place(name), blob)
+        items = notes.items()
+        found = [(item.stat(follow_symlinks=False).st_mtime_ns, place) for place, item in items]
+        for _moment, place in sorted(found, reverse=True)[KEPT:]:
+            notes.delete(place)
+
+
+def remove(name: str) -> None:
+    """Remove a note, if there is one."""
+    with suppress(*_FAULTS):
+        _store().delete(_place(name))
+
+
+def _store() -> Directory:
+    return Directory(places.own(places.NOTES))
+
+
+def _place(name: str) -> str:
+    return address(hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest(), label=name)

@@ -1,0 +1,9 @@
+"""The start of a bundle with kcl: one that kcl started is the helper process, and runs no program of the user."""
+
+import sys
+
+if sys.argv[1:2] == ["--kcl-helper"]:
+    from kcl.drivers.pocl.helper import main
+
+    main(sys.argv[2:])  # it ends the process
+sys._kcl_helper = "--kcl-helper"  # type: ignore[attr-defined]

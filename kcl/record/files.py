@@ -1,0 +1,144 @@
+"""The files of packages: one digest for each package, wherever it lies.
+
+A package counts by the contents of its source and library files. Their sizes, times and inodes stand in a note of this
+machine and in no key: they say only when a file must be read again. A file that changed in the last two seconds is read
+again, since another change may leave its times as they are. So is every file where no time has a fraction of a second,
+as in images that give all files one time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import marshal
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from kcl.cache import notes
+
+RECORD = "RECORD"  # the file of an installation that lists its files with their digests
+_SUFFIXES = (".py", ".pyc", ".so", ".pyd", ".dll", ".dylib", ".cl", ".h")
+_SECOND = 10**9  # nanoseconds
+_RECENT = 2 * _SECOND
+# Lines of a record that do not count: those of files outside of the directory, of files about the installation, and of
+# files that an editable install leaves beside its metadata; lines without a digest (compiled files, the record itself).
+_volatile = re.compile(rb"\.\.|[^,]*\.dist-info/|__editable__|[^/,]*\.(?:pth|egg-link),").match
+
+Roots = tuple[tuple[str, str], ...]  # labels and paths: folders, files and records of a package
+
+
+class File(NamedTuple):
+    """One file: its label in the package, its path, and size, times and inode; those of an unreadable file are None."""
+
+    label: str
+    path: str
+    status: tuple[int, ...] | None
+
+    @property
+    def changed(self) -> int:
+        """The time of the last change in nanoseconds."""
+        return max(self.status[1:3]) if self.status is not None else time.time_ns()
+
+
+def digests(packages: Mapping[str, Roots]) -> dict[str, str]:
+    """Return the digest of each package by its name."""
+    moment, name_of_note = time.time_ns(), f"files {_sha256(repr(packages).encode())}"
+    known, noted, found = notes.read(name_of_note) or {}, {}, {}
+    for name, roots in packages.items():
+        files = [*listed(roots)]
+        seen = _sha256(marshal.dumps([(one.label, one.status) for one in files], 2))
+        before, digest = known.get(name, ("", ""))
+        found[name] = digest if before == seen else _digest(files)
+        changes = [one.changed for one in files]
+        if all(one < moment - _RECENT for one in changes) and any(one % _SECOND for one in changes):
+            noted[name] = [seen, found[name]]
+    if noted != known:
+        notes.write(name_of_note, noted)
+    return found
+
+
+def contents(digest: str) -> dict[str, str]:
+    """Return the digests of files by their labels that make a digest; empty if this machine has not read the files."""
+    return notes.read(f"files {digest}") or {}
+
+
+def listed(roots: Roots) -> Iterator[File]:
+    """List the files of a package, in an order that is the same everywhere."""
+    for label, path in roots:
+        if os.path.isdir(path):
+            yield from _below(label, path)
+        else:
+            above = path
+            while not os.path.exists(above) and os.path.dirname(above) != above:
+                above = os.path.dirname(above)  # in an archive, which counts as one file
+            yield File(label, above, _status(functools.partial(os.stat, above)))
+
+
+def _below(label: str, path: str) -> Iterator[File]:
+    with os.scandir(path) as items:
+        found = sorted(items, key=lambda item: item.name)
+    for item in found:
+        name = item.name
+        if name.endswith(_SUFFIXES):
+            if name[:1] != ".":  # an editor's link to no file
+                yield File(f"{label}/{name}", item.path, _status(item.stat))
+        elif name != "__pycache__" and item.is_dir() and not _leads_above(item):
+            yield from _below(f"{label}/{name}", item.path)
+
+
+def _leads_above(item: os.DirEntry[str]) -> bool:
+    """Return True for a link to a folder in which it lies."""
+    if not item.is_symlink():
+        return False
+    here, there = map(os.path.realpath, (os.path.dirname(item.path), item.path))
+    return f"{here}{os.sep}".startswith(f"{there}{os.sep}")
+
+
+def _status(ask: Callable[[], os.stat_result]) -> tuple[int, ...] | None:
+    try:
+        found = ask()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _digest(files: list[File]) -> str:
+    """Read files, and note the digest of each for an explanation."""
+    table = {one.label: _content(one.path) for one in files}
+    digest = _of_table(table)
+    notes.write(f"files {digest}", {label: one[:16] for label, one in table.items()})
+    return digest
+
+
+def content(path: str) -> str:
+    """Return the digest of a file, or of the files below a folder, which it reads."""
+    return _of_table({one.label: _content(one.path) for one in listed((("", path),))})
+
+
+def _of_table(table: Mapping[str, str]) -> str:
+    text = "\n".join([f"{label} {digest}" for label, digest in table.items()])
+    return _sha256(text.encode("utf-8", "surrogateescape"))
+
+
+def _content(path: str) -> str:
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+    except OSError:  # no other process has this digest: what is stored with it never hits
+        data = os.urandom(32)
+    data = b"\n".join(lines(data)) if os.path.basename(path) == RECORD else data
+    return _sha256(data)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def lines(record: bytes) -> list[bytes]:
+    """Return the lines of a record that count."""
+    return sorted(
+        [line for line in record.splitlines() if line[-1:] not in b"," and not _volatile(line)]
+    )

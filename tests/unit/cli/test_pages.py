@@ -1,0 +1,64 @@
+"""kcl.cli.pages: pages of HTML in one frame."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcl.base.text.markup import element
+from kcl.cli import pages
+
+EVIL = "</title><script>alert(1)</script>&\"'"
+
+
+class TestWrite:
+    def test_file(self, tmp_path, capsys):
+        """A page goes to a file, which is named; title, time and version are in its frame, the content in its midst."""
+        path = tmp_path / "page.html"
+        pages.write(str(path), "driver.py", "now", element("p", "a bar"))
+        assert capsys.readouterr().err == f"written: {path}\n"
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("<!doctype html>")
+        assert "<title>driver.py: kcl</title>" in text
+        assert "<p>a bar</p>" in text
+
+    def test_stdout(self, capsys):
+        """`-` is stdout, and nothing else is printed there."""
+        pages.write("-", "driver.py", "now", "")
+        assert capsys.readouterr().out.rstrip().endswith("</html>")
+
+
+class TestFilled:
+    @pytest.mark.parametrize(
+        ("name", "holes"),
+        [
+            ("page", ("title", "when", "main", "version")),
+            ("report", ("kernels", "misses", "layers")),
+            (
+                "kernel",
+                (
+                    "label",
+                    "kind",
+                    "words",
+                    "source",
+                    "generator",
+                    "binary",
+                    "miss",
+                    "hit",
+                    "saved",
+                    "longest",
+                ),
+            ),
+            ("tuning", ("title", "choices")),
+            ("choice", ("label", "kind", "ratio", "noise", "longest", "words")),
+        ],
+    )
+    def test_escaped(self, name, holes):
+        """A text in any hole of any template is nothing but text."""
+        found = pages.filled(name, **dict.fromkeys(holes, EVIL))
+        assert "<script" not in found
+        assert "&lt;script&gt;" in found
+
+    def test_forgotten(self):
+        """A hole that nobody fills is an error, not a page with a dollar."""
+        with pytest.raises(KeyError, match="when"):
+            pages.filled("page", title="", main="", version="")

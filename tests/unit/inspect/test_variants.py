@@ -1,0 +1,46 @@
+"""kcl.inspect.variants: kernels of one name without parameters, told apart by what differs in their calls."""
+
+import pytest
+
+import kcl
+from kcl import option
+from kcl.inspect import kernels
+
+pytestmark = pytest.mark.one_platform
+
+TILES = """
+    import numpy as np
+    import pyopencl as cl
+    import loopy as lp
+
+    context = cl.create_some_context(interactive=False)
+    queue, x = cl.CommandQueue(context), np.ones(64, np.float32)
+
+
+    def scaled(name, iname, array):
+        arguments = [lp.GlobalArg(f"x,{array}", np.float32, shape="n"), ...]
+        domain, instruction = f"{{[{iname}]: 0<={iname}<n}}", f"{array}[{iname}] = 2*x[{iname}]"
+        return lp.make_kernel(domain, instruction, arguments, name=name, lang_version=(2018, 2))
+
+
+    for tile in (8, 16):
+        tiled = lp.split_iname(scaled("arakawa", "i", "y"), "i", tile, outer_tag="g.0", inner_tag="l.0")
+        tiled.executor(context)(queue, x=x)
+    fused = lp.fuse_kernels([scaled("one", "i", "y"), scaled("other", "j", "z")])
+    fused.executor(context)(queue, x=x)
+"""
+NAMES = ["arakawa(split_iname 8)", "arakawa(split_iname 16)", "one_and_other"]
+
+
+def test_told_apart(child):
+    """Report, explanations and lists name a tile in a loop by its length, and a fused kernel as loopy names it."""
+    (child.directory / "tiles.py").write_text(TILES.replace("\n    ", "\n"))
+    done = child.python("-m", "kcl", "run", "tiles.py", KCL_PROMOTE="off")
+    assert done.returncode == 0, done.stderr
+    with option.cache_dir(child.cache):
+        assert kernels.labels(kernels.last_run().rows) == NAMES
+        said = [str(miss).partition(", ")[0] for miss in kcl.explain()]
+        assert sorted(said) == sorted([*NAMES, *NAMES])
+        listed = [(one.kernel, dict(one.parameters)) for one in kcl.entries("generator")]
+        assert ("arakawa", {"split_iname 8": ""}) in listed
+        assert ("one_and_other", {}) in listed

@@ -1,0 +1,73 @@
+"""kcl.integrations.pyinstaller: an application that PyInstaller makes of a program computes, and hits."""
+
+import json
+import pathlib
+import subprocess
+
+import pytest
+from harness import PLATFORMS
+
+from kcl.drivers.pocl import client
+from kcl.integrations import pyinstaller
+
+PROGRAM = """
+import json
+import numpy as np, pyopencl as cl
+import kcl
+
+@kcl.kernel
+def doubled():
+    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
+    x = kcl.Array("x", np.float32, "(8,)", "inout")
+    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(8,)")
+
+(platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+x = np.ones(8, np.float32)
+doubled()(cl.CommandQueue(cl.Context(platform.get_devices())), x=x)
+counted = kcl.stats()
+print(json.dumps([float(x.sum()), counted["generator"]["hits"], counted["binary"]["hits"]]))
+"""
+COLLECTED = [
+    word for name in ("pyopencl", "pocl_binary_distribution") for word in ("--collect-all", name)
+]
+# What the program does not use, and PyInstaller would look through.
+EXCLUDED = [
+    f"--exclude-module={name}"
+    for name in ("loopy", "islpy", "matplotlib", "PIL", "IPython", "mpi4py", "redis", "obstore")
+]
+
+
+def test_hooks():
+    """PyInstaller is told of the folder with the hook, and of what an application runs as it starts."""
+    (folder,) = map(pathlib.Path, pyinstaller.folders())
+    named = json.loads((folder / "rthooks.dat").read_text())
+    assert (folder / "hook-kcl.py").is_file()
+    assert all((folder / "rthooks" / name).is_file() for name in named["kcl"])
+
+
+@pytest.mark.slow
+@pytest.mark.slow_platforms
+def test_application(child, platform_name):
+    """The first run of an application computes, a helper of its own completes what it stored, and the second run hits."""
+    pytest.importorskip("PyInstaller")
+    text = PROGRAM.replace("PLATFORM", repr(PLATFORMS[platform_name]))
+    (child.directory / "app.py").write_text(text)
+    options = ["-y", "--log-level", "ERROR", *COLLECTED, *EXCLUDED]
+    done = child.python(
+        *("-m", "PyInstaller", *options, "app.py"),
+        PYINSTALLER_CONFIG_DIR=str(child.directory / "config"),
+    )
+    assert done.returncode == 0, done.stderr
+    found = []
+    for _run in range(2):
+        ran = subprocess.run(
+            [child.directory / "dist" / "app" / "app"],
+            env=child.environment(),
+            cwd="/",
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, ran.stderr
+        found.append(json.loads(ran.stdout))
+        assert client.idle(str(child.cache / "kcl"), 120.0)
+    assert found == [[16.0, 0, 0], [16.0, 1, 1]]
