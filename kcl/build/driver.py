@@ -43,7 +43,8 @@ class OpenJobs(NamedTuple):
     """The entries that wait for a driver's helper.
 
     `here` are those that it can complete on this host. `since` is the time of the oldest, in seconds since the epoch, 0
-    without one. `failures` say why entries were given up, each with the name of its kernel.
+    without one. `failures` say why entries were given up, each with the name of its kernel. `unknown` says why the
+    driver's entries cannot be completed at all.
     """
 
     here: tuple[Entry, ...] = ()
@@ -51,6 +52,7 @@ class OpenJobs(NamedTuple):
     since: float = 0.0
     helper: bool = False
     failures: tuple[str, ...] = ()
+    unknown: str = ""
 
     def devices(self) -> dict[str, int]:
         """Return the number of jobs by the name of the device that this host lacks."""
@@ -83,7 +85,7 @@ class OpenJobs(NamedTuple):
             said.append(
                 f"{programs} could not be completed: {latest}; runs build from source and ask again"
             )
-        return said
+        return [*said, *filter(None, [self.unknown])]
 
 
 class Driver:
@@ -97,6 +99,10 @@ class Driver:
     def identity(self, device: cl.Device) -> tuple[Part, ...]:
         """Return the parts of a key that say for which device a binary was built."""
         return identity.identity(device)
+
+    def untried(self, _device: cl.Device) -> str:
+        """Say why nothing is stored for a device, whose programs run as without kcl; empty where entries are stored."""
+        return ""
 
     def folder(self, device: cl.Device) -> str:
         """Return the name of the folder for the entries of a device, for readers of the cache directory."""

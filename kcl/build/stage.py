@@ -191,6 +191,15 @@ class Build(Stage[BuildRequest]):
         """The identity of each device of the context, in its order."""
         return [self.driver.identity(device) for device, _folder in self.devices]
 
+    @functools.cached_property
+    def untried(self) -> str:
+        """The reason why nothing is stored for a device of the context; empty where entries are stored."""
+        return next(filter(None, [self.driver.untried(device) for device, _ in self.devices]), "")
+
+    def off(self, _wanted: BuildRequest) -> str:
+        """Return why the layer is off, or why nothing is stored for these devices."""
+        return self.layer.off() or self.untried
+
     def options(self, given: tuple[str, ...]) -> BuildOptions:
         """Return options as the driver gets them now; raises UnknownInput as `build_options` does."""
         return build_options(self.context, given, self.driver.added_options())

@@ -107,6 +107,8 @@ def platforms() -> Iterator[Finding]:
             listed = platform.get_devices()
             names = ", ".join(device.name.strip() for device in listed)
             nameless = any(has_no_cpu_name(device.version) for device in listed)
+            driver = drivers.named(platform.name)
+            untried = list(filter(None, [driver.untried(device) for device in listed]))
         except Exception as error:
             yield Finding(WARNING, f"{platform.name}: its devices cannot be asked for ({error})")
             continue
@@ -114,6 +116,8 @@ def platforms() -> Iterator[Finding]:
         yield Finding(
             OK if names else NOTE, f"{platform.name} ({platform.version}): {names or 'no device'}"
         )
+        for words in untried:
+            yield Finding(NOTE, f"{words}: its programs run as without kcl")
         if nameless:
             words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
             yield Finding(WARNING, words, _NEWER_POCL)
@@ -124,6 +128,8 @@ def platforms() -> Iterator[Finding]:
                 words,
                 "apt-get install binutils, or the package of your system that has ld",
             )
+    if unknown := drivers.pending().unknown:
+        yield Finding(NOTE, unknown)
     if not devices:
         yield Finding(PROBLEM, f"no platform has a device{where}", first + _GET_POCL)
 

@@ -38,9 +38,11 @@ class TestBlock:
         """Every kernel is looked up again in the block and after it; a second block finds what the first made."""
         kernel = add()
         assert [looked_up(kernel, queue), looked_up(kernel, queue)] == [MISSED, []]
+        assert kcl.flush()
         for expected in (MISSED, FOUND):
             with kcl.option.cache_dir(tmp_path / "private"):
                 assert [looked_up(kernel, queue), looked_up(kernel, queue)] == [expected, []]
+                assert kcl.flush()
             assert [looked_up(kernel, queue), looked_up(kernel, queue)] == [FOUND, []]
 
     def test_new_kernel_on_an_old_queue(self, queue, looked_up, tmp_path):

@@ -149,6 +149,7 @@ class TestRows:
         run = runner(child, platform_name)
         (child.directory / "driver.py").write_text(SCALED, encoding="utf-8")
         run("driver.py")
+        run("-m", "kcl", "flush")
         name, _, value = off.partition("=")
         expected = [("scaled(block=32)", *outcomes), ("scaled(block=64)", *outcomes)]
         assert (

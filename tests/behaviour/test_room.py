@@ -101,6 +101,7 @@ class TestStore(StoreContract):
             assert stores[1].get(address) is None
             stores[1].put(address, stores[0].get(address))
             stores[0].delete(address)
+        assert kcl.flush()
         process.reset()
         assert launched(queue, doubled(3)) == (3.0, {"generator": "hit", "binary": "hit"})
 

@@ -19,7 +19,7 @@ from kcl import caches
 from kcl.base import settings
 from kcl.cache.entry import Entry
 from kcl.cache.lead import STOPPED, close_lock, state_of
-from kcl.drivers.pocl.jobs import JobQueue, host
+from kcl.drivers.pocl.jobs import JobQueue, host, setting_of
 from kcl.errors import CacheFault
 
 _END_SECONDS = (
@@ -63,7 +63,9 @@ def request(folder: str, address: str, job: Entry) -> None:
             if name not in caches.CODE_VARIABLES
         }
         asked["environment"] = {**others, **built}
-    JobQueue(folder).add(Entry(job.key, {**job.metadata, **asked}, job.parts))
+    entry, queue = Entry(job.key, {**job.metadata, **asked}, job.parts), JobQueue(folder)
+    if not queue.unknown(setting_of(entry)):  # else nobody can complete it
+        queue.add(entry)
 
 
 def wait(

@@ -22,6 +22,7 @@ from kcl.drivers.pocl import poclbin, traces
 from kcl.drivers.pocl.files import (
     BITCODE,
     WorkCache,
+    has_code,
     sizes_by_kernel,
     specialised_files,
     specialised_paths,
@@ -74,6 +75,8 @@ class Workshop:
                 return
             try:
                 made = self._make(job, written, before, True)
+            except poclbin.UnknownContainer:
+                raise
             except (ValueError, RefusedCall):
                 self._cache.wipe()
                 made = self._make(job, written, before, False)
@@ -112,6 +115,7 @@ class Workshop:
                 self._cache.plant(place, files)
                 stubs = self._cache.plant_stubs(place, kernels) if short_cut else []
                 blob = program.binary()
+            poclbin.check(blob)
             if short_cut:
                 blob = _without_stubs(blob, place, stubs)
             blob = traces.overwritten(blob, directories)
@@ -125,7 +129,7 @@ class Workshop:
         finally:
             self._cache.clear()
         if any(
-            found.get(path) != content for path, content in files.items()
+            path.endswith(".so") and found.get(path) != content for path, content in files.items()
         ) or not found.keys().isdisjoint(stubs):
             raise ValueError("the binary does not bring back the files that went into it")
         return blob, place, files
@@ -144,7 +148,7 @@ def is_ready(job: Entry, written: float, place: str) -> bool:
     process, launched = about.get("process"), about.get("launched")
     is_alive = about.get("host") == host() and bool(state_of(str(process)))
     wanted = about["kernels"] if launched is None else launched
-    if all(kernel in there for kernel in wanted) or age < 0 or (process and not is_alive):
+    if has_code(wanted, there) or age < 0 or (process and not is_alive):
         return True  # a process that has ended compiles no more code
     # Where even the bitcode is missing, the directory is not the one that the process's PoCL uses.
     built = os.path.exists(f"{about['pocl_cache']}/{place}/{BITCODE}")
@@ -197,7 +201,7 @@ def _publish(
     """Publish the complete entry of a job; raises the errors of a store."""
     sizes = sizes_by_kernel(files)
     kernels = job.metadata.get("launched") or job.metadata["kernels"]
-    complete = all(kernel in sizes for kernel in kernels)
+    complete = has_code(kernels, sizes)
     if before is not None and before.metadata.get("complete") and not complete:
         return  # a complete entry is never replaced by a lesser one
     kept = {name: value for name, value in job.metadata.items() if name not in _FOR_THE_HELPER}

@@ -46,6 +46,11 @@ def _cpu(device: cl.Device) -> str:
     return found[1] if found else ""
 
 
+def _is_cpu(device: cl.Device) -> bool:
+    """Return True for PoCL's own devices for the CPU, whose names are those of the versions so far."""
+    return re.search(r"HSTR: (?:pthread|basic|cpu)-", device.version) is not None
+
+
 class UsedProgram(NamedTuple):
     """A program whose code may lack in its entry: it was made of the entry, or its job was written.
 
@@ -128,6 +133,10 @@ class Pocl(Driver):
         """Return the parts without the marketing name of a CPU: PoCL compiles for LLVM's name in the device version."""
         parts = super().identity(device)
         return tuple([part for part in parts if part.name != "device"]) if _cpu(device) else parts
+
+    def untried(self, device: cl.Device) -> str:
+        """Name a device of PoCL's that is not its CPU: the helper is made for CPUs."""
+        return "" if _is_cpu(device) else f"kcl has not been tried with PoCL's device {device.name}"
 
     def folder(self, device: cl.Device) -> str:
         """Return LLVM's name of a CPU, for example `pocl-znver3`; the name of any other device."""

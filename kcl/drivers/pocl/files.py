@@ -2,7 +2,10 @@
 
     <cache>/<2 letters>/<37 letters>/program.bc                           bitcode of a program
     <cache>/<2 letters>/<37 letters>/last_accessed                        touched whenever the program is built
-    <cache>/<2 letters>/<37 letters>/<kernel>/<local size>/<kernel>.so    specialised code
+    <cache>/<2 letters>/<37 letters>/<kernel>/<local size>/<kernel>.so    specialised code; PoCL 7.2 may write <kernel>.o
+
+From PoCL 4 on the names of folders and files have a long kernel's name in two shortened forms
+(`kcl.drivers.pocl.poclbin`).
 
 The letters are a digest of source, options and device: the same in every cache directory.
 
@@ -23,10 +26,12 @@ from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.build.driver import DamagedFile
+from kcl.drivers.pocl.poclbin import is_folder_of
 
 BITCODE = "program.bc"
 GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
 ACCESSED = "last_accessed"
+_LONGEST_NAME = 59  # of a kernel, that every PoCL writes in full
 _ENTER_BLOCK = 1
 _NEEDED = {
     8,
@@ -87,12 +92,15 @@ class WorkCache:
             _write(f"{self.path}/{place}{path}", content)
 
     def plant_stubs(self, place: str, kernels: Iterable[str]) -> list[str]:
-        """Put a stub where PoCL looks for a generic function, unless one is there; return the stubs' paths."""
+        """Put a stub where PoCL looks for a generic function, unless one is there; return the stubs' paths.
+
+        PoCL compiles the function of a kernel with a long name: versions differ in its path.
+        """
         stubs = []
         for kernel in kernels:
             path = f"/{kernel}/{GENERIC}/{kernel}.so"
             target = f"{self.path}/{place}{path}"
-            if not os.path.exists(target):
+            if len(kernel) <= _LONGEST_NAME and not os.path.exists(target):
                 _write(target, stub(f"_pocl_kernel_{kernel}_workgroup"))
                 stubs.append(path)
         return stubs
@@ -125,12 +133,12 @@ class WorkCache:
 def specialised_paths(user: str, place: str) -> list[str]:
     """Return the paths of the code that the user's PoCL made for a program, so far."""
     root = f"{user}/{place}"
-    return [
-        f"/{kernel.name}/{size.name}/{kernel.name}.so"
-        for kernel in _folders(root)
-        for size in _folders(kernel.path)
-        if os.path.lexists(f"{size.path}/{kernel.name}.so")
-    ]
+    found = []
+    for kernel in _folders(root):
+        for size in _folders(kernel.path):
+            with suppress(OSError):
+                found += [f"/{kernel.name}/{size.name}/{name}" for name in os.listdir(size.path)]
+    return [path for path in found if _is_code(path)]
 
 
 def specialised_files(user: str, place: str) -> dict[str, bytes]:
@@ -144,7 +152,7 @@ def specialised_files(user: str, place: str) -> dict[str, bytes]:
 
 
 def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Return for each kernel the names of the local sizes that have code."""
+    """Return for each kernel, by the name of its folder, the names of the local sizes that have code."""
     found: dict[str, list[str]] = {}
     for path in sorted(paths):
         _, kernel, size, _ = path.split("/")
@@ -152,12 +160,17 @@ def sizes_by_kernel(paths: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
+def has_code(kernels: Iterable[str], sizes: Mapping[str, object]) -> bool:
+    """Return True if each kernel has code in one of the folders that are the keys of `sizes_by_kernel`."""
+    return all(any(is_folder_of(folder, kernel) for folder in sizes) for kernel in kernels)
+
+
 def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
     """Yield the damaged files below folders of PoCL's cache, as `kcl.caches.files` names them; skip others' files."""
     for folder in folders:
         for place, folders_in, names in os.walk(folder):
             for name in [*names, *folders_in]:
-                if name == BITCODE or name.endswith(".so"):
+                if name == BITCODE or _is_code(name):
                     path = os.path.join(place, name)
                     if reason := _fault(path):
                         yield DamagedFile(path, reason)
@@ -192,6 +205,11 @@ def bitcode_fault(content: bytes) -> str:
         blocks.add(words[position] >> 2 & 0xFF)
         position += 2 + words[position + 1] if position + 1 < len(words) else len(words)
     return "" if position == len(words) and blocks >= _NEEDED else "it is cut short"
+
+
+def _is_code(path: str) -> bool:
+    """Return True for a library or an object that PoCL keeps; it links a library of an object beside it."""
+    return path.endswith((".so", ".o")) and not path.endswith(".so.o")
 
 
 def _fault(path: str) -> str:

@@ -27,6 +27,7 @@ from kcl.drivers.pocl.complete import Workshop
 from kcl.drivers.pocl.files import WorkCache
 from kcl.drivers.pocl.jobs import Job, JobQueue
 from kcl.drivers.pocl.opencl import Library
+from kcl.drivers.pocl.poclbin import UnknownContainer
 
 IDLE_SECONDS = 1.0
 STUCK_SECONDS = 60  # a job that takes longer is left to a later helper
@@ -187,6 +188,8 @@ class Helper:
         try:
             with spans.span("complete", kernel, settings.BINARY):
                 workshop.make(entry, job.written)
+        except UnknownContainer as error:
+            self._queue.note_unknown(job.setting, *error.args)
         except Exception as error:
             failure = " ".join(f"{kernel}: {type(error).__name__}: {error}".split())
         with suppress(OSError):

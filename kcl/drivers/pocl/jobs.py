@@ -2,6 +2,7 @@
 
     <folder>/pending/<setting>/<digest>          a job: an entry without its binary
     <folder>/pending/<setting>/.lacks-<host>     that host has no device for these jobs
+    <folder>/pending/<setting>/.writes-<number>  PoCL writes containers of that version, which kcl does not read
     <folder>/pending/.failed-<digest>            why a job failed and was dropped, until one of its key is done
     <folder>/pending/<host>.lock                 held (flock) by the one helper of that host, whose process id it says
     <folder>/pending/work-<host>-<process>        that helper's own PoCL cache
@@ -30,10 +31,14 @@ from kcl.cache.entry import Entry, entry_at
 from kcl.cache.lead import close_lock, is_at, is_locked, open_lock
 from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory, publish
+from kcl.drivers.pocl import poclbin
 from kcl.errors import DamagedEntry
 
 LONGEST_AGE = 30 * 86400.0
-_LACKS, _FAILED = ".lacks-", ".failed-"
+_LACKS, _FAILED, _WRITES = ".lacks-", ".failed-", ".writes-"
+_UNREAD = (
+    "this kcl does not read PoCL's binaries of container version {}: PoCL's own cache serves alone"
+)
 _MOST_NOTES = 100  # of failures
 _LOCK_AGE = 86400.0
 
@@ -109,6 +114,22 @@ class JobQueue:
     def is_lacking(self, setting: str) -> bool:
         """Return True if a helper of this host found no device for the jobs of a setting."""
         return os.path.lexists(f"{self.folder}/{setting}/{_LACKS}{host()}")
+
+    def unknown(self, setting: str = "*") -> list[int]:
+        """Return the versions of PoCL's containers that this kcl does not read, of one setting or of all."""
+        found = glob.glob(f"{glob.escape(self.folder)}/{setting}/{_WRITES}*")
+        numbers = {path.rpartition("-")[2] for path in found}
+        return sorted(
+            {int(text) for text in numbers if text.isdigit()}.difference(poclbin.VERSIONS)
+        )
+
+    def note_unknown(self, setting: str, version: int) -> None:
+        """Note that the PoCL of a setting writes containers of an unknown version, and drop the setting's jobs."""
+        with suppress(OSError):
+            os.close(trust.opened(f"{self.folder}/{setting}/{_WRITES}{version}", trust.LOCK))
+        for job in self.jobs():
+            if job.setting == setting:
+                self.drop(job.address)
 
     def note_device(self, setting: str, is_there: bool) -> None:
         """Note whether this host has the device of a setting."""
@@ -244,6 +265,7 @@ def pending(folder: str) -> OpenJobs:
         min([job.written for job, _entry in read], default=0.0),
         helper,
         tuple(queue.failures()),
+        ", ".join([_UNREAD.format(version) for version in queue.unknown()]),
     )
 
 

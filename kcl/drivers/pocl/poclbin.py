@@ -1,30 +1,45 @@
-"""PoCL's program binaries, container version 8: find the files, and cut some of them out again.
+"""PoCL's program binaries: find the files, and cut some of them out again.
 
-    container = header file kernel*            exactly as many kernels as the header says; nothing follows
-    header    = "poclbin" NUL  device:u64  version:u32  kernels:u32  flags:u64  program
+    container = header root* kernel*           exactly as many roots and kernels as the header says; nothing follows
+    header    = "poclbin" NUL  device:u64  version:u32  kernels:u32  flags:u64  [roots:u32]  program  [variables:u64]
     program   = the directory of the program below PoCL's cache, 40 letters, and NUL
+    root      = [size:u64] file*               files of the program; size counts them
     file      = text text                      path below the program's directory, content
     kernel    = struct-size:u64  files-size:u64  arguments-size:u32  name:text  description  file*
     text      = length:u32 bytes               all numbers little-endian
 
+| version | PoCL | differs |
+|---|---|---|
+| 8 | 1.8, 3.0 | one root, which is one file; neither `roots` nor `size` |
+| 9 | 3.1 | has both |
+| 11 | 4.0 to 7.1 | if bit 1 of the flags is set, `variables`: the bytes of variables that outlive a launch |
+| 12 | 7.2 | has another description of kernels, and may hold objects in the place of libraries; untried |
+
 struct-size counts the whole kernel, and files-size its files. Of the description only the length is known. The first
-file is ``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. PoCL itself checks none of this.
+file is ``/program.bc``; those of a kernel are ``/<kernel>/<local size>/<kernel>.so``. From PoCL 4 on a long name of a
+kernel is shortened in paths. PoCL itself checks none of this.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
 MAGIC = b"poclbin\0"
-VERSION = 8
-_BITCODE = "/program.bc"
+VERSIONS = (8, 9, 11, 12)
+BITCODE = "/program.bc"
 
-_HEADER = struct.Struct("<8sQIIQ41s")
+_START = struct.Struct("<8sQIIQ")
 _SIZES = struct.Struct("<QQI")
 _PROGRAM = re.compile(rb"[A-P]{2}/[A-P]{37}\0")
+_HAS_VARIABLES = 2
+
+
+class UnknownContainer(ValueError):
+    """A binary of a PoCL that writes containers of a version that kcl does not read; its argument is the version."""
 
 
 class ContainerKernel(NamedTuple):
@@ -47,14 +62,15 @@ class ContainerKernel(NamedTuple):
 
 
 class Container(NamedTuple):
-    """A program binary: its bytes before the kernels, the program's directory in PoCL's cache, bitcode and kernels.
+    """A program binary: its bytes before the kernels, the program's directory in PoCL's cache, its files, and kernels.
 
-    A path of a file is below the program's directory, with a leading slash.
+    `own` are the files of the program: its bitcode, and the code that sets its variables. A path of a file is below the
+    program's directory, with a leading slash.
     """
 
     start: bytes
     program: str
-    bitcode: bytes
+    own: dict[str, bytes]
     kernels: tuple[ContainerKernel, ...]
 
     def pack(self) -> bytes:
@@ -62,12 +78,14 @@ class Container(NamedTuple):
         return self.start + b"".join([kernel.pack() for kernel in self.kernels])
 
     def code(self) -> dict[str, bytes]:
-        """Return the content of every file of the kernels by its path."""
-        return {path: content for kernel in self.kernels for path, content in kernel.files.items()}
+        """Return the content of every file but the bitcode, by its path."""
+        return {path: content for path, content in self.files().items() if path != BITCODE}
 
     def files(self) -> dict[str, bytes]:
         """Return the content of every file by its path."""
-        return {_BITCODE: self.bitcode, **self.code()}
+        return self.own | {
+            path: content for kernel in self.kernels for path, content in kernel.files.items()
+        }
 
     def without(self, paths: Iterable[str]) -> Container:
         """Return the container without the kernels' files at these paths; raise `ValueError` if one is missing."""
@@ -81,27 +99,68 @@ class Container(NamedTuple):
 def read(blob: bytes) -> Container:
     """Return the content of a binary; raise `ValueError` for anything that is not exactly the grammar above.
 
-    Packing what was read must give the binary back, so no length in it is checked where it is read.
+    Packing what was read must give the binary back, so few lengths in it are checked where they are read. Raises
+    `UnknownContainer` for another version.
     """
-    magic, _device, version, count, _flags, program = _HEADER.unpack(
-        blob[: _HEADER.size].ljust(_HEADER.size, b"\0")
-    )
-    if magic != MAGIC or version != VERSION:
-        raise ValueError(f"not a PoCL binary of container version {VERSION}: {magic!r}, {version}")
+    version, count, flags = _checked(blob)
+    at, roots = _START.size, 1
+    if version > 8:
+        roots, at = int.from_bytes(blob[at : at + 4], "little"), at + 4
+    program, at = blob[at : at + 41], at + 41
     if not _PROGRAM.fullmatch(program):
         raise ValueError(f"not a directory of PoCL's cache: {program!r}")
-    path, bitcode, first = _file(blob, _HEADER.size)
-    if path != _BITCODE:
-        raise ValueError(f"the first file is {path!r}, not the bitcode")
-    kernels, at = [], first
+    if version > 9 and flags & _HAS_VARIABLES:
+        at += 8
+    own: dict[str, bytes] = {}
+    for _ in range(min(roots, len(blob))):
+        if version == 8:
+            path, content, at = _file(blob, at)
+            own[path] = content
+        else:
+            end = at + 8 + int.from_bytes(blob[at : at + 8], "little")
+            files, at = _files(blob, at + 8, end), end
+            own |= files
+    if next(iter(own), "") != BITCODE:
+        raise ValueError(f"the first file is {next(iter(own), '')!r}, not the bitcode")
+    start, kernels = blob[:at], list[ContainerKernel]()
     while at < len(blob):
         kernel, at = _kernel(blob, at)
         kernels.append(kernel)
-    container = Container(blob[:first], program[:40].decode(), bitcode, tuple(kernels))
+    container = Container(start, program[:40].decode(), own, tuple(kernels))
     names = {_text(kernel.description, 0)[0] for kernel in kernels}
     if len(names) != count or len(kernels) != count or container.pack() != blob:
         raise ValueError("the binary is not written as PoCL writes it")
     return container
+
+
+def check(blob: bytes) -> None:
+    """Raise `UnknownContainer` if the binary is PoCL's, and its container of a version that `read` does not know."""
+    if blob.startswith(MAGIC):
+        _checked(blob)
+
+
+def is_folder_of(folder: str, kernel: str) -> bool:
+    """Return True if PoCL keeps the code of a kernel in a folder of this name.
+
+    PoCL 4 and later versions shorten a long name: its start, a dot, and its SHA-1 in 40 letters.
+    """
+    if folder == kernel or "." not in folder:
+        return folder == kernel
+    digest = hashlib.sha1(kernel.encode(), usedforsecurity=False).digest()
+    letters = "".join([chr(65 + byte % 16) + chr(65 + byte // 16) for byte in digest])
+    return folder.endswith(f".{letters}")
+
+
+def _checked(blob: bytes) -> tuple[int, int, int]:
+    """Return the version, the number of kernels and the flags in a header."""
+    magic, _device, version, count, flags = _START.unpack(
+        blob[: _START.size].ljust(_START.size, b"\0")
+    )
+    if magic != MAGIC:
+        raise ValueError(f"not a binary of PoCL: {magic!r}")
+    if version not in VERSIONS:
+        raise UnknownContainer(version)
+    return version, count, flags
 
 
 def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
@@ -114,14 +173,22 @@ def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
     end = at + size
     description = blob[at + _SIZES.size : end - files_size]
     name = _text(description, 0)[0].decode("ascii")  # UnicodeDecodeError is a ValueError
-    files: dict[str, bytes] = {}
-    at = end - files_size
-    while at < end:
-        path, content, at = _file(blob, at)
-        files[path] = content
-        if path.split("/")[1:2] != [name] or path.count("/") != 3:
+    files = _files(blob, end - files_size, end)
+    for path in files:
+        if path.count("/") != 3 or not is_folder_of(path.split("/")[1], name):
             raise ValueError(f"{path} is in the place of a file of the kernel {name}")
     return ContainerKernel(description, arguments_size, files), end
+
+
+def _files(blob: bytes, at: int, end: int) -> dict[str, bytes]:
+    """Return the files between two positions."""
+    found: dict[str, bytes] = {}
+    while at < end:
+        path, content, at = _file(blob, at)
+        found[path] = content
+    if at != end:
+        raise ValueError("a file ends after its kernel")
+    return found
 
 
 def _file(blob: bytes, at: int) -> tuple[str, bytes, int]:

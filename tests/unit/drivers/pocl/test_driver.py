@@ -7,10 +7,13 @@ import shutil
 import signal
 from types import SimpleNamespace
 
+import numpy as np
+import pyopencl as cl
 import pytest
 import slow
 from many_programs import SUMS
 
+import kcl
 from kcl import caches
 from kcl.build import identity
 from kcl.cache import layers, places
@@ -132,6 +135,16 @@ def test_a_helper_was_faster(bench, monkeypatch):
         assert Pocl().awaited(slot) is True
 
 
+@kcl.kernel
+def fifth():
+    return kcl.Source(
+        "kernel void fifth(global float *x) { x[get_global_id(0)] += 5; }",
+        entry="fifth",
+        arguments=[kcl.Array("x", np.float32, "(4,)", "inout")],
+        global_size="(4,)",
+    )
+
+
 class SeenDevice:
     """A device of PoCL as pyopencl shows it, with another name or version."""
 
@@ -177,6 +190,25 @@ class TestIdentity:
         driver, other = Pocl(), SeenDevice(device, version="OpenCL 3.0 PoCL HSTR: CUDA-sm_80")
         assert dict(driver.identity(other))["device"] == device.name
         assert driver.folder(other) == device.name
+
+    @pytest.mark.parametrize("name", ["pthread", "basic", "cpu", "cpu-minimal", "cpu-tbb"])
+    def test_tried(self, device, name):
+        """Entries are stored for PoCL's CPU devices, on any system."""
+        for system in ("x86_64-pc-linux-gnu-znver3", "arm64-apple-darwin24-cyclone"):
+            version = f"OpenCL 3.0 PoCL HSTR: {name}-{system}"
+            assert Pocl().untried(SeenDevice(device, version=version)) == ""
+
+    def test_untried(self, device, monkeypatch):
+        """A device of PoCL's that is no CPU has the plain line: no key, no binary, no job, and a bypass says why."""
+        monkeypatch.setattr(driver, "_is_cpu", lambda _device: False)
+        seen, used = [], dict(driver._state().used)
+        kcl.add_hook(lambda event: seen.append((event.layer, event.outcome, event.reason)))
+        queue = cl.CommandQueue(cl.Context([device]))
+        _event, (x,) = fifth()(queue, x=np.zeros(4, np.float32))
+        assert x.tolist() == [5.0] * 4
+        words = f"off: kcl has not been tried with PoCL's device {device.name}"
+        assert ("binary", "bypass", words) in seen
+        assert driver._state().used == used
 
 
 def libraries(folder):

@@ -16,7 +16,7 @@ import pytest
 from promote_bench import LIMIT_SECONDS, ROOT, Bench, begun, python, until, works
 
 from kcl.base import settings
-from kcl.drivers.pocl import client, jobs
+from kcl.drivers.pocl import client, jobs, poclbin
 
 SILENT = {"stderr": subprocess.DEVNULL}
 ASK = """
@@ -149,6 +149,20 @@ class TestLife:
         assert not bench.queue.due()
         assert bench.entry(1) is not None
         assert client.idle(bench.folder, 0.0)
+
+    def test_unknown_container(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where PoCL writes an unknown container no entry is made, no further job is written, and people are told."""
+        for number in (0, 1):
+            bench.queued(number)
+        bench.work(code="from kcl.drivers.pocl import poclbin\npoclbin.VERSIONS = ()")
+        assert (bench.queue.jobs(), bench.entry(0), bench.entry(1)) == ([], None, None)
+        assert bench.queue.unknown() == []  # by this kcl
+        monkeypatch.setattr(poclbin, "VERSIONS", ())
+        (version,) = bench.queue.unknown()
+        bench.queued(0)
+        assert bench.queue.jobs() == []
+        (said,) = jobs.pending(bench.folder).described()
+        assert f"does not read PoCL's binaries of container version {version}" in said
 
 
 class TestKilled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import struct
 
 import pytest
@@ -33,22 +34,86 @@ def kernel(name: bytes, files: list[tuple[bytes, bytes]], locals_: int = 1) -> b
 
 
 def container(kernels: list[bytes], version: int = 8, place: str = PLACE) -> bytes:
-    header = struct.pack("<8sQIIQ41s", b"poclbin\0", 77, version, len(kernels), 8, place.encode())
-    return header + text(b"/program.bc") + text(b"BC\xc0\xde") + b"".join(kernels)
+    header = struct.pack(
+        "<8sQIIQ", b"poclbin\0", 77, version, len(kernels), 8 if version < 11 else 2
+    )
+    bitcode = text(b"/program.bc") + text(b"BC\xc0\xde")
+    if version == 8:
+        return header + place.encode() + b"\0" * (41 - len(place)) + bitcode + b"".join(kernels)
+    header += struct.pack("<I41s", 1, place.encode()) + bytes(8 if version >= 11 else 0)
+    return header + struct.pack("<Q", len(bitcode)) + bitcode + b"".join(kernels)
 
 
 FILES = [(b"/f/64-1-1/f.so", b"specialised"), (b"/f/0-0-0/f.so", b"stub")]
 SMALL = container([kernel(b"f", FILES), kernel(b"g", [], 0)])
+# A kernel of each PoCL, launched once; the content of each file is cut to 48 bytes, and every length fits.
+WRITTEN = sorted(pathlib.Path(__file__).with_name("containers").glob("*.bin"))
+LONG_NAME = "long_" + "x" * 80
+
+
+class TestWritten:
+    """Containers that real versions of PoCL wrote."""
+
+    @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+    def test_read(self, path: pathlib.Path) -> None:
+        """The files are found by their paths, and written again they are the same bytes."""
+        blob = path.read_bytes()
+        found = poclbin.read(blob)
+        (kernel,) = found.kernels
+        name = LONG_NAME if "long" in path.stem else "k0"
+        assert found.pack() == blob
+        assert list(found.own) == [poclbin.BITCODE]
+        assert found.own[poclbin.BITCODE][:4] == b"BC\xc0\xde"
+        assert all(content[:4] == b"\x7fELF" for content in kernel.files.values())
+        folders = {path.split("/")[1] for path in kernel.files}
+        assert all(poclbin.is_folder_of(folder, name) for folder in folders)
+        assert not any(poclbin.is_folder_of(folder, name + "x") for folder in folders)
+
+    @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+    def test_damaged(self, path: pathlib.Path) -> None:
+        """Every truncation is refused, and so is a flipped bit that is in no content, no description and no number."""
+        blob = path.read_bytes()
+        good = poclbin.read(blob)
+        for size in range(len(blob)):
+            with pytest.raises(ValueError):
+                poclbin.read(blob[:size])
+        for bit in range(8 * len(blob)):
+            flipped = bytearray(blob)
+            flipped[bit // 8] ^= 1 << bit % 8
+            try:
+                found = poclbin.read(bytes(flipped))
+            except ValueError:
+                continue
+            assert found.pack() == flipped
+            assert len(found.files()) == len(good.files())
+
+    def test_versions(self) -> None:
+        """There is a container of each version that is not untried."""
+        found = {int.from_bytes(path.read_bytes()[16:20], "little") for path in WRITTEN}
+        assert found == {*poclbin.VERSIONS} - {12}
 
 
 class TestRead:
-    def test_structure(self) -> None:
+    @pytest.mark.parametrize("version", poclbin.VERSIONS)
+    def test_structure(self, version: int) -> None:
         """Everything that PoCL wrote is found, and written again it is the same bytes."""
-        found = poclbin.read(SMALL)
+        small = container([kernel(b"f", FILES), kernel(b"g", [], 0)], version)
+        found = poclbin.read(small)
         assert found.program == PLACE
         assert [len(each.files) for each in found.kernels] == [2, 0]
         assert found.files()["/f/64-1-1/f.so"] == b"specialised"
-        assert found.pack() == SMALL
+        assert found.pack() == small
+
+    @pytest.mark.parametrize("version", [7, 10, 13])
+    def test_unknown_version(self, version: int) -> None:
+        """A container of another version is refused with its number, which `check` finds too; `check` knows PoCL's only."""
+        blob = container([kernel(b"f", FILES)], version)
+        for judge in (poclbin.read, poclbin.check):
+            with pytest.raises(poclbin.UnknownContainer) as refused:
+                judge(blob)
+            assert refused.value.args == (version,)
+        poclbin.check(SMALL)
+        poclbin.check(b"\x7fELF")
 
     def test_without(self) -> None:
         """A file that is cut out leaves every length right."""
@@ -89,8 +154,8 @@ class TestRead:
     @pytest.mark.parametrize(
         "blob",
         [
-            container([kernel(b"f", FILES)], version=7),
-            container([kernel(b"f", FILES)], version=9),
+            container([kernel(b"f", FILES)]).replace(struct.pack("<I", 8), struct.pack("<I", 9), 1),
+            container([kernel(b"f", FILES)], version=9)[:60],
             container([kernel(b"f", FILES)], place="AB/" + "Z" * 37),
             container([kernel(b"f", FILES)], place="../" + "A" * 37),
             container([kernel(b"f", FILES), kernel(b"f", FILES)]),
@@ -102,8 +167,8 @@ class TestRead:
             SMALL + b"\0",
         ],
         ids=[
-            "old",
-            "new",
+            "other version",
+            "header alone",
             "letters",
             "climbing",
             "twice",
@@ -116,6 +181,6 @@ class TestRead:
         ],
     )
     def test_strange(self, blob: bytes) -> None:
-        """What PoCL 3 would not have written is refused, even where every length is right."""
+        """What PoCL would not have written is refused, even where every length is right."""
         with pytest.raises(ValueError):
             poclbin.read(blob)
