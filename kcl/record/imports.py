@@ -203,10 +203,14 @@ def watch() -> None:
 
     A function of loopy itself passes unrecorded, and so does what the program put in the place of one.
     """
-    from kcl.record import insides, recorder, table
+    from kcl.record import recorder, table
 
     state, loopy = _state(), recorder.loaded()
-    if loopy is None or loopy is state.watched or insides.is_off():
+    if loopy is None or loopy is state.watched:
+        return
+    from kcl.record import insides
+
+    if insides.is_off():
         return
     with state.lock:
         if loopy is state.watched:

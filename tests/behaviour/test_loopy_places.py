@@ -14,7 +14,8 @@ import sys, json
 import numpy as np, pyopencl as cl, pyopencl.array as cla
 import loopy as lp
 platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+context = cl.Context(platform.get_devices()[:1])
+queue = cl.CommandQueue(context)
 a = cla.zeros(queue, 16, np.float32) + 1
 unit = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = 2.5*a[i]", [lp.GlobalArg("a,out", np.float32, shape=(16,))],
                       name="scaled", lang_version=(2018, 2))

@@ -238,7 +238,8 @@ import numpy as np, pyopencl as cl
 import loopy as lp
 
 platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+context = cl.Context(platform.get_devices()[:1])
+queue = cl.CommandQueue(context)
 
 
 def launch(factor):
@@ -271,7 +272,8 @@ import numpy as np, pyopencl as cl
 import loopy as lp
 
 platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
-queue = cl.CommandQueue(cl.Context(platform.get_devices()[:1]))
+context = cl.Context(platform.get_devices()[:1])
+queue = cl.CommandQueue(context)
 
 
 @lp.memoize_on_disk

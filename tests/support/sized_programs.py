@@ -359,7 +359,8 @@ def _on_device(queue: cl.CommandQueue, value: Any) -> Any:
 
 def main(platform: str, order: str, *titles: str) -> None:
     (found,) = [one for one in cl.get_platforms() if one.name == platform]
-    queue = cl.CommandQueue(cl.Context(found.get_devices()[:1]))
+    context = cl.Context(found.get_devices()[:1])
+    queue = cl.CommandQueue(context)
     chosen = [PROGRAMS[title] for title in titles or PROGRAMS]
     handles = [one.recipe(**one.parameters) for one in chosen]
     if order == "after":

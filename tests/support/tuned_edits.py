@@ -18,7 +18,8 @@ import pyopencl as cl
 import mine
 
 (found,) = [one for one in cl.get_platforms() if one.name == sys.argv[1]]
-queue = cl.CommandQueue(cl.Context(found.get_devices()[:1]))
+context = cl.Context(found.get_devices()[:1])
+queue = cl.CommandQueue(context)
 
 
 def show(kernel, x, **more):

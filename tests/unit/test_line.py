@@ -19,7 +19,7 @@ from kcl.cache.lead import Lead
 from kcl.generate.recorded import RecordedOrigin
 from kcl.generate.stage import CallValues
 from kcl.line import Line
-from kcl.record.declarations import NOTHING, RecipeCall
+from kcl.record.declarations import Declarations, RecipeCall
 
 
 @kcl.kernel
@@ -252,7 +252,7 @@ def doubled():
 
 def two(context):
     """Return two launchers of one program."""
-    own = Line(RecordedOrigin(RecipeCall("doubled", doubled, {}, NOTHING)), doubled)
+    own = Line(RecordedOrigin(RecipeCall("doubled", doubled, {}, Declarations())), doubled)
     with Lead("doubled") as lead:
         ready = own.code(context, CallValues({}), lead)
         program = own.bound(context, ready, lead).program

@@ -162,7 +162,8 @@ def doubled():
     return kcl.Source(text, entry="doubled", arguments=[x], global_size="(8,)")
 
 x = np.ones(8, np.float32)
-doubled()(cl.CommandQueue(cl.create_some_context(interactive=False)), x=x)
+context = cl.create_some_context(interactive=False)
+doubled()(cl.CommandQueue(context), x=x)
 print(kcl.__file__, x.sum())
 """
 

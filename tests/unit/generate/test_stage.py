@@ -15,7 +15,7 @@ from kcl.cache.lookup import find, obtain
 from kcl.generate.recorded import RecordedOrigin
 from kcl.generate.stage import CallValues, Generate, dtypes_of
 from kcl.launch import MissingArguments
-from kcl.record.declarations import NOTHING, RecipeCall
+from kcl.record.declarations import Declarations, RecipeCall
 
 FLOAT, DOUBLE = CallValues({"x": np.dtype(np.float32)}), CallValues({"x": np.dtype(np.float64)})
 LAUNCH = CallValues({"x": np.ones(4, np.float32)}, launch=True)
@@ -44,7 +44,10 @@ def tripled():
     return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]", name="tripled", lang_version=(2018, 2))
 
 
-def stage(recipe=doubled, declared=NOTHING):
+DECLARED = Declarations()
+
+
+def stage(recipe=doubled, declared=DECLARED):
     """Return the stage of a Kernel that nothing is known about, in a cache that has only files."""
     layers.reset()
     return Generate(RecordedOrigin(RecipeCall(recipe.__name__, recipe, {}, declared)))

@@ -55,7 +55,9 @@ class TestDeclare:
     def test_nothing_declared(self):
         """Without arguments the decorator is as the bare one."""
         assert (
-            kcl.kernel()(constant).declared == kcl.kernel(constant).declared == declarations.NOTHING
+            kcl.kernel()(constant).declared
+            == kcl.kernel(constant).declared
+            == declarations.Declarations()
         )
 
 

@@ -10,7 +10,7 @@ import kcl
 import kcl.loopy as lp
 from kcl.cache.key import Key, Part
 from kcl.record import description, unmade
-from kcl.record.declarations import NOTHING, RecipeCall
+from kcl.record.declarations import Declarations, RecipeCall
 
 loopy = importlib.import_module("loopy")
 VERSION = {"lang_version": (2018, 2)}
@@ -34,7 +34,10 @@ class TestPlaces:
         """A record is described with its calls, their parameters by name, the recipe's text and parameters."""
         unit = recipe()
         task = RecipeCall(
-            "recipe", recipe, {"block": 16, "dtype": np.float32, "odd": Unspeakable()}, NOTHING
+            "recipe",
+            recipe,
+            {"block": 16, "dtype": np.float32, "odd": Unspeakable()},
+            Declarations(),
         )
         place = description.place(unmade.record_of(unit), unit, task, KEY)
         assert place.record is not None
@@ -103,5 +106,7 @@ class TestPlaces:
         """A recipe whose source is not to be found has none, and is described all the same."""
         names = {"__name__": "gone"}
         exec(compile("def gone(): pass", "<nowhere>", "exec"), names)
-        place = description.place(None, None, RecipeCall("gone", names["gone"], {}, NOTHING), None)
+        place = description.place(
+            None, None, RecipeCall("gone", names["gone"], {}, Declarations()), None
+        )
         assert place.texts == {"code gone": ""}

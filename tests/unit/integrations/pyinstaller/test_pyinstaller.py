@@ -24,7 +24,8 @@ def doubled():
 
 (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
 x = np.ones(8, np.float32)
-doubled()(cl.CommandQueue(cl.Context(platform.get_devices())), x=x)
+context = cl.Context(platform.get_devices())
+doubled()(cl.CommandQueue(context), x=x)
 counted = kcl.stats()
 print(json.dumps([float(x.sum()), counted["generator"]["hits"], counted["binary"]["hits"]]))
 """
