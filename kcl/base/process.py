@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -43,6 +44,8 @@ S = TypeVar("S")
 STARTED = (
     time.time_ns()
 )  # the time when kcl was imported in this process, or in the process that forked it
+
+BEFORE = frozenset(sys.modules)  # the modules that were imported then
 
 _states: dict[Callable[[], Any], Any] = {}
 _lasting: set[Callable[[], Any]] = set()  # the classes of the states that `reset` leaves alone
@@ -59,6 +62,17 @@ class LockedState:
 
     def after_fork(self) -> None:
         self.lock = threading.RLock()
+
+
+def began() -> int:
+    """Return the time at which this process was started, that of kcl's import where the system does not say it."""
+    try:
+        with open("/proc/self/stat", "rb") as stream:
+            ticks = int(stream.read().rpartition(b")")[2].split()[19])
+        now = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        return min(now + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK"), STARTED)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return STARTED
 
 
 def own(kind: Callable[[], S]) -> Callable[[], S]:

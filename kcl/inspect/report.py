@@ -28,7 +28,7 @@ class ProcessEnd:
     """The end of this process: its misses are explained, its record is written, and last its report is printed.
 
     The value of `KCL_REPORT` is read once. `written` is the time of the last record, on a clock of its own. `timer` writes
-    the next one.
+    the next one, and is the `writer` then.
     """
 
     def __init__(self) -> None:
@@ -37,6 +37,7 @@ class ProcessEnd:
         self.finalized = False
         self.written = 0.0
         self.timer: threading.Timer | None = None
+        self.writer: threading.Timer | None = None
 
     def at_exit(self) -> None:
         if self.timer is not None:
@@ -47,6 +48,14 @@ class ProcessEnd:
         self.add_to_file()
         if self.report & {"table", "kernels"}:
             _print(lambda summary: summary.of_process("kernels" in self.report))
+
+    def before_fork(self) -> None:
+        """Let the writer end: a child would wait for ever for a module that it imports. The next event starts one."""
+        for timer in (self.timer, self.writer):
+            if timer is not None and timer.is_alive():
+                timer.cancel()
+                timer.join(_SOON)  # it may wait for a lock of the thread that forks
+        self.timer = None
 
     def before_change(self) -> None:
         if events.collected().noted:
@@ -103,14 +112,15 @@ def _write_soon(_event: object) -> None:
         own.written = now
         _write_record()
     elif own.timer is None:
-        own.timer = threading.Timer(_MOMENT if is_worker else _SOON, _write_timed)
-        own.timer.name, own.timer.daemon = "kcl-journal", True
+        own.timer = timer = threading.Timer(_MOMENT if is_worker else _SOON, _write_timed)
+        timer.name, timer.daemon = "kcl-journal", True
         with suppress(RuntimeError):  # no thread can be started: the end of the process writes
-            own.timer.start()
+            timer.start()
 
 
 def _write_timed() -> None:
-    ending().timer = None
+    own = ending()
+    own.writer, own.timer = own.timer, None
     _write_record()
 
 

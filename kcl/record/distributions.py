@@ -124,6 +124,7 @@ class State:
         ] = {}  # distribution -> site of its installation, name of the folder
         self.texts: dict[str, str] = {}  # distribution -> its text in keys
         self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
+        self.seen: dict[str, str] = {}  # distribution -> `files.seen` as the text was taken
 
 
 _state = process.shared(State)
@@ -292,7 +293,8 @@ def count(names: Iterable[str]) -> None:
     state.roots |= {name: roots for name, roots in packages.items() if roots}
     found = files.digests({name: roots for name, roots in packages.items() if roots})
     for name in packages:
-        state.texts[name] = f"{_version(name)} {found[name]}" if name in found else ABSENT
+        digest, state.seen[name] = found.get(name, ("", ""))
+        state.texts[name] = f"{_version(name)} {digest}" if digest else ABSENT
 
 
 def _version(name: str) -> str:
@@ -308,8 +310,16 @@ def counted(name: str) -> str:
 
 
 def changed() -> str:
-    """Name a counted distribution of which a file changed after kcl was imported; empty if there is none."""
-    for name, roots in list(_state().roots.items()):
-        if name != KCL and any(one.changed > process.STARTED for one in files.listed(roots)):
+    """Name a counted distribution whose loaded code its text may not show; empty if there is none.
+
+    A file was replaced since the text was taken, or changed after kcl was imported. Of a module that was there before
+    kcl the files count from the begin of the process.
+    """
+    state = _state()
+    for name, roots in list(state.roots.items()):
+        is_early = name.replace("-", "_") in process.BEFORE
+        since, found = process.began() if is_early else process.STARTED, [*files.listed(roots)]
+        is_seen = files.seen(found) == state.seen[name]
+        if name != KCL and not (is_seen and all(one.changed <= since for one in found)):
             return name
     return ""

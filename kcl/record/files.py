@@ -43,21 +43,26 @@ class File(NamedTuple):
         return max(self.status[1:3]) if self.status is not None else time.time_ns()
 
 
-def digests(packages: Mapping[str, Roots]) -> dict[str, str]:
-    """Return the digest of each package by its name."""
+def digests(packages: Mapping[str, Roots]) -> dict[str, tuple[str, str]]:
+    """Return the digest of each package by its name, and what `seen` gave for its files."""
     moment, name_of_note = time.time_ns(), f"files {_sha256(repr(packages).encode())}"
     known, noted, found = notes.read(name_of_note) or {}, {}, {}
     for name, roots in packages.items():
         files = [*listed(roots)]
-        seen = _sha256(marshal.dumps([(one.label, one.status) for one in files], 2))
         before, digest = known.get(name, ("", ""))
-        found[name] = digest if before == seen else _digest(files)
+        now = seen(files)
+        found[name] = digest if before == now else _digest(files), now
         changes = [one.changed for one in files]
         if all(one < moment - _RECENT for one in changes) and any(one % _SECOND for one in changes):
-            noted[name] = [seen, found[name]]
+            noted[name] = [now, found[name][0]]
     if noted != known:
         notes.write(name_of_note, noted)
     return found
+
+
+def seen(files: list[File]) -> str:
+    """Return a digest of the sizes, times and inodes of files."""
+    return _sha256(marshal.dumps([(one.label, one.status) for one in files], 2))
 
 
 def contents(digest: str) -> dict[str, str]:
@@ -78,8 +83,12 @@ def listed(roots: Roots) -> Iterator[File]:
 
 
 def _below(label: str, path: str) -> Iterator[File]:
-    with os.scandir(path) as items:
-        found = sorted(items, key=lambda item: item.name)
+    try:
+        with os.scandir(path) as items:
+            found = sorted(items, key=lambda item: item.name)
+    except OSError:  # counts as a file that cannot be read
+        yield File(label, path, None)
+        return
     for item in found:
         name = item.name
         if name.endswith(_SUFFIXES):

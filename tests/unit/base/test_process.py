@@ -7,6 +7,7 @@ import functools
 import os
 import signal
 import threading
+import time
 
 import house
 import pytest
@@ -122,6 +123,21 @@ class TestOwn:
 
 
 @forks
+class TestBegan:
+    def test_before_kcl(self, child):
+        """The process began before kcl was imported, and after the test that started it."""
+        before = time.time_ns() - 10**8
+        program = """
+            import json, time
+            time.sleep(0.2)
+            import kcl
+            from kcl.base import process
+            print(json.dumps([process.began(), process.STARTED]))
+            """
+        began, started = child.json(program)
+        assert before < began < started - 10**8
+
+
 class TestFork:
     def test_child(self):
         """A forked child has the states of its parent, renewed where they need it, and changes none of the parent's."""

@@ -25,3 +25,34 @@ class TestAtExit:
             "    main(*sys.argv[1:])\n    sys.stderr.close()\n",
         )
         assert project.run("warned", KCL_REPORT="1").code == 0
+
+
+class TestWriteSoon:
+    def test_fork(self, child):
+        """A thread that forks lets the writer of the record end: the child has all modules whole."""
+        program = """
+            import os, signal, sys, threading
+            from kcl.base import events
+            from kcl.inspect import report
+
+            report._SOON = 0.01
+            imports, forks = threading.Event(), threading.Event()
+
+            class Slow:
+                def find_spec(self, name, *_):
+                    if name == "kcl.inspect.history.records":
+                        imports.set()
+                        assert forks.wait(60)
+
+            sys.meta_path.insert(0, Slow())
+            os.register_at_fork(before=forks.set)
+            events.emit(events.Event("binary", "any", "", "miss", "not in the cache", 0.0, 0))
+            assert imports.wait(60)
+            report._SOON = 60.0
+            if not os.fork():
+                signal.alarm(20)
+                from kcl.inspect.history import records
+                os._exit(3)
+            print(os.waitstatus_to_exitcode(os.wait()[1]))
+            """
+        assert child.json(program) == 3

@@ -10,12 +10,14 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
 from harness import PLATFORMS, Child
 from reaching import ROOT, Project
 
+from kcl.base import process
 from kcl.record import distributions
 
 RECIPE = "import thing\ndef build(n):\n    return thing.make(n)"
@@ -292,6 +294,39 @@ class TestGenerators:
             command = [sys.executable, "-c", program, str(tmp_path), str(ROOT)]
             seen.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         assert seen[0] != seen[1] == seen[2]
+
+
+class TestChanged:
+    """What was loaded may be other code than the counted text says."""
+
+    @pytest.fixture
+    def place(self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+        """Return a link to the first of two folders with a package of one name, which is counted; kcl comes later."""
+        for number in "12":
+            (tmp_path / number / "thing").mkdir(parents=True)
+            (tmp_path / number / "thing" / "__init__.py").write_text(f"A = {number}\n")
+        (tmp_path / "place").symlink_to("1")
+        monkeypatch.syspath_prepend(str(tmp_path / "place"))
+        state = distributions.State()
+        monkeypatch.setattr(distributions, "_state", lambda: state)
+        monkeypatch.setattr(process, "STARTED", time.time_ns() + 10**9)
+        distributions.count(["thing"])
+        assert distributions.changed() == ""
+        return tmp_path / "place"
+
+    def test_other_folder(self, place: pathlib.Path) -> None:
+        """A package whose files another folder replaces has changed, whatever their times are."""
+        place.unlink()
+        place.symlink_to("2")
+        assert distributions.changed() == "thing"
+
+    @pytest.mark.usefixtures("place")
+    def test_imported_before_kcl(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A package that was there before kcl has changed if a file did since the process was started."""
+        monkeypatch.setattr(process, "BEFORE", frozenset({"thing"}))
+        assert distributions.changed() == "thing"
+        monkeypatch.setattr(process, "began", lambda: process.STARTED)
+        assert distributions.changed() == ""
 
 
 class TestOwner:

@@ -48,7 +48,7 @@ def let_pass(monkeypatch: pytest.MonkeyPatch, nanoseconds: int) -> None:
 
 def digest(*roots: pathlib.Path, name: str = "thing") -> str:
     listed = tuple((root.name, str(root)) for root in roots)
-    return files.digests({name: listed})[name]
+    return files.digests({name: listed})[name][0]
 
 
 class TestDigests:
@@ -136,6 +136,20 @@ class TestNote:
     def test_unreadable(self, package: pathlib.Path) -> None:
         """A package with a file that cannot be read counts as in no other process."""
         (package / "gone.py").symlink_to("nothing")
+        assert digest(package) != digest(package)
+
+    def test_unreadable_folder(
+        self, package: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """So does one with a folder that cannot be read, or that has just gone."""
+        listing = os.scandir
+
+        def refused(path: str) -> Any:
+            if os.path.basename(path) == "deep":
+                raise PermissionError(path)
+            return listing(path)
+
+        monkeypatch.setattr(os, "scandir", refused)
         assert digest(package) != digest(package)
 
     def test_no_cache_directory(
