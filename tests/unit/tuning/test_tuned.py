@@ -102,6 +102,13 @@ DEVICES = """
 """
 
 
+def valued(value=1):
+    """Write the chosen value, to as many elements as the call says."""
+    text = f"kernel void valued(global double *x, int n) {{ x[get_global_id(0)] = {value}; }}"
+    arguments = [kcl.Array("x", np.float64, "n", "inout"), kcl.Scalar("n", np.int32)]
+    return kcl.Source(text, entry="valued", arguments=arguments, global_size="n")
+
+
 def row(*sizes, ratio=0.5, **choice):
     """Return the row of a choice."""
     return Row(sizes, choice, ratio, 1, 6, 6, 0.01, "2026-11-26", "loopy 2025.2")
@@ -285,6 +292,17 @@ class TestDispatch:
         for use in (axpy().tune, axpy().bind):
             with pytest.raises(TypeError, match="kernel 'axpy': missing argument 'x'"):
                 use(queue, z=np.empty(4, np.float32))
+
+    def test_size_that_is_an_array(self, queue):
+        """A call that names a size by what is no number is refused in words, whatever was launched before."""
+        kernel, x = (
+            kcl.kernel(sizes={"n": "n"}, space=kcl.space(value=[1, 2]))(valued)(),
+            np.ones(4),
+        )
+        for _time in range(2):
+            with pytest.raises(TypeError, match="which is no whole number"):
+                kernel(queue, x=x, n=np.arange(4))
+            kernel(queue, x=x, n=4)
 
     def test_decided_once(self, queue):
         """A size is decided once a process: what another process stores later changes nothing in this one."""
@@ -883,3 +901,16 @@ class TestWarmStart:
         assert ("takes 0.5" in said) is bool(put)
         assert misses == [1, 0, 0]
         assert imported == ["kcl.tuning.table"]
+
+    def test_programs_of_one_name(self, child, platform_name):
+        """An edit of a program is said after a tuning, and not in another program whose file has the same name."""
+        (child.directory / "other").mkdir()
+        said = []
+        for path, text, what in (
+            ("driver.py", DRIVER, "put"),
+            ("driver.py", DRIVER.replace("2*x[i] + 1", "1 + 2*x[i]"), ""),
+            ("other/driver.py", DRIVER.replace("2*x[i] + 1", "x[i] + 1 + x[i]"), ""),
+        ):
+            (child.directory / path).write_text(text)
+            said.append(child.script(path, PLATFORMS[platform_name], what)[0])
+        assert ["text changed" in one for one in said] == [False, True, False]
