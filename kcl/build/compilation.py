@@ -80,11 +80,11 @@ class _Failed(NamedTuple):
 def refusal(error: BaseException) -> str:
     """Return that a text does not compile, with the first error in the log of pyopencl's error; empty for others.
 
-    It has no path: the driver's own file of the source has another name in each build.
+    It has no path and no number of a program: the driver's own file of the source has another name in each build.
     """
     log = str(error).partition("Build on ")[2].splitlines()[2:]
     first = next((line for line in log if "error" in line), "".join(log[:1]))
-    said = re.sub(r"\S*/\S*:(?=\d+:\d+:)", "", first).strip()
+    said = re.sub(r"(\S*/\S*|^\s*\d+):(?=\d+:\d+:)", "", first).strip()
     return f"does not compile: {said[:200]}" if said else ""
 
 

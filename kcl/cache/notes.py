@@ -3,7 +3,7 @@
     notes/<begin of the name>-<digest of the name>      [name, value]
 
 No note is needed for a right answer: a missing or damaged one costs time or words only, so no fault passes here. Of
-more than `KEPT` notes those that were written longest ago go.
+more than `KEPT` notes those that were written longest ago go. With both layers off no note is read or written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kcl.cache import places
+from kcl.cache import layers, places
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
@@ -58,6 +58,8 @@ def remove(name: str) -> None:
 
 
 def _store() -> Directory:
+    if layers.generator().off() and layers.binary().off():
+        raise CacheFault("both layers are off")
     return Directory(places.own(places.NOTES))
 
 

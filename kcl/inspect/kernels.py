@@ -300,32 +300,41 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 def labels(found: Sequence[KernelRow]) -> list[str]:
     """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
 
-    Rows of one name without parameters have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
+    Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """
     told = variants.parameters(one for row in found for one in row.stored)
+    typed = _typed(found, [row.parameters or {} for row in found])
+    rows = Counter(typed)
+    given = [
+        row.parameters or (rows[name] > 1 and row.stored and told.get(row.stored[0].program)) or {}
+        for row, name in zip(found, typed, strict=True)
+    ]
+    typed = _typed(found, given)
+    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
+    return [
+        f"{name}, key {key}" if key and rows[name] > 1 else name
+        for name, key in zip(typed, keys, strict=True)
+    ]
+
+
+def _typed(found: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]) -> list[str]:
+    """Name rows by kernel and parameters, and by those dtypes that rows of the same name do not share."""
     plain = [
-        of_kernel(
-            row.kernel, row.parameters or (row.stored and told.get(row.stored[0].program)) or {}
-        )
-        + (f" +{row.others}" if row.others else "")
-        for row in found
+        of_kernel(row.kernel, own) + (f" +{row.others}" if row.others else "")
+        for row, own in zip(found, parameters, strict=True)
     ]
     rows, shared = Counter(plain), Counter[tuple[str, str, str]]()
     for row, label in zip(found, plain, strict=True):
         shared.update((label, *item) for item in row.dtypes.items())
     typed = list[str]()
     for row, label in zip(found, plain, strict=True):
-        own: dict[str, list[str]] = {}
+        kinds: dict[str, list[str]] = {}
         for name, kind in row.dtypes.items():
             if shared[label, name, kind] < rows[label]:
-                own.setdefault(kind, []).append(name)
-        written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in own.items())
-        typed.append(f"{label} {written}" if own else label)
-    rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
-    return [
-        f"{name}, key {key}" if key and rows[name] > 1 else name
-        for name, key in zip(typed, keys, strict=True)
-    ]
+                kinds.setdefault(kind, []).append(name)
+        written = ", ".join(f"{', '.join(names)}: {kind}" for kind, names in kinds.items())
+        typed.append(f"{label} {written}" if kinds else label)
+    return typed
 
 
 def outcome(looks: Iterable[LookSummary]) -> str:

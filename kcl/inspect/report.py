@@ -150,12 +150,12 @@ def _write_record() -> bool:
     """Write the record of this process to the journal; return True if old ones should go."""
     from kcl.inspect.history import records
 
+    if not _is_on():
+        return False
     tuned = sys.modules.get(
         "kcl.tuning.tuned"
     )  # a process without a recipe with a space imports nothing for that
-    return records.write(
-        [*about_loopy(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ()
-    )
+    return records.write([*about_loopy(), *(tuned.remarks() if tuned else ())], late())
 
 
 def _is_on() -> bool:

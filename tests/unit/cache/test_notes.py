@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kcl.cache import notes
+from kcl.cache import layers, notes
 
 pytestmark = pytest.mark.one_platform
 
@@ -28,6 +28,15 @@ class TestNotes:
         (file,) = folder.iterdir()
         assert file.stat().st_mode & 0o777 == 0o600
         assert notes.read("tuned a.c") is None
+
+    def test_off(self, folder, monkeypatch):
+        """With both layers off no note is written or read; with one of them on notes are as ever."""
+        for value, found in (("1", None), ("generator", 1)):
+            monkeypatch.setenv("KCL_NO_CACHE", value)
+            layers.reset()
+            notes.write("a", 1)
+            assert notes.read("a") == found
+            assert folder.exists() == bool(found)
 
     def test_age(self, folder):
         """A note knows how long ago it was written."""

@@ -85,6 +85,7 @@ CONNECTION = ["/lib/ipykernel_launcher.py", "-f", "/run/kernel-1.json"]
 )
 def test_program(monkeypatch, arguments, main, path, name):
     """A program is told from others by its path; its name is that of the file, or of the package."""
+    monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)  # of a worker that runs this test
     monkeypatch.setattr(os, "getcwd", lambda: "/a")
     monkeypatch.setattr("sys.argv", arguments)
     module = types.ModuleType("__main__")
