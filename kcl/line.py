@@ -42,13 +42,14 @@ class Bindings:
     """The launchers for one queue or context object of the user; they die with that object.
 
     Launchers are kept by the digest of their code and by thread, since two threads cannot share a `cl.Kernel`. `own`
-    are events known to be of the queue.
+    are events known to be of the queue. `device` is one object for all queues of a device.
     """
 
-    __slots__ = ("__weakref__", "build", "launchers", "own")
+    __slots__ = ("__weakref__", "build", "device", "launchers", "own")
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, build: Build, device: cl.Device) -> None:
         self.build = build
+        self.device = device
         self.own: dict[cl.Event, None] = {}
         self.launchers: dict[tuple[str, int], Launcher] = {}
 
@@ -65,6 +66,7 @@ class State:
         self.users: dict[str, weakref.WeakSet[Line]] = {}
         self.has_unused = False
         self.bindings: weakref.WeakSet[Bindings] = weakref.WeakSet()
+        self.devices: dict[cl.Device, cl.Device] = {}
 
     def on_change(self) -> None:
         """Have every kernel looked up again."""
@@ -268,8 +270,11 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
     bindings: Bindings | None = getattr(holder, _ATTRIBUTE, None)
     if bindings is None:
         build = build_of(_context(holder), drivers.of)
+        is_queue = isinstance(holder, cl.CommandQueue)
+        device = holder.device if is_queue else build.devices[0][0]
+        device = _state().devices.setdefault(device, device)
         bindings = vars(holder).setdefault(
-            _ATTRIBUTE, Bindings(build)
+            _ATTRIBUTE, Bindings(build, device)
         )  # one step: another thread may be faster
         _state().bindings.add(bindings)
     elif not is_current(bindings.build):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
 
 FIXED = 16  # the largest value that is fixed, if the declaration says nothing
-UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError)
+UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 _CHOICES = 64  # tuples of sizes whose variants are found at once
 FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}
 

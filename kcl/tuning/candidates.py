@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from multiprocessing import Pipe, get_context
+from multiprocessing import Pipe, current_process, get_context
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -221,7 +221,8 @@ class CandidateFiles:
             code = trial.codes[""]
             for form, names in inputs.drawn_forms(code, *whole[:3]).items():
                 self._calls[form], trial.codes[form] = whole._replace(drawn=names), code
-            if hasattr(os, "fork") and drivers.of(queue.context).may_fork:
+            is_daemon = current_process().daemon  # multiprocessing gives it no child
+            if hasattr(os, "fork") and drivers.of(queue.context).may_fork and not is_daemon:
                 self._generator = Generator(self._made)
 
     def close(self) -> None:

@@ -13,7 +13,6 @@ import functools
 import json
 import math
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kcl.base import process, settings
 from kcl.cache import layer, layers, notes, places
 from kcl.cache.key import Key, Part
-from kcl.cache.run_memo import RunMemo
+from kcl.cache.run_memo import RunMemo, program_path
 from kcl.drivers import devices
 from kcl.errors import UnknownInput
 from kcl.tuning.space import is_scalar, said
@@ -264,7 +263,7 @@ def note_of(function: Any, given: Iterable[Part], identity: Iterable[Part], unit
     """Return the name of the note on the last table of a recipe, whatever its text, on a device."""
     module = function.__module__ or ""
     if module == "__main__":
-        module = os.path.basename(getattr(sys.modules.get(module), "__file__", None) or "")
+        module = program_path()
     case = Key([*given, *_device(identity, units)]).digest[:_DIGITS]
     return f"tuned {module}.{function.__qualname__} {case}"
 

@@ -107,8 +107,9 @@ class TunedKernel(SizedKernel):
         self._decisions: dict[Any, Decision] = {}
         self._changed: dict[Any, str] = {}  # what is not served though it was measured
         self._noted: set[Any] = set()
-        self._launches: dict[Any, tuple[Any, str]] = {}
-        self._latest: tuple[Any, str] = (None, "")  # sizes of a launch, and the digest of its code
+        self._launches: dict[Any, tuple[Any, str, Any]] = {}
+        # the sizes of a launch, the digest of its code, and its device
+        self._latest: tuple[Any, str, Any] = (None, "", None)
         _state().handles.add(self)
 
     @handle.needs_queue  # type: ignore[arg-type]  # by name it may be given, too
@@ -124,10 +125,10 @@ class TunedKernel(SizedKernel):
         """Launch the choice for the sizes of this call; arguments, outputs and errors are those of a Kernel."""
         try:
             found = eval(self._code, self._beside, arguments)  # checked as the recipe was decorated
-            latest = self._latest
-            if latest[0] != found:
-                latest = self._latest = self._launches[found]
-            hot = queue._kcl_bindings.launchers[latest[1], get_ident()].hot
+            latest, bindings = self._latest, queue._kcl_bindings
+            if latest[0] != found or latest[2] is not bindings.device:
+                latest = self._latest = self._launches[found, bindings.device]
+            hot = bindings.launchers[latest[1], get_ident()].hot
         except UNKNOWN:
             hot = None
         if hot is not None and wait_for is None and out_host is None and not unnamed:
@@ -258,25 +259,25 @@ class TunedKernel(SizedKernel):
     def made(self, choice: Mapping[str, Any]) -> Any:
         """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
         chosen = {name: choice.get(name, default) for name, default in self.defaults.items()}
-        place = said(chosen)
-        if place not in self._made:
+        place, known = said(chosen), self._made  # another thread may forget
+        if place not in known:
             call = self._call._replace(arguments={**self._call.arguments, **chosen})
-            self._made.setdefault(place, _plain(call, self._declared))
-        return self._made[place]
+            known.setdefault(place, _plain(call, self._declared))
+        return known[place]
 
     def table(self, holder: cl.Context | cl.CommandQueue) -> ChoiceTable | None:
         """Return the table for a device; None if tuning is off, or the recipe has no key.
 
         Runs the recipe with the defaults.
         """
-        device = _device(holder)
-        if device not in self._tables:
-            self._tables[device] = self._opened(holder, device)
-        return self._tables[device]
+        device, known = _device(holder), self._tables  # another thread may forget
+        if device not in known:
+            known[device] = self._opened(holder, device)
+        return known[device]
 
     def forget(self) -> None:
         """Forget what was decided: the next call reads the table again."""
-        self._latest = (None, "")
+        self._latest = (None, "", None)
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
         self._changed, self._noted = {}, set()
 
@@ -313,7 +314,8 @@ class TunedKernel(SizedKernel):
             result: tuple[Any, Any] = one.kernel(queue, **options, **arguments)
             if len(self._launches) >= _DECISIONS:
                 self._launches.clear()
-            self._latest = self._launches[found] = found, handle.line_of(one.kernel).sole
+            device, code = _device(queue), handle.line_of(one.kernel).sole
+            self._latest = self._launches[found, device] = found, code, device
             return result
 
         return self._guarded(decision, launching, queue, arguments)  # type: ignore[no-any-return]
@@ -352,7 +354,7 @@ class TunedKernel(SizedKernel):
                 left = left._replace(outcome="no longer runs", detail=words)
             table.put(left)
             self._decisions = {
-                place: one for place, one in self._decisions.items() if one.row is not row
+                place: one for place, one in [*self._decisions.items()] if one.row is not row
             }
             reason = f"the tuned choice {name} no longer runs, the defaults do: {words}"
             lookup.report(layers.binary(), self.name, table.key, reason)
@@ -505,11 +507,10 @@ class TunedKernel(SizedKernel):
         if subject is None:
             return None
         build = bindings_of(holder).build
-        identity = next(
-            parts
-            for (one, _), parts in zip(build.devices, build.identities, strict=True)
-            if one == device
-        )
+        known = zip(build.devices, build.identities, strict=True)
+        identity = next((parts for (one, _), parts in known if one == device), None)
+        if identity is None:  # a part of a device, of whose context the driver says the whole one
+            return None
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.size_texts.items()]
         where = {"name": device.name, "driver": device.driver_version}
@@ -540,8 +541,7 @@ def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
 
 
 def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:
-    is_queue = isinstance(holder, cl.CommandQueue)
-    return holder.device if is_queue else bindings_of(holder).build.devices[0][0]
+    return bindings_of(holder).device
 
 
 def _variant(call: RecipeCall, space: Space) -> str:

@@ -211,6 +211,7 @@ class TestVariants:
         """The next run begins where the last one ended: no constant after two values."""
         for extent in (4, 3):
             assert multiplied(product(), queue, 10, extent)
+        kcl.flush()
         process.reset()
         kernel = product()
         with_another = cl.CommandQueue(queue.context)

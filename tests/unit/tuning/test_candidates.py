@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import stat
 import time
@@ -182,10 +183,22 @@ class TestGenerator:
         """The child ends with the tuning."""
         made = CandidateFiles(generating(), queue, {}, str(tmp_path))
         made.candidate({"kind": "closure"})
-        process = made._generator and made._generator._process
+        process = made._generator and made._generator._process.pid
+        assert not process or os.path.exists(f"/proc/{process}")
         made.close()
         made.close()
         assert not process or not os.path.exists(f"/proc/{process}")
+
+    def test_worker_of_a_pool(self, queue, tmp_path):
+        """A process that may have no child of multiprocessing's generates itself."""
+        config = multiprocessing.current_process()._config
+        config["daemon"] = True
+        try:
+            with contextlib.closing(CandidateFiles(generating(), queue, {}, str(tmp_path))) as made:
+                assert made._generator is None
+                assert made.candidate({"kind": "closure"}).verdict.outcome == ""
+        finally:
+            del config["daemon"]
 
 
 @kcl.kernel(

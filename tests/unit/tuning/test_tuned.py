@@ -10,7 +10,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 from at_once import at_once
-from harness import PLATFORMS, ROOT
+from harness import PLATFORMS, ROOT, SUPPORT
 from loopy.diagnostic import LoopyError
 from measured import measured, put
 
@@ -65,6 +65,48 @@ def both(n: kcl.Size, value=1):
     return kcl.Source(
         text, entry="both", arguments=[kcl.Array("x", np.int32, "(16,)", "inout")], global_size=16
     )
+
+
+DEVICES = """
+    import json, sys
+    sys.path.insert(0, sys.argv[1])
+    import numpy as np, pyopencl as cl, pyopencl.array as cl_array
+    import kcl
+    from kcl.launch import HOT
+    from kcl.tuning.table import Row
+    from measured import put
+
+    @kcl.kernel(sizes={"n": "x.shape[0]"}, space=kcl.space(value=[1, 2, 3]))
+    def placed(value=1):
+        text = f"kernel void placed(global int *x, int k) {{ x[get_global_id(0)] = k * {value}; }}"
+        arguments = [kcl.Array("x", np.int32, "k", "inout"), kcl.Scalar("k", np.int32)]
+        return kcl.Source(text, entry="placed", arguments=arguments, global_size=4)
+
+    def launched(queue, size):
+        x = cl_array.zeros(queue, size, np.int32)
+        kernel(queue, x=x, k=size)
+        return x.get()[0].item() // size
+
+    def stored(queue, **choices):
+        rows = [Row((int(n[1:]),), {"value": one}, 0.5, 1, 3, 3, 0.01, "") for n, one in choices.items()]
+        put(kernel, queue, *rows)
+
+    platform = [one for one in cl.get_platforms() if one.name.startswith("Portable")][0]
+    first, second = [cl.CommandQueue(cl.Context([one])) for one in platform.get_devices()]
+    kernel = placed()
+    stored(first, n4=2)
+    stored(second, n64=2, n4=3)
+    for _time in range(2 * HOT):
+        launched(second, 64)
+    print(json.dumps([launched(queue, 4) for queue in [second, first] * 3]))
+"""
+
+
+def valued(value=1):
+    """Write the chosen value, to as many elements as the call says."""
+    text = f"kernel void valued(global double *x, int n) {{ x[get_global_id(0)] = {value}; }}"
+    arguments = [kcl.Array("x", np.float64, "n", "inout"), kcl.Scalar("n", np.int32)]
+    return kcl.Source(text, entry="valued", arguments=arguments, global_size="n")
 
 
 def row(*sizes, ratio=0.5, **choice):
@@ -251,6 +293,17 @@ class TestDispatch:
             with pytest.raises(TypeError, match="kernel 'axpy': missing argument 'x'"):
                 use(queue, z=np.empty(4, np.float32))
 
+    def test_size_that_is_an_array(self, queue):
+        """A call that names a size by what is no number is refused in words, whatever was launched before."""
+        kernel, x = (
+            kcl.kernel(sizes={"n": "n"}, space=kcl.space(value=[1, 2]))(valued)(),
+            np.ones(4),
+        )
+        for _time in range(2):
+            with pytest.raises(TypeError, match="which is no whole number"):
+                kernel(queue, x=x, n=np.arange(4))
+            kernel(queue, x=x, n=4)
+
     def test_decided_once(self, queue):
         """A size is decided once a process: what another process stores later changes nothing in this one."""
         kernel, other = axpy(), axpy()
@@ -335,6 +388,37 @@ class TestDispatch:
             assert "the default" in added(kernel, queue_of_mine, 16 * number + 17)
 
         at_once(launch)
+
+    def test_another_thread_forgets(self, queue):
+        """A launch goes on while another thread has the handle forget what was decided."""
+        kernel = axpy()
+
+        class Forgotten(dict):
+            def __setitem__(self, name, value):
+                super().__setitem__(name, value)
+                kernel.forget()
+
+            def setdefault(self, name, value):
+                self[name] = value
+                return value
+
+        kernel._tables, kernel._made = Forgotten(), Forgotten()
+        assert kernel.table(queue).key is axpy().table(queue).key
+        kernel._made = Forgotten()
+        added(kernel, queue, 100)
+
+    def test_devices(self, child, platform_name):
+        """Each of two devices takes the choice of its own row, however often the others were launched there."""
+        if platform_name != "pocl":
+            pytest.skip("PoCL alone can be asked for two devices")
+        found = child.json(DEVICES, str(SUPPORT), POCL_DEVICES="pthread basic")
+        assert found == [3, 2] * 3
+
+    def test_part_of_a_device(self, device):
+        """A queue on a part of a device is served the defaults, if its context has the whole device only."""
+        part = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])[0]
+        context = cl.Context([part])
+        added(axpy(), cl.CommandQueue(context, part), 100)
 
     def test_hook(self, queue):
         """`tune_untuned` has a function called once a size, before it is decided."""
@@ -817,3 +901,16 @@ class TestWarmStart:
         assert ("takes 0.5" in said) is bool(put)
         assert misses == [1, 0, 0]
         assert imported == ["kcl.tuning.table"]
+
+    def test_programs_of_one_name(self, child, platform_name):
+        """An edit of a program is said after a tuning, and not in another program whose file has the same name."""
+        (child.directory / "other").mkdir()
+        said = []
+        for path, text, what in (
+            ("driver.py", DRIVER, "put"),
+            ("driver.py", DRIVER.replace("2*x[i] + 1", "1 + 2*x[i]"), ""),
+            ("other/driver.py", DRIVER.replace("2*x[i] + 1", "x[i] + 1 + x[i]"), ""),
+        ):
+            (child.directory / path).write_text(text)
+            said.append(child.script(path, PLATFORMS[platform_name], what)[0])
+        assert ["text changed" in one for one in said] == [False, True, False]
