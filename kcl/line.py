@@ -273,9 +273,8 @@ def bindings_of(holder: cl.Context | cl.CommandQueue) -> Bindings:
         is_queue = isinstance(holder, cl.CommandQueue)
         device = holder.device if is_queue else build.devices[0][0]
         device = _state().devices.setdefault(device, device)
-        bindings = vars(holder).setdefault(
-            _ATTRIBUTE, Bindings(build, device)
-        )  # one step: another thread may be faster
+        # one step: another thread may be faster
+        bindings = vars(holder).setdefault(_ATTRIBUTE, Bindings(build, device))
         _state().bindings.add(bindings)
     elif not is_current(bindings.build):
         bindings.build = build_of(_context(holder), drivers.of)

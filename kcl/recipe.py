@@ -310,9 +310,8 @@ _PLAIN, _KEYWORD = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KE
 
 
 def _copied(value: Any) -> Any:
-    if (
-        isinstance(value, _IMMUTABLE) or type(value) is object
-    ):  # a plain object marks a missing argument
+    # a plain object marks a missing argument
+    if isinstance(value, _IMMUTABLE) or type(value) is object:
         return value
     try:
         return copy.deepcopy(value)

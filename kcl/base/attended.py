@@ -20,9 +20,8 @@ class Finder:
     def __init__(self, attends: Callable[[str], bool], run: Callable[[Any, Any], None]) -> None:
         self._attends = attends
         self._run = run
-        self._finding: set[tuple[int, str]] = (
-            set()
-        )  # thread and module: two finders like this one may ask each other
+        # thread and module: two finders like this one may ask each other
+        self._finding: set[tuple[int, str]] = set()
 
     def install(self) -> None:
         """Attend to imports from now on."""
@@ -40,9 +39,8 @@ class Finder:
         if search in self._finding or not self._attends(fullname):
             return None
         finders = list(sys.meta_path)
-        behind = (
-            finders[finders.index(self) + 1 :] if self in finders else finders
-        )  # one of those may be like this one
+        # one of those may be like this one
+        behind = finders[finders.index(self) + 1 :] if self in finders else finders
         others = [getattr(finder, "find_spec", None) for finder in behind]
         specs = (find(fullname, path, target) for find in others if find is not None)
         self._finding.add(search)

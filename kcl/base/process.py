@@ -41,9 +41,8 @@ from typing import Any, TypeVar
 
 S = TypeVar("S")
 
-STARTED = (
-    time.time_ns()
-)  # the time when kcl was imported in this process, or in the process that forked it
+# the time when kcl was imported in this process, or in the process that forked it
+STARTED = time.time_ns()
 
 BEFORE = frozenset(sys.modules)  # the modules that were imported then
 

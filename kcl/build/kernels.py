@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
 _OURS = "_kcl_late"  # on the function that kcl put in its place
+# beside name, counts and types
 _FORM = {
     "devs",
     "warn_about_arg_count_bug",
     "work_around_arg_count_bug",
-}  # beside name, counts and types
+}
 
 
 def of_binaries(
@@ -48,9 +49,8 @@ def of_binaries(
     The driver is not asked for a log: with the rest of pyopencl's wrapper that takes a tenth of the time.
     """
     program = cl.Program(context, list(devices), [entry.parts["binary"] for entry in entries])
-    program._source = (
-        text.source
-    )  # each new kernel object asks for it, and fails once inside where it is missing
+    # each new kernel object asks for it, and fails once inside where it is missing
+    program._source = text.source
     if not built_silently(program, options):
         program.build(options=passed(text.options))
     return program

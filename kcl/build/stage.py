@@ -77,9 +77,8 @@ class BuiltProgram:
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
         self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
-        self.logs: tuple[
-            str, ...
-        ] = ()  # the compiler's messages from the build of the source, by device
+        # the compiler's messages from the build of the source, by device
+        self.logs: tuple[str, ...] = ()
         self.compared: frozenset[str] = frozenset()
         self.launched: frozenset[str] = frozenset()
 
@@ -232,10 +231,11 @@ class Build(Stage[BuildRequest]):
             flags = self.options(text.options).flags
         except UnknownInput:
             return True
+        # without a language a driver takes OpenCL C 1
         flags = (
             *flags,
             *self.driver.added_options().split(),
-        )  # without a language a driver takes OpenCL C 1
+        )
         return any("std" in flag.lower() and not flag.startswith("-cl-std=CL1") for flag in flags)
 
     @staticmethod

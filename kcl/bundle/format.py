@@ -54,9 +54,8 @@ def write(records: Iterable[BundleRecord]) -> bytes:
             f"{len(chosen)} entries of {length} bytes are above the limits of {limits}: name kernels"
         )
     lzma = _lzma()
-    packer = lzma.LZMACompressor(
-        lzma.FORMAT_XZ, check=lzma.CHECK_NONE, preset=1
-    )  # with a window of 1 MiB
+    # with a window of 1 MiB
+    packer = lzma.LZMACompressor(lzma.FORMAT_XZ, check=lzma.CHECK_NONE, preset=1)
     pieces = []
     for one in chosen:
         sizes = _SIZES.pack(*map(len, one))

@@ -48,9 +48,8 @@ _LENGTHS = struct.Struct("<8sIQQ")
 _HEADER_DIGEST_END = _LENGTHS.size + 32
 FIXED_SIZE = _HEADER_DIGEST_END + 32
 
-Layout = dict[
-    str, list[tuple[int, int]]
-]  # of each part its pieces: (bytes in the body, bytes of the part)
+# of each part its pieces: (bytes in the body, bytes of the part)
+Layout = dict[str, list[tuple[int, int]]]
 
 
 class Entry:
@@ -204,9 +203,8 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
 def _read_header(header: bytes, body_length: int) -> tuple[bytes, dict[str, Any], Layout]:
     """Return the key, still in JSON, the metadata and the pieces of each part; raise `DamagedEntry`."""
     # the shape must be exact: a missing, additional or mistyped member raises one of the errors below
-    key, _, rest = header.partition(
-        b',"metadata":{'
-    )  # within a text the quotation marks would be escaped
+    # within a text the quotation marks would be escaped
+    key, _, rest = header.partition(b',"metadata":{')
     try:
         document = _loads('{"metadata":{' + rest.decode("utf-8", "surrogatepass"))
         metadata, layout = document.pop("metadata"), _read_parts(document.pop("parts"))

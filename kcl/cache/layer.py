@@ -200,9 +200,8 @@ class Layer:
             return False
         from importlib import import_module
 
-        return bool(
-            import_module("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict)
-        )  # above this module
+        # above this module
+        return bool(import_module("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict))
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.

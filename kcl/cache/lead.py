@@ -174,9 +174,8 @@ class KeyLead:
         """
         folder = os.path.dirname(self._key)
         trust.make_trusted(folder)
-        if sys.platform == "win32" or trust.is_network(
-            folder
-        ):  # locks of other nodes may answer late, or never
+        # locks of other nodes may answer late, or never
+        if sys.platform == "win32" or trust.is_network(folder):
             return
         has_waited = False
         while not has_waited:

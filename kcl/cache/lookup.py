@@ -165,9 +165,8 @@ def obtain(stage: Stage[Job], job: Job, lead: Lead) -> Any:
         look = _first(stage, job, lead, started)
         if look.outcome != "miss":
             return _settled(stage, job, look, lead, started)
-    lead.take(
-        stage.layer, stage.together(job, look)
-    )  # this thread holds nothing that another one may want
+    # this thread holds nothing that another one may want
+    lead.take(stage.layer, stage.together(job, look))
     with stage.guard(job):
         look = _first(stage, job, lead, started)
         if look.outcome == "hit":
@@ -198,9 +197,8 @@ def find(stage: Stage[Job], job: Job) -> Look:
     except Exception as error:
         if not seen or isinstance(error, MissingArguments):
             raise
-        return _set_aside(
-            stage, Look("error"), seen[-1:], error
-        )  # an entry of another kcl may be of any form
+        # an entry of another kcl may be of any form
+        return _set_aside(stage, Look("error"), seen[-1:], error)
     if look.outcome != "hit":
         return look
     try:
@@ -366,8 +364,7 @@ def _emit(
 ) -> Event:
     """Emit the event of a look-up, and return it."""
     event = _event(stage, job, look, seconds)
-    if look.outcome == "bypass" and not look.reason.startswith(
-        "off: "
-    ):  # that text takes the place of the files
+    # that text takes the place of the files
+    if look.outcome == "bypass" and not look.reason.startswith("off: "):
         stage.layer.note(f"bypassed: {look.reason}")
     return events.emit(event, look.key, look.there if look.outcome == "hit" else (), texts, lead)

@@ -19,10 +19,11 @@ from kcl.cache.run_memo import program_path
 AFTER = 0.25  # seconds of work: what is quicker shows nothing
 EVERY = 1.0  # second the line is written over
 _WIDTH = 79  # what a terminal folds could not be erased
+# the begin of the names of kcl's own threads, the end of loopy's
 _OURS, _QUIET = (
     "kcl-",
     "(_log_start_if_long)",
-)  # the begin of the names of kcl's own threads, the end of loopy's
+)
 
 
 class State:
@@ -119,9 +120,8 @@ class ProgressLine:
                 _write(f"kcl: {self._text}\n")
             elif _is_alone():
                 shown = f"kcl: {self._text}"[:_WIDTH]
-                _write(
-                    f"\r{shown:<{self._drawn}}\r"
-                )  # a warning that comes now takes the place of the line
+                # a warning that comes now takes the place of the line
+                _write(f"\r{shown:<{self._drawn}}\r")
                 self._drawn = len(shown)
 
 

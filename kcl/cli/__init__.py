@@ -51,11 +51,12 @@ _NAMES = (
         "init",
     ),
 )
+# commands that lie in the module of another one
 _BESIDE = {
     "wait": "flush",
     "unpin": "pin",
     "push": "pull",
-}  # commands that lie in the module of another one
+}
 # By name, in the order of the help: the module whose attribute of that name is the command.
 COMMANDS = {name: f"kcl.cli.{_BESIDE.get(name, name)}" for name in _NAMES}
 

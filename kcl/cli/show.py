@@ -150,9 +150,8 @@ def _chosen(
         )
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
     fitting = [one for one in found if not layers or one.layer in layers]
-    fitting = list(
-        {(one.layer, one.digest): one for one in fitting}.values()
-    )  # an entry may have a copy
+    # an entry may have a copy
+    fitting = list({(one.layer, one.digest): one for one in fitting}.values())
     if not fitting:
         output.fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
     code, programs = ([one for one in fitting if one.layer == layer] for layer in settings.LAYERS)
@@ -291,9 +290,8 @@ def assembly(binary: bytes) -> str:
     except ValueError as error:
         output.fail(f"this PoCL binary cannot be taken apart: {error}")
     if not files and binary.startswith(_ELF):
-        files = {
-            "object file": binary[max(binary.find(_ELF, 1), 0) :]
-        }  # Intel's container looks like it
+        # Intel's container looks like it
+        files = {"object file": binary[max(binary.find(_ELF, 1), 0) :]}
     if not files:
         text = binary.rstrip(b"\0").decode("utf-8", "replace")
         if ".version" in text and ".target" in text:

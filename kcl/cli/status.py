@@ -101,9 +101,8 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
         trust.check(layer.place)
     except (OSError, CacheFault) as error:
         fault = str(error)
-    stores = (
-        inventory.stores(name, []) if on and not fault else []
-    )  # a layer that is off opens no file
+    # a layer that is off opens no file
+    stores = inventory.stores(name, []) if on and not fault else []
     held = contents.total([inventory.measure_store(name, store) for store in stores])
     return {
         **_row(

@@ -13,15 +13,15 @@ from kcl.cache.key import Key, Part
 if TYPE_CHECKING:
     import pyopencl as cl
 
-DevicePlaces = tuple[
-    tuple[int, int, str], ...
-]  # of each device the place of its platform, its place in that, its name
+# of each device the place of its platform, its place in that, its name
+DevicePlaces = tuple[tuple[int, int, str], ...]
 UNITS = "compute units"
+# the first words of the parts that another program has otherwise
 _OF_A_PROGRAM = (
     "source",
     "options",
     "header",
-)  # the first words of the parts that another program has otherwise
+)
 
 
 def parts(found: Iterable[Part]) -> list[Part]:

@@ -71,9 +71,8 @@ def checked(
     if not said and code not in (None, compile(stored.invoker.source, file_name(stored), "exec")):
         said = "invoker's code object"
     if not said:
-        return look._replace(
-            reason=_VERIFIED, spared=0.0
-        )  # a verified hit generates, so it spares nothing
+        # a verified hit generates, so it spares nothing
+        return look._replace(reason=_VERIFIED, spared=0.0)
     cause = "something decides it that is in no key: declare it with @kcl.kernel(...), or make it the same in each run"
     raise WrongEntry(
         f"kernel {origin.name!r}: what the recipe generates differs in {said}; {cause}"

@@ -27,9 +27,8 @@ class WalkedOrigin:
 
     def __init__(self, task: RecipeCall) -> None:
         self.name = task.name
-        self.front_ends: frozenset[str] = (
-            frozenset()
-        )  # the front ends that the recipe's code leads to
+        # the front ends that the recipe's code leads to
+        self.front_ends: frozenset[str] = frozenset()
         self._task = task
         self._result: frontends.Result | None = None
 

@@ -155,9 +155,8 @@ def disk() -> Iterator[Finding]:
             f"{usage.free / 1e6:.0f} MB",
             os.statvfs(there) if hasattr(os, "statvfs") else None,
         )
-        is_full = (
-            files is not None and files.f_files and files.f_favail < _INODES
-        )  # some file systems number no inodes
+        # some file systems number no inodes
+        is_full = files is not None and files.f_files and files.f_favail < _INODES
         if usage.free < _NEEDED or is_full:
             yield Finding(
                 PROBLEM, f"the disk of {there} is full: {free} left", "kcl purge, or make room"

@@ -85,9 +85,8 @@ def note(source_digest: str, texts: Mapping[str, str]) -> None:
     """Keep texts of a stage for the programs of one OpenCL C."""
     state = _state()
     with state.lock:
-        plain = {
-            name: re.sub(r"\x1b\[[0-9;]*m", "", text) for name, text in texts.items()
-        }  # loopy colours its units
+        # loopy colours its units
+        plain = {name: re.sub(r"\x1b\[[0-9;]*m", "", text) for name, text in texts.items()}
         state.texts.setdefault(source_digest, {}).update(plain)
 
 

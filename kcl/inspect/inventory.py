@@ -35,9 +35,8 @@ _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
 CODE, BASE, PROOFS = "code", "base", "proofs"  # the kinds of rows of the generator layer
 HIDDEN = frozenset({BASE, PROOFS})  # the kinds that a listing does not show
-_SPECIAL = Part(
-    "row", "special"
-)  # in the key of a row with a base row, behind the key of the base row
+# in the key of a row with a base row, behind the key of the base row
+_SPECIAL = Part("row", "special")
 
 
 class RecipeSummary(NamedTuple):
@@ -247,9 +246,8 @@ def of_store(layer: str, store: layers.Files, faults: list[Refusal]) -> Iterator
             except (OSError, DamagedEntry) as error:
                 faults.append(Refusal(layer, _where(_file(store, address), address), str(error)))
     except _FAULTS as error:
-        if "no such table" not in str(
-            error
-        ):  # a database that another process makes at this moment
+        # a database that another process makes at this moment
+        if "no such table" not in str(error):
             faults.append(Refusal(layer, store.location, str(error)))
 
 

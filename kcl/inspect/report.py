@@ -162,9 +162,8 @@ def _write_record() -> bool:
 
     if not _is_on():
         return False
-    tuned = sys.modules.get(
-        "kcl.tuning.tuned"
-    )  # a process without a recipe with a space imports nothing for that
+    # a process without a recipe with a space imports nothing for that
+    tuned = sys.modules.get("kcl.tuning.tuned")
     return records.write([*about_loopy(), *(tuned.remarks() if tuned else ())], late())
 
 

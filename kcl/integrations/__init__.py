@@ -40,9 +40,8 @@ class State(process.LockedState):
     def __init__(self) -> None:
         super().__init__()
         self.depth = 0
-        self.replaced: list[
-            tuple[Any, str, Any, Any]
-        ] = []  # holder, name, the value before, the value now
+        # holder, name, the value before, the value now
+        self.replaced: list[tuple[Any, str, Any, Any]] = []
         self.finder: Any = None
         self.done: set[str] = set()  # packages that were replaced, or left as they are
 

@@ -59,9 +59,8 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
         chosen = entrypoint, beside.now(), tuple(caches.code_variables())
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
-    found = record.kernels.get(
-        chosen
-    )  # no thread locks the record, since loopy's lock comes before it
+    # no thread locks the record, since loopy's lock comes before it
+    found = record.kernels.get(chosen)
     if found is None or not line_of(found).serves(context):
         found = record.kernels[chosen] = _kernel(unit, context, entrypoint)
     return found

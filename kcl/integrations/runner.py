@@ -139,9 +139,8 @@ def _set_variables(wanted: RunRequest) -> None:
         from kcl import caches
         from kcl.caches.shell import made
 
-        promote = (
-            {"KCL_PROMOTE": "off"} if wanted.fresh else {}
-        )  # no run would use the entries that a helper completes
+        # no run would use the entries that a helper completes
+        promote = {"KCL_PROMOTE": "off"} if wanted.fresh else {}
         folder = _fresh().folder if wanted.fresh else None
         settings.export({**made(list(wanted.off), [], folder).set, **promote})
         caches.begin()
@@ -231,10 +230,11 @@ def _text(program: Target, main: ModuleType, file: str = "<string>", given: str 
     sys.argv = [given, *program.arguments]
     _set_first_path("")
     vars(main).update(__loader__=BuiltinImporter)
+    # this Python shows the lines of the text in a traceback
     if given == "-c" and sys.version_info >= (
         3,
         13,
-    ):  # this Python shows the lines of the text in a traceback
+    ):
         import linecache
 
         linecache.cache[file] = (

@@ -10,9 +10,8 @@ from kcl.errors import KclError, RecipeError
 # Calls that the invoker takes itself before its steps are written out: writing costs as much as it saves in 40 calls.
 HOT = 40
 _VARIANTS = 8
-ARRAYS = frozenset(
-    {"Array", "ArrayArg", "ConstantArg"}
-)  # the front ends' classes of arguments that are arrays
+# the front ends' classes of arguments that are arrays
+ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
 
 Play = Callable[[Any, Any, dict[str, Any]], Any]
 

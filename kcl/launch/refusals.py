@@ -23,11 +23,12 @@ from kcl.errors import KclError, meant
 from kcl.launch import ARRAYS
 
 _SCALARS = frozenset({"Scalar", "ValueArg"})
+# a call of a Source may give these beside its arguments
 _SIZES = (
     "global_size",
     "local_size",
     "global_offset",
-)  # a call of a Source may give these beside its arguments
+)
 _BESIDE = ("allocator", "wait_for", "out_host")  # every call may give these
 _NO_NUMBERS = (str, bytes, list, tuple, dict, set, frozenset, type)
 _INVOKER = "<kcl invoker of "  # the beginning of the file name of an invoker
@@ -102,9 +103,8 @@ def named(call: FailedCall) -> Exception | None:
     if isinstance(call.error, cl.Error):  # it writes routine and status before its words
         reason = reason.partition(" - ")[2]
         if sizes and call.error.code == cl.status_code.INVALID_WORK_GROUP_SIZE:
-            sizes = {
-                name: below[0].f_locals[name] for name in _SIZES[:2]
-            }  # those in the call or the declaration
+            # those in the call or the declaration
+            sizes = {name: below[0].f_locals[name] for name in _SIZES[:2]}
             pairs = zip(*[size or () for size in sizes.values()], strict=False)
             reason = next((f"{n} is no multiple of {m}" for n, m in pairs if m and n % m), reason)
     given = [f"{name}={size!r}" for name, size in sizes.items() if size is not None]
@@ -206,9 +206,8 @@ def with_lines(log: str, text: str) -> str:
         lines, number = _lines(message[2], text), int(message[3])
         line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
         below = log[message.end() + 1 :].partition("\n")[0]
-        return (
-            message[0] if line in below else f"{message[0]}\n    {line}"
-        )  # the empty line is in each
+        # the empty line is in each
+        return message[0] if line in below else f"{message[0]}\n    {line}"
 
     return _MESSAGE.sub(shown, log)
 

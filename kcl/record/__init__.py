@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-GENERATING = frozenset(
-    {"loopy", "pymbolic", "cgen", "genpy"}
-)  # what no warm start imports of the generators
+# what no warm start imports of the generators
+GENERATING = frozenset({"loopy", "pymbolic", "cgen", "genpy"})
 
 
 class Modes:

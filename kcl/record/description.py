@@ -17,6 +17,7 @@ from kcl.record.declarations import Evidence, RecipeCall, site_of
 from kcl.record.record import Record, ordered
 from kcl.record.table import CONSTRUCTORS
 
+# no path is in a key
 _SOURCE = (
     "code",
     "entry",
@@ -24,7 +25,7 @@ _SOURCE = (
     "global_size",
     "local_size",
     "build_options",
-)  # no path is in a key
+)
 _CONTENT = frozenset({"record", "unit", "source"})
 _LARGE = 10_000  # nodes of an expression that is shown in notation, at most
 

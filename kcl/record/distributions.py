@@ -119,9 +119,8 @@ class State:
         self.path: list[str] = []  # the `sys.path` that `places` holds for
         self.places: dict[str, PackagePlace | None] = {}
         self.owners: dict[tuple[str, str | None], Owner] = {}
-        self.homes: dict[
-            str, tuple[_Site, str]
-        ] = {}  # distribution -> site of its installation, name of the folder
+        # distribution -> site of its installation, name of the folder
+        self.homes: dict[str, tuple[_Site, str]] = {}
         self.texts: dict[str, str] = {}  # distribution -> its text in keys
         self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
         self.seen: dict[str, str] = {}  # distribution -> `files.seen` as the text was taken

@@ -95,9 +95,8 @@ def _stand_in(name: str) -> Any:
 # Constructors that are classes: programs also ask for them and extend them.
 _CLASSES = (frozenset(table.CONSTRUCTORS) - {"GlobalArg"}) | table.TYPES
 _FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
-_MADE = (
-    table.CONSTRUCTORS.keys() | table.TYPES
-)  # names that are loopy's own once the program has asked a question
+# names that are loopy's own once the program has asked a question
+_MADE = table.CONSTRUCTORS.keys() | table.TYPES
 _function = functools.cache(Function)
 
 
@@ -216,9 +215,8 @@ def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
 def _launched_by_kcl(name: str, made: Any) -> Any:
     """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
-    is_programs = not (
-        recorder.thread.carrying or recorder.thread.group
-    )  # neither a recipe's nor kcl's
+    # neither a recipe's nor kcl's
+    is_programs = not (recorder.thread.carrying or recorder.thread.group)
     if name in table.DEFERRED and is_programs and unmade.is_unit(made):
         importlib.import_module(_LAUNCHING).take(made)
     return made

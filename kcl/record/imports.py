@@ -128,9 +128,8 @@ def _faced_import(  # with the parameters of `builtins.__import__`
         return _import(name, globals, locals, fromlist, level)
     from kcl.record import face, recorder
 
-    if fromlist == [] or not face.has(
-        name, fromlist
-    ):  # with an empty list C code asks, such as pickle's
+    # with an empty list C code asks, such as pickle's
+    if fromlist == [] or not face.has(name, fromlist):
         recorder.loopy(f"import of {name}")
         own = _import(name, globals, locals, fromlist, level)
         if fromlist and name not in face.FACED:
@@ -232,9 +231,8 @@ def _watching(name: str, function: FunctionType) -> Any:
         names = sys._getframe(1).f_globals
         is_recorded = recorder.in_recipe() or (state.own and recorder.is_on() and _is_faced(names))
         if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
-            if (
-                is_versioned
-            ):  # loopy looks into its caller's globals, which are those of this module here
+            # loopy looks into its caller's globals, which are those of this module here
+            if is_versioned:
                 keywords = face.with_version(keywords, names)
             return function(*arguments, **keywords)
         return face.call(name, arguments, keywords)

@@ -252,9 +252,8 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
     holder = _add(_Holder(name, thing))
     for key, value in holder.content().items():
         is_table = type(value) in _TABLES and key not in _MEMOS and key[:2] != "__"
-        if is_table and not name.startswith(
-            "pyopencl"
-        ):  # whose tables are memos; that of dtypes is in each key
+        # whose tables are memos; that of dtypes is in each key
+        if is_table and not name.startswith("pyopencl"):
             _add(_Holder(f"{name}.{key}", value))
         function = _function(value)
         if is_early and callable(function) and not _is_own(function):
@@ -370,9 +369,8 @@ def _value(value: Any) -> str:
     if isinstance(value, CodeType):
         return facts(value).digest
     function, code = _function(value), ""
-    if isinstance(
-        function, FunctionType
-    ):  # code in the place of a library's own sees the library's names
+    # code in the place of a library's own sees the library's names
+    if isinstance(function, FunctionType):
         code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
     return texts.walked(value) + code
 

@@ -85,9 +85,8 @@ class Group:
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
         proven = found.metadata.get("proven") if found is not None else None
-        return (
-            proven if type(proven) is dict else {}
-        )  # with proofs as this kcl writes them: it is in the key
+        # with proofs as this kcl writes them: it is in the key
+        return proven if type(proven) is dict else {}
 
     def write(self) -> None:
         """Publish the new proofs, together with those that other processes have published since."""

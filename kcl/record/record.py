@@ -87,13 +87,11 @@ class Record(StandIn):
         self.exposed = False  # whether a program holds parts of the unit and may change them
         self.dependents: list[weakref.ref[Record]] = []
         self._made: Any = _NOTHING
-        self.heard: list[
-            Any
-        ] = []  # the warnings of loopy from the time when the record was carried out
+        # the warnings of loopy from the time when the record was carried out
+        self.heard: list[Any] = []
         self.kernels: dict[Any, Any] = {}
-        for (
-            record
-        ) in self.inputs:  # once this one is whole: another thread may expose an input just then
+        # once this one is whole: another thread may expose an input just then
+        for record in self.inputs:
             record.dependents.append(weakref.ref(self, record.dependents.remove))
         if any(record.exposed for record in self.inputs):
             self.exposed = True
@@ -120,9 +118,8 @@ class Record(StandIn):
         held = any(map(_fields, (*arguments, *keywords.values()))) or any(
             _fields(one) != () for one, _ in taken.kept
         )
-        self.structured = held or any(
-            record.structured for record in taken.inputs
-        )  # a structure may be in it
+        # a structure may be in it
+        self.structured = held or any(record.structured for record in taken.inputs)
         if self.moment.structures and (self.structured or self._names(self.moment.structures)):
             digested[1] += f"; structures {self.moment.structures}"
         self.digest = texts.digest(digested)

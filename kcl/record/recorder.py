@@ -231,12 +231,10 @@ def loopy(question: str = "") -> Any:
             caches.import_anyway("loopy")
         importlib.import_module("loopy")  # waits for another thread that is importing it
         found = loaded()
-        off = layers.unopened(settings.GENERATOR).off(
-            _LOOPY
-        )  # a line that names a class needs no store
-        if question and not (
-            off or thread.carrying or events.total()["made"]
-        ):  # an earlier question explains it
+        # a line that names a class needs no store
+        off = layers.unopened(settings.GENERATOR).off(_LOOPY)
+        # an earlier question explains it
+        if question and not (off or thread.carrying or events.total()["made"]):
             events.made(question, str(site() or "?"))
     if question and not thread.carrying:
         thread.asked = True
@@ -260,9 +258,8 @@ def _original(name: str) -> Any:
 def loaded() -> Any:
     """Return the real loopy if it is imported, else None."""
     found = sys.modules.get("loopy")
-    return (
-        found if hasattr(found, "set_default_target") else None
-    )  # its last name: a thread may be importing it
+    # its last name: a thread may be importing it
+    return found if hasattr(found, "set_default_target") else None
 
 
 def own(name: str) -> Any:

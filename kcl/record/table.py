@@ -89,6 +89,5 @@ MODULES = _names("""
 """)
 # Names that stand for another object in these modules than in the package.
 NAMESAKES = frozenset({("loopy.transform.callable", "rename_iname")})
-PACKAGES = frozenset(
-    {"loopy.kernel", "loopy.target", "loopy.transform"}
-)  # their modules stand in `MODULES`
+# their modules stand in `MODULES`
+PACKAGES = frozenset({"loopy.kernel", "loopy.target", "loopy.transform"})

@@ -22,9 +22,8 @@ from kcl.record.plain import SIMPLE, StandIn
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 _LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
-_SHOWING = frozenset(
-    {"builtins", "numpy", "loopy"}
-)  # packages that have texts by name for their classes
+# packages that have texts by name for their classes
+_SHOWING = frozenset({"builtins", "numpy", "loopy"})
 
 # Classes of objects that hold no others, are no iterators, and are not called by loopy.
 PLAIN: set[type] = {str, *SIMPLE}
@@ -237,9 +236,8 @@ def _special(value: Any, kind: type) -> ContainerKind | None:
         kind.__module__ == "loopy.tools" and kind.__name__ == "Optional"
     )
     is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
-    return (
-        _OBJECT if is_open and not hasattr(value, "_value_") else None
-    )  # no member of an enumeration
+    # no member of an enumeration
+    return _OBJECT if is_open and not hasattr(value, "_value_") else None
 
 
 # What `kcl.record.unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.

@@ -96,9 +96,8 @@ class RecordedResult(_Bare):
         return real_of(self) if record is None else new(record)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return RecordedResult.__copy__(
-            self
-        )  # another thread may be asking: then its class is loopy's now
+        # another thread may be asking: then its class is loopy's now
+        return RecordedResult.__copy__(self)
 
 
 class Kind(texts.StandInType):
@@ -185,9 +184,8 @@ _OF_KINDS = frozenset(
 )
 
 
-_known: dict[
-    str, type
-] = {}  # loopy's own classes by name, once they know the classes that stand for them
+# loopy's own classes by name, once they know the classes that stand for them
+_known: dict[str, type] = {}
 
 
 def _own_bases(bases: Any) -> tuple[Any, ...]:
@@ -346,9 +344,8 @@ def _become(value: Any, record: Record, made: Any) -> None:
             return
         if type(value) is RecordedUnit:
             names.update(vars(made))
-            _class.__set__(
-                value, type(made)
-            )  # another thread may be asking: it finds one of the two classes
+            # another thread may be asking: it finds one of the two classes
+            _class.__set__(value, type(made))
         else:
             names["real"], names["origin"] = made, record
         del names["record"]

@@ -82,9 +82,8 @@ def main(asked: Mapping[str, Any]) -> None:
     try:
         from kcl.remote import packs
 
-        if (
-            work == "push"
-        ):  # bounded as it asks the remote: before, it starts a helper whose compiler takes more
+        # bounded as it asks the remote: before, it starts a helper whose compiler takes more
+        if work == "push":
             found = packs.push(name, address, asked["file"], _bound)
         else:
             _bound()

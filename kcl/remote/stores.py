@@ -70,9 +70,8 @@ class RedisStore:
 
     def __init__(self, address: str, seconds: float) -> None:
         redis, backoff, retry = map(client, ("redis", "redis.backoff", "redis.retry"))
-        named = (
-            ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")
-        )  # sent on connection
+        # sent on connection
+        named = ("driver_info",) if hasattr(redis, "DriverInfo") else ("lib_name", "lib_version")
         self._client = redis.Redis.from_url(
             address.replace("valkey", "redis", 1) if address.startswith("valkey") else address,
             protocol=2,  # the third one begins with a round trip of its own
@@ -83,9 +82,8 @@ class RedisStore:
         )
 
     def get(self, name: str) -> bytes | None:
-        found: bytes = self._client.getrange(
-            _PREFIX + name, 0, LIMIT
-        )  # the server sends no more, and nothing for no value
+        # the server sends no more, and nothing for no value
+        found: bytes = self._client.getrange(_PREFIX + name, 0, LIMIT)
         return bounded(found) or None
 
     def put(self, name: str, blob: bytes) -> None:

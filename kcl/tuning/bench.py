@@ -37,18 +37,18 @@ _OVERTIME = 9.0  # seconds after the end of the tuning, for what was begun
 _CODE = (
     "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
 )
+# launches are repeated in a sample: others disturb some of them
 _SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = (
     5e-3,
     20e-3,
-)  # launches are repeated in a sample: others disturb some of them
+)
 _ATTEMPTS = 3  # at a round that others disturb
 _LONG = 1.0  # seconds: a round that takes longer is not repeated
 _RENEWED_BYTES = 256 << 20  # of arrays which each round has anew
 _OF_CHILD = 5  # rounds of one child: the next one has other memory
 _BEGIN = 10.0  # times the limit: the default may be slow
-_DAMAGES = frozenset(
-    {"writes past the end", "does not launch", OTHER_SHAPE}
-)  # the memory of a child, or its context on a GPU
+# the memory of a child, or its context on a GPU
+_DAMAGES = frozenset({"writes past the end", "does not launch", OTHER_SHAPE})
 
 
 class ChildFault(Exception):

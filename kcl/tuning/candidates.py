@@ -59,6 +59,7 @@ _SLOW = 5.0  # a generation may take this many times what that of the default to
 _TOO_MUCH = "takes too much memory"
 _STALE_SECONDS = 86400.0
 _MOST_BYTES = 1 << 30  # of arrays in files
+# values of arguments beside arrays
 _PLAIN = (
     int,
     float,
@@ -67,7 +68,7 @@ _PLAIN = (
     tuple,
     np.generic,
     type(None),
-)  # values of arguments beside arrays
+)
 
 
 class Trial:
@@ -120,9 +121,8 @@ def folder() -> Iterator[str]:
             status = os.lstat(found)
             if status.st_uid == os.getuid() and status.st_mtime < time.time() - _STALE_SECONDS:
                 shutil.rmtree(found, ignore_errors=True)
-    with tempfile.TemporaryDirectory(
-        prefix=_PREFIX, dir=place, ignore_cleanup_errors=True
-    ) as made:  # of mode 0700
+    # of mode 0700
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:
         yield made
 
 

@@ -48,9 +48,8 @@ _LAUNCHES = 20  # of a sample, at most
 _LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-Tolerance = (
-    None | float | Mapping[str, Any]
-)  # relative, or (relative, absolute) by the name of an output
+# relative, or (relative, absolute) by the name of an output
+Tolerance = None | float | Mapping[str, Any]
 
 
 class Verdict(NamedTuple):
@@ -273,9 +272,8 @@ class Rig:
         self.outputs: Any = ()  # of the last launch
         self._is_limited = False
         self._enqueue = cl.enqueue_nd_range_kernel
-        cl.enqueue_nd_range_kernel = (
-            self._noted
-        )  # the invokers take it from pyopencl at each launch
+        # the invokers take it from pyopencl at each launch
+        cl.enqueue_nd_range_kernel = self._noted
 
     def begin(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
         """Launch the default at two places in memory; return what became of it, how long that took, and the outputs."""

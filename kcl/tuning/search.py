@@ -18,10 +18,11 @@ import numpy as np
 from kcl.tuning.space import Choice, Space, said
 
 WHOLE = 1024  # choices of which level 2 tries all
+# of a larger space: those that are tried, and the attempts to find valid ones
 DRAWN, _DRAWS = (
     256,
     12_800,
-)  # of a larger space: those that are tried, and the attempts to find valid ones
+)
 _FEWEST = 8  # level 1 tries so many of a small space, whose quarter is next to nothing
 _SPREAD = 0.35  # of the choices of level 1 lie far apart; the others follow what these tell
 _AT_ONCE = 4  # choices that are built and raced together
@@ -58,9 +59,8 @@ def of_level(
         found.most = min(steps, max(_FEWEST, len(known) // 4))
         found.first = found.spread(round(_SPREAD * found.most))
     elif level == 2 and pool is known:
-        found.first = random.Random(seed).sample(
-            known, len(known)
-        )  # a search that is cut short has seen all corners
+        # a search that is cut short has seen all corners
+        found.first = random.Random(seed).sample(known, len(known))
     elif level == 2:
         found.first, found.most, found.power = pool[:DRAWN], DRAWN + steps, 6
     return found, len(known)
@@ -100,9 +100,8 @@ class Interpolation:
             known = [time for time in self._times.values() if time is not None]
             times = [max(known) if time is None else time for time in self._times.values()]
             names = list(self._pool)
-            squares = (
-                self._squares(names, list(self._times)) + 1e-9
-            )  # a default may lie where a choice does
+            # a default may lie where a choice does
+            squares = self._squares(names, list(self._times)) + 1e-9
             weights = squares ** (-self.power / 2)
             order = np.argsort(weights @ np.array(times) / weights.sum(axis=1), kind="stable")
             found = [self._pool[names[place]] for place in order[:left]]

@@ -117,9 +117,8 @@ class Space:
                 if not predicate(**{name: known[name] for name in names}):
                     return f"where {number} does not hold"
             except Exception as error:
-                frames = traceback.extract_tb(error.__traceback__)[
-                    :2
-                ]  # this one, and that of the predicate
+                # this one, and that of the predicate
+                frames = traceback.extract_tb(error.__traceback__)[:2]
                 raise RecipeError(
                     f"where {number} of the space raises {type(error).__name__}: {error}, for {said(known)} "
                     f"({frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line})"

@@ -334,9 +334,8 @@ class TunedKernel(SizedKernel):
             return self._guarded(again, use, queue, arguments)
         except Exception as error:
             table, row, name = decision.table, decision.row, said(decision.choice)
-            is_asked = isinstance(error, KclError) and not isinstance(
-                error, RecipeError
-            )  # by KCL_STRICT
+            # by KCL_STRICT
+            is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)
             if (
                 is_asked
                 or table is None
@@ -345,9 +344,8 @@ class TunedKernel(SizedKernel):
             ):
                 raise
             began = handle.may_have_launched(decision.kernel, queue, arguments)
-            result = (
-                None if began else use(self._untuned(table, decision.sizes))
-            )  # the error of a call is raised again
+            # the error of a call is raised again
+            result = None if began else use(self._untuned(table, decision.sizes))
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
             left = row._replace(best=tuple(one for one in row.best if said(one.choice) != name))
             if name == said(row.choice):

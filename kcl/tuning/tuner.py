@@ -326,9 +326,8 @@ class _Tuner:
         bench.check(old, max(end, time.monotonic() + _LEAST_SECONDS))
         right = [one for one in trials if one.verdict.outcome == "ok"]
         for one in old:
-            if (
-                not one.verdict.outcome
-            ):  # there was no time: what is known stands, and is not served
+            # there was no time: what is known stands, and is not served
+            if not one.verdict.outcome:
                 one.verdict = Verdict("ok")
         return right
 

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from kcl.base import process
 
-PACKAGE = os.path.dirname(
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-)  # the directory of kcl itself
+# the directory of kcl itself
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CHECKOUT_FOLDER = ".kcl_cache"
 RUN = "KCL_RUN"  # only `kcl run` sets this, for its children
 # The names of the layers, in the order of the line: `kcl.cache.layers.TABLE` has a row for each.
@@ -361,9 +360,8 @@ class State:
             keys = [setting.key for setting in SETTINGS if not setting.of_variable]
             found, faults = load(path, keys, of_root=path == SITE_FILE)
             self.texts, self.faults = {**self.texts, **found}, (*self.faults, *faults)
-        self.checkout = (
-            _find_checkout()
-        )  # once in a process: from the working directory of that moment upward
+        # once in a process: from the working directory of that moment upward
+        self.checkout = _find_checkout()
 
 
 _state = process.own(State)

@@ -20,19 +20,19 @@ from kcl.errors import UnusableDirectory
 
 # How kcl opens its own files: through no link at the end of the path, and not for children.
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-READ = (
-    os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)
-)  # opening a FIFO in place of a file does not block
+# opening a FIFO in place of a file does not block
+READ = os.O_RDONLY | PLAIN | getattr(os, "O_NONBLOCK", 0)
 LOCK = os.O_RDWR | os.O_CREAT | PLAIN
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | PLAIN
 
 LARGEST = 1 << 30  # bytes of a file, an entry is never larger
 _UNMAPPED = 65534  # the kernel shows this uid for an owner without a place in this user namespace
+# SQLite opens these beside a database, any sort of file among them
 SIDECARS = (
     "-journal",
     "-wal",
     "-shm",
-)  # SQLite opens these beside a database, any sort of file among them
+)
 _LOOSE = stat.S_IWGRP | stat.S_IWOTH
 ELSEWHERE = "set KCL_CACHE_DIR to a directory of your own"
 _TRUST = "KCL_TRUST_UID"

@@ -117,9 +117,8 @@ class Directory:
         return path
 
     def _prepare(self, address: str) -> None:
-        trust.make_trusted(
-            self.location, self._mode
-        )  # it may have been removed, which is allowed at any time
+        # it may have been removed, which is allowed at any time
+        trust.make_trusted(self.location, self._mode)
         self._trusted = True
         if "/" in address:
             folder = os.path.dirname(f"{self.location}/{address}")

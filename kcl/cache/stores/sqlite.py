@@ -103,16 +103,14 @@ class Database:
         """Return the stat and the first bytes of a row."""
         digest_of(address)
         for size, start in self.ask(_HEAD, length, address):
-            return Stat(
-                size, None
-            ), start or b""  # SQLite gives other values as text, and NULL for no bytes
+            # SQLite gives other values as text, and NULL for no bytes
+            return Stat(size, None), start or b""
         return None
 
     def scan(self) -> Iterator[str]:
         found = self.ask("SELECT keyhash FROM dict ORDER BY rowid")
-        for key in dict.fromkeys(
-            key for (key,) in found if isinstance(key, bytes)
-        ):  # twice in a damaged index
+        # twice in a damaged index
+        for key in dict.fromkeys(key for (key,) in found if isinstance(key, bytes)):
             with suppress(ValueError):
                 digest_of(key.decode())
                 yield key.decode()
@@ -280,9 +278,8 @@ class Rows(Database):
 
 def _prepare(connection: sqlite3.Connection) -> None:
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'dict'").fetchall():
-        connection.execute(
-            "PRAGMA auto_vacuum = 'INCREMENTAL'"
-        )  # removed rows give their space back
+        # removed rows give their space back
+        connection.execute("PRAGMA auto_vacuum = 'INCREMENTAL'")
         connection.execute(_CREATE)
     connection.execute("PRAGMA temp_store = 'MEMORY'")
     connection.execute("PRAGMA synchronous = 'OFF'")  # a crash may lose rows; readers verify

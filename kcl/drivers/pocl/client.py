@@ -53,9 +53,8 @@ def request(folder: str, address: str, job: Entry) -> None:
     }
     with suppress(OSError):  # removed under the process
         asked["directory"] = os.getcwd()
-    built = job.metadata.get(
-        "environment"
-    )  # of the variables that change code, those that the build has read
+    # of the variables that change code, those that the build has read
+    built = job.metadata.get("environment")
     if built is not None:
         others = {
             name: value
@@ -184,9 +183,8 @@ def _command(folder: str) -> list[str] | None:
     """
     rank = str(os.getpid()) if settings.batch() else ""
     given = [folder, pyopencl_folder(), rank]
-    if frozen := getattr(
-        sys, "_kcl_helper", ""
-    ):  # PyInstaller's program, which starts as the helper, too
+    # PyInstaller's program, which starts as the helper, too
+    if frozen := getattr(sys, "_kcl_helper", ""):
         return [sys.executable, frozen, *given]
     if not settings.is_python():
         return None
@@ -200,13 +198,14 @@ def _spawn(command: list[str], descriptor: int) -> None:
     import subprocess
 
     null = subprocess.DEVNULL
+    # leaves it to init: the user's process has no unknown child
     subprocess.run(
         [
             "/bin/sh",
             "-c",
             '"$0" "$@" &',
             *command,
-        ],  # leaves it to init: the user's process has no unknown child
+        ],
         stdin=null,
         stdout=null,
         stderr=null,

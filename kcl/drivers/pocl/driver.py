@@ -350,9 +350,8 @@ def _partial(used: list[UsedProgram]) -> list[Promise]:
     for program in used:
         if program.about is not None and not _lacking(cache, program.about):
             continue
-        entry = (
-            layers.binary().look_up(program.address, program.key).entry
-        )  # a helper may have completed it since
+        # a helper may have completed it since
+        entry = layers.binary().look_up(program.address, program.key).entry
         lacking = (
             _lacking(cache, entry.metadata)
             if entry is not None and entry.metadata.get("place")

@@ -33,10 +33,11 @@ GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
 ACCESSED = "last_accessed"
 _LONGEST_NAME = 59  # of a kernel, that every PoCL writes in full
 _ENTER_BLOCK = 1
+# the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
 _NEEDED = {
     8,
     23,
-}  # the numbers of the blocks for the module and for its names; PoCL's bitcode ends after the latter
+}
 
 # a shared library
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -268,9 +269,8 @@ def stub(symbol: str) -> bytes:
     names = b"\0" + symbol.encode("ascii") + b"\0"
     start = _HEADER.size + _SEGMENTS * _SEGMENT.size
     symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0) + _SYMBOL.pack(1, 0x12, 0, 1, start, 0)
-    table = struct.pack(
-        "<6I", 1, 2, 1, 0, 0, 0
-    )  # one bucket, two symbols, the chain ends at once; padding
+    # one bucket, two symbols, the chain ends at once; padding
+    table = struct.pack("<6I", 1, 2, 1, 0, 0, 0)
     hash_at = start + len(symbols)
     names_at = hash_at + len(table)
     dynamic_at = names_at + len(names) + -len(names) % 8

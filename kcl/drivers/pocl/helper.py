@@ -59,9 +59,8 @@ class Helper:
 
     def run(self) -> None:
         """Work until no job is left, and leave no trace."""
-        while (
-            self._hold()
-        ):  # a process that wrote a job while this one still held the lock relies on it
+        # a process that wrote a job while this one still held the lock relies on it
+        while self._hold():
             continue
 
     def _hold(self) -> bool:
@@ -70,9 +69,8 @@ class Helper:
         if lock is None:
             return False
         try:
-            with suppress(
-                OSError
-            ):  # no space: then no process ends it from outside, and it ends by itself
+            # no space: then no process ends it from outside, and it ends by itself
+            with suppress(OSError):
                 sign(lock)
             self._queue.sweep()
             while self._is_in_time() and (due := self._due()):
@@ -100,9 +98,8 @@ class Helper:
         worker = os.fork()
         if not worker:
             with suppress(OSError):  # it is closed already if this process has opened it
-                os.close(
-                    lock
-                )  # the system releases the lock as the helper ends, whatever its worker does
+                # the system releases the lock as the helper ends, whatever its worker does
+                os.close(lock)
             os._exit(self._be_worker(jobs))
         try:
             _worker, status = os.waitpid(worker, 0)

@@ -186,9 +186,8 @@ class JobQueue:
         for _ in range(5):
             descriptor = self._locked(shared=False)
             if descriptor is not None:
-                if is_at(
-                    self._lock_path, descriptor
-                ):  # the folder may have been removed and made again
+                # the folder may have been removed and made again
+                if is_at(self._lock_path, descriptor):
                     os.truncate(descriptor, 0)  # the last helper has ended
                     return descriptor
                 close_lock(descriptor)

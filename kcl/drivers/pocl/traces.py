@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator
 _FILE = b"/tempfile_"
 _FILLER = b"-"
 _IN_LOGS = re.compile(rb"[^\s'\"]*" + _FILE + rb"(?=\w+\.cl\b)")
-_FORMS = tuple(
-    (width, shift) for width in (7, 8) for shift in range(8)
-)  # bits of a character, bits before the first
+# bits of a character, bits before the first
+_FORMS = tuple((width, shift) for width in (7, 8) for shift in range(8))
 
 
 def overwritten(blob: bytes, directories: Iterable[str]) -> bytes:

@@ -70,9 +70,8 @@ def _misfit(source: Source, parameters: list[str]) -> str:
             continue  # the dtype of local memory only sets its size
         words = _type_words(parameter, isinstance(argument, Array))
         dtype, given = _dtype_of_words(words), dtype_of(argument)
-        is_raw = (
-            isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1
-        )  # bytes of any content
+        # bytes of any content
+        is_raw = isinstance(argument, Array) and dtype is not None and dtype.itemsize == 1
         if (
             dtype is not None
             and not is_raw
@@ -106,9 +105,8 @@ def _differs(declared: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
         return False
     if declared.itemsize != dtype.itemsize:
         return True
-    is_half = (
-        dtype.itemsize == 2
-    )  # its bits are often kept as integers: few devices calculate with it
+    # its bits are often kept as integers: few devices calculate with it
+    is_half = dtype.itemsize == 2
     return not is_half and (declared.kind == "f") != (dtype.kind == "f")
 
 

@@ -30,9 +30,8 @@ from kcl.record.table import CONSTRUCTORS
 PART = "record.json"
 
 _CALL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\bcall ([1-9][0-9]*)\b""", re.DOTALL)
-_REACHED = re.compile(
-    r" with ([0-9a-f]{64})\b"
-)  # behind the text of an object: the things to which it leads
+# behind the text of an object: the things to which it leads
+_REACHED = re.compile(r" with ([0-9a-f]{64})\b")
 _SHORT = 60  # characters: two shorter texts are shown whole
 _SHOWN = 8  # lines of a diff
 _WIDTH = 110  # of a line

@@ -162,9 +162,8 @@ def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _moments(history)
     shelves: dict[str, Shelf] = {}
-    partners: dict[
-        tuple[str, str, str], str
-    ] = {}  # run, kernel, its program -> that of the nearest row
+    # run, kernel, its program -> that of the nearest row
+    partners: dict[tuple[str, str, str], str] = {}
     explained, asked = [], functools.cache(journal.asked)
     for one, times in _grouped(missed):
         explanation, own = None, None
@@ -208,9 +207,8 @@ def _moments(history: Sequence[JournalMiss]) -> tuple[dict[str, float], dict[str
     made, begun = dict[str, float](), dict[str, float]()
     for one in history:
         begun.setdefault(one.process, one.time)
-        for digest in (
-            inventory.led_by(one.key) if one.key is not None else ()
-        ):  # the row, and its base row
+        # the row, and its base row
+        for digest in inventory.led_by(one.key) if one.key is not None else ():
             made.setdefault(digest, one.time)
     return made, begun
 

@@ -250,9 +250,8 @@ def _read() -> list[Record]:
         for place in store.scan():
             try:
                 blob = store.get(place) or b""
-                if blob.startswith(
-                    b'{"format":%d,' % FORMAT
-                ):  # else of another kcl, or being removed
+                # else of another kcl, or being removed
+                if blob.startswith(b'{"format":%d,' % FORMAT):
                     found.append(json.loads(blob))
                     found[-1].setdefault("program", found[-1]["driver"])
             except FAULTS as error:

@@ -33,10 +33,11 @@ FORMAT = 3
 COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
 OUTCOMES = COUNTERS[:4]  # the counters of look-ups
 DIGITS = 32  # of a digest that stands for an entry in statistics
+# records, and bytes of one: above these a writer asks for the oldest to be removed
 MANY, LARGE = (
     512,
     1 << 16,
-)  # records, and bytes of one: above these a writer asks for the oldest to be removed
+)
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 Counters = dict[str, float]

@@ -69,16 +69,14 @@ _LIBRARIES = frozenset(
     {"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"}
 )
 _PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})  # packages whose objects hide no content
-_IMMUTABLE = frozenset(
-    {"islpy", "constantdict", "immutables"}
-)  # packages whose objects hide an immutable content
+# packages whose objects hide an immutable content
+_IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})
 _BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
-ANY = frozenset(
-    {"getattr", "attrgetter", "methodcaller", "__dict__", "__getattribute__"}
-)  # take any attribute
+# take any attribute
+ANY = frozenset({"getattr", "attrgetter", "methodcaller", "__dict__", "__getattribute__"})
 _MAKERS = ("dataclasses", "reprlib")
 
 
@@ -248,9 +246,8 @@ def read_listed(walk: Any, kind: type, dotted: str) -> None:
         ):
             held[str(name)] = walk.encode(value)
     for other in registered(kind) if "_abc_impl" in vars(kind) else ():
-        if (
-            distributions.owner(other.__module__).kind == distributions.USER
-        ):  # packages register theirs at import
+        # packages register theirs at import
+        if distributions.owner(other.__module__).kind == distributions.USER:
             held[f"registered {other.__qualname__}"] = walk.encode(other)
     if held:
         walk.add(

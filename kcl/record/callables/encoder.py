@@ -52,30 +52,26 @@ class Encoder:
     """The maker of the texts of values at one moment. A subclass has the walk over code."""
 
     reference: Callable[[Any], str]  # the name of a function, class or module
-    is_library: Callable[
-        [type], bool
-    ]  # True if a class counts by its name; raises if its instances may not be used
+    # True if a class counts by its name; raises if its instances may not be used
+    is_library: Callable[[type], bool]
     alone: Callable[[Any], str]  # the text of a value for an order; nothing is noted
 
     def __init__(self) -> None:
         self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
-        self.met: dict[
-            int, tuple[object, int]
-        ] = {}  # id of a value that can change -> itself, its number
+        # id of a value that can change -> itself, its number
+        self.met: dict[int, tuple[object, int]] = {}
         self.in_code = (
             False  # the values are those that code reaches: it may change one under two names
         )
         self.structured = False  # a dtype among the values is a structure
-        self.changes: dict[
-            type, bool
-        ] = {}  # class -> whether code may tell its objects from equal ones
+        # class -> whether code may tell its objects from equal ones
+        self.changes: dict[type, bool] = {}
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
         kind = type(value)
-        if type(kind) is not type and issubclass(
-            kind, StandIn
-        ):  # the hash of such a class is loopy's
+        # the hash of such a class is loopy's
+        if type(kind) is not type and issubclass(kind, StandIn):
             return self.reference(value)
         simple = SIMPLE.get(kind)
         if simple is not None:

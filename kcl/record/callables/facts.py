@@ -120,9 +120,8 @@ class _Reader:
         unused = {*modules}
         for index, one in enumerate(listed):
             if "LOAD_FAST" in one.opname and modules:
-                names = (
-                    one.argval if isinstance(one.argval, tuple) else (one.argval,)
-                )  # Python 3.13 joins two
+                # Python 3.13 joins two
+                names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
                 for name in set(names).intersection(modules):
                     behind = _behind(listed, index + 1) if name not in names[:-1] else ()
                     self.reads.append(modules[name]._replace(attributes=behind))

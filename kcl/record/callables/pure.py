@@ -102,9 +102,8 @@ _LISTED = {
     **{module: frozenset(names.split()) for module, names in _TABLE.items()},
     **dict.fromkeys(_WHOLE.split(), frozenset({"*"})),
 }
-_EXCEPT = frozenset(
-    {"typing.get_type_hints", "typing_extensions.get_type_hints"}
-)  # annotations do not count
+# annotations do not count
+_EXCEPT = frozenset({"typing.get_type_hints", "typing_extensions.get_type_hints"})
 
 # Names between two underscores that lead from a value to its class and its parts. Others lead to modules and frames.
 _SPECIAL_NAMES = """
@@ -120,6 +119,7 @@ _SPECIAL_NAMES = """
     __wrapped__ __xor__
 """
 _SPECIAL = frozenset(_SPECIAL_NAMES.split())
+# attributes of frames, tracebacks, generators and code
 _FRAMES = (
     "f_",
     "tb_",
@@ -127,7 +127,7 @@ _FRAMES = (
     "cr_",
     "ag_",
     "co_",
-)  # attributes of frames, tracebacks, generators and code
+)
 
 
 @cache
@@ -137,9 +137,8 @@ def has(dotted: str) -> bool:
     if names[0] in GENERATORS:
         return _PROCESS.isdisjoint(names) and not dotted.startswith(_OF_PROCESS)
     if names[0] not in _LISTED:
-        names[0] = names[0].removeprefix(
-            "_"
-        )  # Python writes the names of `_functools` in C that `functools` shows
+        # Python writes the names of `_functools` in C that `functools` shows
+        names[0] = names[0].removeprefix("_")
     if dotted in _EXCEPT:
         return False
     for end in range(len(names) - 1, 0, -1):

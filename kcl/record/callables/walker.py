@@ -55,18 +55,15 @@ class Walk(Encoder, Modes):
         self.reached: set[str] = set()  # distributions that count
         self.modules: set[str] = set()  # modules of the user that code names, in a lenient walk
         self.waiting: deque[tuple[Callable[..., None], Any, str, bool]] = deque()
-        self._names: dict[
-            tuple[int, bool], tuple[object, str]
-        ] = {}  # id of a thing, mode -> itself, its text
-        self.partly: list[
-            tuple[str, dict[str, Any]]
-        ] = []  # labels of classes, and what nobody has named so far
+        # id of a thing, mode -> itself, its text
+        self._names: dict[tuple[int, bool], tuple[object, str]] = {}
+        # labels of classes, and what nobody has named so far
+        self.partly: list[tuple[str, dict[str, Any]]] = []
         self.named: set[str] = set()  # attributes that reached code names
         self._labels: dict[str, int] = {}
         self.where = ""  # the function or class, with the place of a function
-        self.ranks: dict[
-            int, tuple[object, str]
-        ] = {}  # id of an element of a set -> itself, its digest
+        # id of an element of a set -> itself, its digest
+        self.ranks: dict[int, tuple[object, str]] = {}
 
     def add(self, name: str, value: str) -> None:
         """Note a part."""
