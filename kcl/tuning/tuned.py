@@ -44,6 +44,7 @@ _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
 _NAMED = 200  # characters of a variant
+_PASSING = (MemoryError, cl.MemoryError, OSError)  # errors that another moment may not have
 
 
 class _Changed(Exception):
@@ -325,6 +326,7 @@ class TunedKernel(SizedKernel):
     ) -> Any:
         """Use a choice; if that fails and the use of the defaults does not, leave it out from now on.
 
+        A choice that fails for want of memory or of a file is used again by the next call.
         The error is raised if some of several kernels may have been launched already.
         """
         try:
@@ -347,14 +349,16 @@ class TunedKernel(SizedKernel):
             # the error of a call is raised again
             result = None if began else use(self._untuned(table, decision.sizes))
             words = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-            left = row._replace(best=tuple(one for one in row.best if said(one.choice) != name))
-            if name == said(row.choice):
-                left = left._replace(outcome="no longer runs", detail=words)
-            table.put(left)
-            self._decisions = {
-                place: one for place, one in [*self._decisions.items()] if one.row is not row
-            }
-            reason = f"the tuned choice {name} no longer runs, the defaults do: {words}"
+            reason = f"the tuned choice {name} does not run now, the defaults do: {words}"
+            if not isinstance(error, _PASSING):
+                left = row._replace(best=tuple(one for one in row.best if said(one.choice) != name))
+                if name == said(row.choice):
+                    left = left._replace(outcome="no longer runs", detail=words)
+                table.put(left)
+                reason = reason.replace("does not run now", "no longer runs")
+                self._decisions = {
+                    place: one for place, one in [*self._decisions.items()] if one.row is not row
+                }
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
                 raise

@@ -644,6 +644,24 @@ class TestFailingChoices:
         remove()
         assert not [one for one in seen if "no longer runs" in one.reason or one.outcome == "error"]
 
+    def test_want_of_memory(self, queue):
+        """A choice that fails for want of memory leaves one call to the defaults, and its row as it is."""
+        wants = []
+
+        @kcl.kernel(space=kcl.space(value=[1, 2]))
+        def wanting(value=1):
+            if value == 2 and wants:
+                raise MemoryError(wants.pop())
+            code = f"kernel void wanting(global int *x) {{ x[get_global_id(0)] = {value}; }}"
+            arguments = [kcl.Array("x", np.int32, "(4,)", "out")]
+            return kcl.Source(code, entry="wanting", arguments=arguments, global_size="(4,)")
+
+        table = put(wanting(), queue, row(value=2))
+        wants.append("no memory")
+        kernel = wanting()
+        assert [int(kernel(queue)[1][0].get()[0]) for _ in range(3)] == [1, 2, 2]
+        assert table.rows[0].outcome == "ok"
+
     def test_error_of_the_call(self, queue):
         """An error that the defaults raise too is the user's: nothing is marked."""
         kernel = axpy()
