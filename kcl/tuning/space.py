@@ -151,8 +151,9 @@ def space(*, compare: Any = None, tolerance: Any = None, cases: Any = (), **list
     Each list has the values of one parameter that the recipe takes, with a default: scalars of JSON. Raises TypeError
     for an empty list and for other values.
 
-    The results of a choice are compared with those of the default. `tolerance` is a number, or one by the name of an
-    output, `{"y": 1e-5}`: relative to the default's value, or `(relative, absolute)` as `numpy.isclose` has them.
+    The results of a choice are compared with those of the default. `tolerance` is a number, relative to the default's
+    value; or a number or a pair by the name of an output, `{"y": (1e-5, 1e-8)}`: relative and absolute, as `numpy.isclose`
+    has them.
     `compare` takes the outputs as a mapping of numpy arrays, and returns the numbers that are compared in place of the
     outputs that it reads. `cases` has further arguments to compare on, `[{"places": array}]`.
 
