@@ -92,8 +92,9 @@ def shared(kind: Callable[[], S]) -> Callable[[], S]:
 
 def reset() -> None:
     """Drop the states of the cache, so that each is made again at its next use. Their `at_exit` is not called."""
-    for kind in [kind for kind in _states if kind not in _lasting]:
-        del _states[kind]
+    for kind in [*_states]:  # in one step: a thread may make a state
+        if kind not in _lasting:
+            _states.pop(kind, None)
 
 
 def changing() -> None:

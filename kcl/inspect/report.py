@@ -160,11 +160,13 @@ def _write_record() -> bool:
     """Write the record of this process to the journal; return True if old ones should go."""
     from kcl.inspect.history import records
 
-    if not _is_on():
+    if layers.opened() and not _is_on():
         return False
     # a process without a recipe with a space imports nothing for that
     tuned = sys.modules.get("kcl.tuning.tuned")
-    return records.write([*about_loopy(), *(tuned.remarks() if tuned else ())], late())
+    return records.write(
+        [*about_loopy(), *(tuned.remarks() if tuned else ())], late() if _is_on() else ()
+    )
 
 
 def _is_on() -> bool:

@@ -315,10 +315,11 @@ def changed() -> str:
     kcl the files count from the begin of the process.
     """
     state = _state()
-    for name, roots in list(state.roots.items()):
+    packages = [(name, roots) for name, roots in [*state.roots.items()] if name != KCL]
+    for name, roots in packages:
         is_early = name.replace("-", "_") in process.BEFORE
         since, found = process.began() if is_early else process.STARTED, [*files.listed(roots)]
         is_seen = files.seen(found) == state.seen[name]
-        if name != KCL and not (is_seen and all(one.changed <= since for one in found)):
+        if not (is_seen and all(one.changed <= since for one in found)):
             return name
     return ""
