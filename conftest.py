@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import sys
 
@@ -66,7 +67,11 @@ def fresh(tmp_path, monkeypatch, request):
     # Where this process's PoCL looks, whatever XDG_CACHE_HOME says now; child processes have their own.
     monkeypatch.setenv("POCL_CACHE_DIR", os.path.join(SESSION.name, "cache", "pocl", "kcache"))
     _forget()
+    space = resource.getrlimit(resource.RLIMIT_AS)
     yield
+    resource.setrlimit(
+        resource.RLIMIT_AS, space
+    )  # a child of a tuning that a test plays bounds itself
     _forget()
 
 
