@@ -139,20 +139,12 @@ def browser() -> Iterator[Browser]:
     """Run a browser in the block."""
     found = command()
     assert found is not None
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        opened = _started(found, folder)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        opened = Browser(found, profile)
         try:
             yield opened
         finally:
             opened.close()
-
-
-def _started(program: str, folder: str) -> Browser:
-    """Start a browser; Chromium may end as it starts on a busy machine, so another one is tried twice."""
-    for number in range(2):
-        with contextlib.suppress(SystemExit, OSError):
-            return Browser(program, f"{folder}/{number}")
-    return Browser(program, f"{folder}/last")
 
 
 def wide(opened: Browser, path: pathlib.Path) -> Iterator[str]:
