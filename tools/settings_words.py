@@ -48,17 +48,21 @@ WORDS = {
     ),
     "KCL_REMOTE": Words(
         "the address of a remote: `redis://host/0`, `s3://bucket/prefix`, `https://host/path`, `file:///dir`; `off`",
-        "The remote whose pack warms the cache of a driver at its first miss, if a trusted key has signed it.",
+        "The remote whose packs warm the cache of a driver at its first miss, if trusted keys have signed them.",
     ),
     "KCL_REMOTE_FRESH": Words(
         "an age",
         "The remote is asked again after it.",
         default="1h",
     ),
+    "KCL_REMOTE_HEADERS": Words(
+        '`["NAME: TEXT"]`',
+        "Headers for a remote of `https`, and of `http` on this machine. They do not follow a redirect.",
+    ),
     "KCL_REMOTE_NAME": Words(
         "a text",
-        "Names the pack of your drivers.",
-        default="FOLDER/FILE, or the package",
+        "Names the packs of your programs, in place of the name of their project.",
+        default="the project's name",
     ),
     "KCL_REMOTE_TIMEOUT": Words(
         "an age",
@@ -71,7 +75,8 @@ WORDS = {
     ),
     "KCL_REMOTE_WRITE": Words(
         '`true`, `false` or `"exit"`',
-        "A process that made something pushes it: `true` after its end, `exit` before it, in a minute at most.",
+        "A process that used what no earlier one did pushes it: `true` after its end, `exit` before it, in a minute at"
+        " most.",
         default="false",
     ),
     "KCL_REPORT": Words(

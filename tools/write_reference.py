@@ -85,9 +85,17 @@ def environment() -> str:
         in_file = "never" if setting.of_variable else f"`{setting.key}`"
         words = WORDS[setting.variable]
         lines.append(
-            row(f"`{setting.variable}`", in_file, words.values, words.default, words.effect)
+            row(
+                "none" if setting.of_file else f"`{setting.variable}`",
+                in_file,
+                words.values,
+                words.default,
+                words.effect,
+            )
         )
     lines += [
+        "",
+        "A setting without a variable widens trust, or belongs to it: only the settings file has it.",
         "",
         "An unknown name of a layer in `KCL_NO_CACHE` switches all layers off, with a warning.",
         "",

@@ -103,8 +103,8 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
             else layers.layer(kind)
         )
         before = _read(target, address)
-        info.new += [(kind, address)] if before is None else []
         new = improved(before, entry)
+        (info.held if new is None else info.new).append((kind, address))
         info._add(kind, entry)
         if new is None:
             continue

@@ -22,7 +22,7 @@ class CacheInfo:
     `artifacts` has the digests of the keys by kind, which is the name of a layer. `bytes` is the size of the bundle,
     `seconds` is what making its entries took. `refused` are damaged entries, `left_out` good ones that were not saved
     or not stored: pairs of a digest, or "bundle", and the reason. `skipped` counts entries of unknown kinds, by kind.
-    `new` has layer and address of each loaded entry that was not there.
+    `new` has layer and address of each entry that was stored, `held` of each that was there with no less.
 
     >>> event, outputs = doubled()(queue, x=x)
     >>> data, info = kcl.save_artifacts()
@@ -38,6 +38,7 @@ class CacheInfo:
         self.left_out: list[tuple[str, str]] = []
         self.skipped: dict[str, int] = {}
         self.new: list[tuple[str, str]] = []
+        self.held: list[tuple[str, str]] = []
         self._keys: list[tuple[str, Key]] = []
         self._unusable: list[tuple[str, str]] | None = None
 

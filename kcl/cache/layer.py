@@ -77,6 +77,17 @@ class Memory(dict[str, Answer]):
             self.pop(oldest, None)
 
 
+class Ending:
+    """The end of a process that looked something up while there was a remote."""
+
+    def at_exit(self) -> None:
+        """Leave what this process used for the next push."""
+        _remote().at_exit()
+
+
+_ending = process.own(Ending)
+
+
 class Layer:
     """A level of the line: memory above its stores, in their order. Thread-safe.
 
@@ -136,6 +147,8 @@ class Layer:
     def look_up(self, address: str, key: Key) -> Answer:
         """Return the verified entry of `key`, from memory or from a store; a bad entry is set aside and reported."""
         self.used[address] = None
+        if self.chosen.remote:
+            _ending()
         held = self.memory.get(address)
         if held is not None and held.entry is not None and held.entry.key == key:
             return held
@@ -198,10 +211,7 @@ class Layer:
         """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
         if not self.chosen.remote or self.off():
             return False
-        from importlib import import_module
-
-        # above this module
-        return bool(import_module("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict))
+        return bool(_remote().before_a_miss("hit" in self.chosen.strict))
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
@@ -385,3 +395,10 @@ def _frame_of_the_program() -> Any:
     ):
         frame = frame.f_back
     return frame
+
+
+def _remote() -> Any:
+    """Return what asks the remote: it lies above this module, and is imported where there is one."""
+    from importlib import import_module
+
+    return import_module("kcl.remote.ask")

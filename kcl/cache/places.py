@@ -28,14 +28,13 @@ PENDING = "pending"  # jobs for the helpers that complete entries, in a folder f
 QUARANTINE = "quarantine"  # the last damaged entries
 JOURNAL = "journal"  # the counts, misses and late switches of each process that has ended
 PACKS = "packs"  # notes on the packs of the remote
-ARRIVALS = "arrivals"  # a file: the entries that came with a pack, and who signed it
+SIGNERS = "signers"  # a file for each key of a remote: the entries that came under it
 PINS = "pins"  # the kernels exempt from the bounds on the stores
 NOTES = "notes"  # small states by name: see kcl.cache.notes
 SHAPES = "shapes"  # the sizes that each recipe with sizes has seen
 REMOVED = "removed"  # a file: the last entries that were removed, with the reason
 TUNING = "tuning"  # the tables of recipes with a space, and the outcomes of the candidates
 SORTS = (
-    ARRIVALS,
     FLIGHT,
     JOURNAL,
     NOTES,
@@ -45,6 +44,7 @@ SORTS = (
     QUARANTINE,
     REMOVED,
     SHAPES,
+    SIGNERS,
     TUNING,
 )
 

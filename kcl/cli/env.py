@@ -15,6 +15,7 @@ from kcl.caches.shell import SHELLS, lines, made
 from kcl.caches.table import ROWS
 from kcl.cli import output
 from kcl.cli.output import Reply
+from kcl.remote.stores import shown
 
 # The effects of the switch of another cache on kcl's layers; the conditions stand in `kcl.cache.layers`.
 EFFECTS = {
@@ -32,6 +33,8 @@ OTHERS = {
         "invokers without argument checks: part of the generator key",
     ),
 }
+_SECRETS = ("KCL_REMOTE", "KCL_REMOTE_UNSIGNED")  # addresses, which may hold passwords
+_HIDDEN = "KCL_REMOTE_HEADERS"
 _HEAD = (
     Column("variable"),
     Column("value", 0, "middle", 12),
@@ -148,8 +151,15 @@ def _lines() -> list[VariableLine]:
 
 def _own(setting: settings.Setting) -> VariableLine:
     value, effect = settings.variable(setting.variable), setting.effect
+    if setting.of_file:
+        ignored = "; the variable counts for nothing" if value is not None else ""
+        value, effect = None, f"{effect} (settings file alone{ignored})"
     if value is None and setting.key in settings.from_file():
         value, effect = settings.from_file()[setting.key], f"{effect} (settings file)"
+    if value and setting.variable in _SECRETS:
+        value = ", ".join(shown(one.strip()) for one in value.split(","))
+    if value and setting.variable == _HIDDEN:
+        value = "(not shown)"
     return VariableLine(setting.variable, value, ("kcl",), effect)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from collections import Counter
 
 import click
@@ -10,9 +10,8 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
-from kcl.cache import layers, run_memo
 from kcl.cli import output
-from kcl.remote import notes, seal
+from kcl.remote import notes, packs, seal
 
 
 @click.group()
@@ -50,9 +49,12 @@ def trust_key(line: str) -> None:
 
 @key.command(name="list")
 def list_keys() -> None:
-    """List the keys that are trusted, with what they brought."""
-    brought = Counter(notes.arrivals().values())
-    rows = [(one.name, one.id, str(brought[one.id])) for one in seal.trusted()]
+    """List the keys that are trusted, and those that were, with what they brought."""
+    brought = Counter(signer for signers in notes.arrivals().values() for signer in signers)
+    trusted = {one.id: one.name for one in seal.trusted()}
+    gone = {one.id: f"{one.name} (forgotten)" for one in seal.forgotten() if brought[one.id]}
+    names = {**dict.fromkeys(brought, "(unknown)"), **gone, **trusted}
+    rows = [(name, signer, str(brought[signer])) for signer, name in names.items()]
     if rows:
         output.table((Column("name"), Column("id"), Column("entries")), rows)
     else:
@@ -62,29 +64,28 @@ def list_keys() -> None:
 @key.command(short_help="Trust a key no longer.")
 @click.argument("name")
 @click.option(
-    "--purge/--keep", default=None, help="Remove what it brought, or keep it; else you are asked."
+    "--purge/--keep",
+    default=None,
+    help="Remove what it brought, or keep it; else you are asked at a terminal.",
 )
 def forget(name: str, purge: bool | None) -> None:
     """Trust a key no longer, and remove the entries that it brought, if you wish.
 
     Exits with 1 where no key of that name is trusted.
     """
-    gone = [one for one in seal.trusted() if one.name == name]
-    if not gone:
+    gone = next((one for one in seal.trusted() if one.name == name), None)
+    if gone is None:
         output.fail(f"no key {name} is trusted; `kcl key list` lists them")
-    if any(one.line in settings.read().trusted_keys for one in gone):
+    if gone.line in settings.read().trusted_keys:
         output.fail(f"{name} is in trusted_keys of a settings file: remove it there")
-    os.unlink(seal.path_of(name, seal.TRUSTED))
+    seal.forget(name)
     output.say(f"{name} is not trusted any more")
-    brought = [
-        place for place, signer in notes.arrivals().items() if signer in {one.id for one in gone}
-    ]
-    words = counted(len(brought), "entry", "entries")
-    if brought and (
+    brought = sum(1 for signers in notes.arrivals().values() if gone.id in signers)
+    words = counted(brought, "entry", "entries")
+    if brought and purge is None and not sys.stdin.isatty():
+        output.say(f"{words} of it stay: kcl purge --signed-by {gone.id} removes them")
+    elif brought and (
         click.confirm(f"Remove the {words} that it brought?") if purge is None else purge
     ):
-        for kind, address in brought:
-            (layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)).delete(
-                address
-            )
+        packs.remove(gone.id)
         output.say(f"{words} removed")

@@ -1,64 +1,77 @@
-"""`kcl pull` and `kcl push`: bring the pack of a driver from the remote, and take one there."""
+"""`kcl pull` and `kcl push`: bring the packs of a project from the remote, and take one there."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cli import output
-from kcl.remote import ask, notes
+from kcl.remote import ask, driver, notes
 from kcl.remote.stores import shown
 
-_WORDS = {"pull": ("pulled", "absent"), "push": ("pushed", "nothing new")}
 _name = click.option(
-    "--name", metavar="NAME", help="The driver: FOLDER/FILE, its package, or its remote_name."
+    "--name",
+    metavar="NAME",
+    help="The project, as `kcl push` prints it; else that of the last run here.",
 )
 
 
 @click.command()
 @_name
 def pull(name: str | None) -> None:
-    """Bring the pack of a driver from the remote into the cache.
+    """Bring the packs of a project from the remote into the cache.
 
-    Without a name it is that of the driver that missed last. For login nodes and the start of batch jobs: a driver does
-    the same at its first miss.
+    For login nodes and the start of batch jobs: a driver does the same at its first miss.
 
     Exits with 0; with 1 where no entry came.
     """
-    _do("pull", name, "")
+    found = _done("pull", name)
+    raise SystemExit(output.FOUND if found.fault or not found.entries else output.FINE)
 
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
 @_name
-def push(file: str | None, name: str | None) -> None:
-    """Push what the last runs of a driver used, or the bundle FILE, into its pack.
+@click.option(
+    "--key",
+    type=click.File("r"),
+    help="A file with the secret half of the key that signs; `-` is a pipe.",
+)
+@click.option("--anew", is_flag=True, help="Start the pack over, where it is damaged.")
+def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
+    """Push what the runs here used and the remote lacks, or the bundle FILE.
 
     Entries that wait for their binary are completed first, as by `kcl flush`. For the end of batch jobs, where no
-    process pushes by itself. Entries that others signed stay here.
+    process pushes by itself. Entries that came under another key stay here.
 
-    Exits with 0; with 1 where the remote could not be written.
+    Exits with 0, also where nothing was missing; with 1 where the remote could not be written.
     """
-    _do("push", name, file or "")
+    secret = key.read().strip() if key is not None else ""
+    found = _done("push", name, file=file or "", secret=secret, anew=anew)
+    raise SystemExit(output.FOUND if found.fault else output.FINE)
 
 
-def _do(work: str, name: str | None, file: str) -> None:
-    """Do the work for the named driver or the last one, and say what became of it."""
-    driver = name or settings.read().remote_name or notes.last()
-    if not driver:
-        raise click.UsageError("no driver has missed here with this remote: name one with --name")
-    found = ask.by_hand(work, driver, file)
-    there, absent = _WORDS[work]
-    state = f"failed: {found.fault}" if found.fault else there if found.bytes else absent
-    came = (
-        f": {counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}"
-        if found.entries
-        else ""
-    )
+def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
+    """Do the work for the named project or the last one, and say what became of it."""
+    address = settings.read().remote
+    project = driver.project()
+    if (
+        last := name or settings.read().remote_name or notes.last() or project.name
+    ) != project.name:
+        project = driver.Project(last, "")
+    found = ask.by_hand(work, project.name, **more)
+    came = f"{counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}"
+    there, absent = {"pull": ("pulled", "nothing is there"), "push": ("pushed", "")}[work]
+    words = [
+        f"failed: {found.fault}" if found.fault else f"{there}: {came}" if found.bytes else absent,
+        found.remark,
+    ]
     output.say(
-        f"{shown(settings.read().remote)}, {driver}: {state}{came} ({output.seconds(found.seconds)})"
+        f"{shown(address)}, {project.name}: {'; '.join(filter(None, words))} ({output.seconds(found.seconds)})"
     )
-    raise SystemExit(
-        output.FOUND if found.fault or (work == "pull" and not found.entries) else output.FINE
-    )
+    if project.source.startswith("the folder"):
+        output.say(f"the name is that of {project.source}; remote_name in pyproject.toml gives one")
+    return found

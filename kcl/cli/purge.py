@@ -12,6 +12,7 @@ from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.inspect import purge as removing
 from kcl.inspect.purge import Removal, RemovalItem
+from kcl.remote import notes, packs
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
 
@@ -27,6 +28,11 @@ _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "m
 @click.option(
     "--kernel", metavar="NAME", help="Only kcl's entries of that kernel; a shell pattern will do."
 )
+@click.option(
+    "--signed-by",
+    metavar="ID",
+    help="Only what came from a remote under that key of `kcl key list`.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def purge(
@@ -34,6 +40,7 @@ def purge(
     everything: bool,
     older: str | None,
     kernel: str | None,
+    signed_by: str | None,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -46,6 +53,11 @@ def purge(
 
     Exits with 1 where something was left alone or could not be removed.
     """
+    if signed_by is not None:
+        if layer or everything or older or kernel:
+            raise click.UsageError("--signed-by stands alone")
+        _purge_signed(signed_by, dry_run, yes)
+        return
     try:
         age = None if older is None else parsers.age(older)
     except ValueError as error:
@@ -65,6 +77,18 @@ def purge(
         output.complain(*(refusal.words("could not be removed") for refusal in left))
         click.echo("the rest is removed" if left else f"{output.size(found.bytes)} are removed")
     raise SystemExit(output.FOUND if found.refusals else output.FINE)
+
+
+def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
+    """Remove what came under a key."""
+    number = sum(1 for signers in notes.arrivals().values() if signer in signers)
+    if not number:
+        output.fail(f"nothing came under a key {signer}; `kcl key list` lists the keys")
+    words = counted(number, "entry", "entries")
+    if dry_run:
+        click.echo(f"{words} would be removed: this is a dry run")
+    elif yes or click.confirm(f"Remove {words}?", abort=True):
+        click.echo(f"{counted(packs.remove(signer), 'entry', 'entries')} removed")
 
 
 def _show(found: Removal) -> None:

@@ -18,6 +18,7 @@ from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault, shown
 
 _EXIT_SECONDS = 60.0
+_BY_HAND = 600.0  # for which a push that a person wants tries again beside others
 _SLACK = 5.0  # seconds for the start of a child that is waited for in full
 _PAUSE = 0.005
 
@@ -30,19 +31,7 @@ class State(process.LockedState):
         self.answered: bool | None = None
 
 
-class Ending:
-    """The end of a process that missed."""
-
-    def at_exit(self) -> None:
-        """Note what the run used, and push it if the settings say so. Raises nothing."""
-        try:
-            _leave()
-        except Exception as error:
-            events.logger().info("what this run used is not pushed: %r", error)
-
-
 _state = process.own(State)
-_ending = process.own(Ending)
 
 
 def before_a_miss(strict: bool) -> bool:
@@ -61,12 +50,18 @@ def before_a_miss(strict: bool) -> bool:
                 came = _came(strict)
             finally:
                 state.answered = True
-    if not came:
-        _ending()
     return came
 
 
-def by_hand(work: str, name: str, file: str = "") -> Outcome:
+def at_exit() -> None:
+    """Note what this run used, and push it if the settings say so. Raises nothing."""
+    try:
+        _leave()
+    except Exception as error:
+        events.logger().info("what this run used is not pushed: %r", error)
+
+
+def by_hand(work: str, name: str, file: str = "", secret: str = "", anew: bool = False) -> Outcome:
     """Pull or push the pack of a driver now, and wait for it; raises OSError, and CacheFault without a remote."""
     address = settings.read().remote
     if not address:
@@ -77,6 +72,9 @@ def by_hand(work: str, name: str, file: str = "") -> Outcome:
         address,
         child.SECONDS[work] + _SLACK,
         file=os.path.abspath(file) if file else "",
+        seconds=_BY_HAND,
+        secret=secret,
+        anew=anew,
     )
 
 
@@ -132,14 +130,21 @@ def _is_locked(lock: int) -> bool:
 
 
 def _leave() -> None:
-    """Leave what this run used for the next push, and start that: after the end of this process, or now."""
+    """Leave what this run used for the next push, and start that: after the end of this process, or now.
+
+    A run pushes what no list of an earlier run has, and once in `remote_fresh` all: the server may have lost it.
+    """
     chosen = settings.read()
     used = {name: list(layer.used) for name, layer in layers.opened().items()}
     if not chosen.remote or not any(used.values()):
         return
     name = driver.name()
-    notes.leave(driver.digest(name), name, used)
-    if chosen.remote_write and not settings.batch():
+    digest = driver.digest(name)
+    is_new = notes.leave(digest, name, used)
+    if not chosen.remote_write or settings.batch():
+        return
+    pushed = notes.read(f"{digest}.pushed")
+    if is_new or pushed is None or pushed[1] > chosen.remote_fresh:
         child.run(
             "push", name, chosen.remote, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0
         )

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kcl.base import settings
@@ -23,7 +24,11 @@ from kcl.remote import driver, notes, stores
 from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
 
-SECONDS = {"pull": 30, "attempt": 30, "push": 630}  # a push completes entries first
+SECONDS = {
+    "pull": 30,
+    "attempt": 30,
+    "push": 1230,
+}  # a push completes entries first, and tries again beside others
 _SPACE = 2 << 30  # bytes of address space
 _WORDS = 1 << 16  # bytes, more than an outcome has
 _QUIET = {
@@ -49,24 +54,25 @@ child.main(asked)
 
 
 def run(
-    work: str, name: str, address: str, seconds: float, lock: int | None = None, file: str = ""
+    work: str, name: str, address: str, wait: float, lock: int | None = None, **more: Any
 ) -> Outcome:
-    """Have a child pull, push or attempt the pack of a driver; return the outcome, a fault after `seconds` in vain.
+    """Have a child pull, push or attempt the packs of a driver; return the outcome, a fault after `wait` seconds.
 
+    `more` are arguments of `packs.push`.
     The child goes on then. It keeps `lock` open, a descriptor. Raises OSError, and RemoteFault if this interpreter
     cannot be started again.
     """
     root = os.path.dirname(option.folder("kcl"))
-    asked = {"work": work, "driver": name, "address": address, "file": file}
+    asked = {"work": work, "driver": name, "address": address, "more": more}
     ended = _start({**asked, "kcl": settings.PACKAGE, "path": _path(), "root": root}, lock)
     try:
         poll = select.poll()
         poll.register(ended, select.POLLIN)
-        said = os.read(ended, _WORDS) if poll.poll(max(0.0, seconds) * 1000) else None
+        said = os.read(ended, _WORDS) if poll.poll(max(0.0, wait) * 1000) else None
     finally:
         os.close(ended)
-    lost = f"no answer in {seconds:.1f} s" if said is None else "the child ended without a word"
-    return Outcome(*json.loads(said)) if said else Outcome(name, lost, seconds=seconds)
+    lost = f"no answer in {wait:.1f} s" if said is None else "the child ended without a word"
+    return Outcome(*json.loads(said)) if said else Outcome(name, lost, seconds=wait)
 
 
 def main(asked: Mapping[str, Any]) -> None:
@@ -84,7 +90,9 @@ def main(asked: Mapping[str, Any]) -> None:
 
         # bounded as it asks the remote: before, it starts a helper whose compiler takes more
         if work == "push":
-            found = packs.push(name, address, asked["file"], _bound)
+            more = asked["more"]
+            bound = partial(_bound, SECONDS["pull"] + round(more.get("seconds", 0)))
+            found = packs.push(name, address, before_asking=bound, **more)
         else:
             _bound()
             found = packs.pull(name, address, load=work == "pull")
@@ -129,9 +137,9 @@ def _start(request: Mapping[str, Any], lock: int | None) -> int:
     return ended
 
 
-def _bound() -> None:
+def _bound(seconds: int = 0) -> None:
     """Bound the time and the space of this process from now on."""
-    signal.alarm(SECONDS["pull"])
+    signal.alarm(seconds or SECONDS["pull"])
     with suppress(ImportError, ValueError, OSError):
         import resource
 

@@ -1,9 +1,10 @@
 """The seal of a pack: one signature over its name and its content, so none can be changed or exchanged.
 
-    pack      = magic signature order NUL bundle
-    magic     = "kclpack1"
+    pack      = magic signature second LF order NUL bundle
+    magic     = "kclpack2"
     signature = 64 bytes, ed25519, over magic, name and the SHA-256 of what follows; zeros if nobody signed
-    order     = the names of the kernels, those pushed longest ago first, with a line feed between
+    second    = when it was signed, in seconds since 1970 UTC
+    order     = the names of the kernels, those used longest ago first, with a line feed between
     bundle    = as in `kcl.bundle.format`
 
 A key is known by a line `NAME:base64`, its public half. Its secret half is a file beside the settings file.
@@ -17,6 +18,7 @@ import hashlib
 import os
 import re
 import struct
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -29,7 +31,8 @@ from kcl.remote.stores import RemoteFault, client
 
 UNSIGNED = "unsigned"
 TRUSTED = "trusted"  # a folder beside the settings file: the keys that `kcl key trust` wrote
-_MAGIC = b"kclpack1"
+FORGOTTEN = "forgotten"  # beside it: those that `kcl key forget` took away, for their names
+_MAGIC = b"kclpack2"
 _START = struct.Struct("<8s64s")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@-]{0,59}")
 
@@ -68,10 +71,18 @@ def trusted() -> list[PublicKey]:
 
     Raises OSError, and CacheFault for a line that is no key, or if others can write the keys.
     """
-    added = (
-        content(path_of(name, TRUSTED))[0].decode("ascii", "replace") for name in _names(TRUSTED)
-    )
-    return [key_of(line) for line in (*settings.read().trusted_keys, *added)]
+    return [*map(key_of, settings.read().trusted_keys), *_kept(TRUSTED)]
+
+
+def forgotten() -> list[PublicKey]:
+    """Return the keys that are trusted no longer, by name. Raises as `trusted`."""
+    return _kept(FORGOTTEN)
+
+
+def forget(name: str) -> None:
+    """Trust a key of `kcl key trust` no longer; raises OSError."""
+    _write(path_of(name, FORGOTTEN), content(path_of(name, TRUSTED))[0].strip())
+    os.unlink(path_of(name, TRUSTED))
 
 
 def trust_key(key: PublicKey) -> None:
@@ -97,8 +108,18 @@ def new(name: str) -> PublicKey:
     return halves(name)[0]
 
 
-def signing() -> tuple[PublicKey, Any] | None:
-    """Return both halves of the key that signs: the only one, or that which `signing_key` names; None without one."""
+def signing(secret: str = "") -> tuple[PublicKey, Any] | None:
+    """Return both halves of the key that signs: that of a `secret` half, else the one that `signing_key` names.
+
+    Without that name it is the only key; None without one.
+    """
+    if secret:
+        try:
+            return _halves("key", secret.encode())
+        except ValueError as error:
+            raise RemoteFault(
+                "this is no secret half of a key: write its file to the pipe"
+            ) from error
     chosen = settings.read().signing_key
     names = [chosen] if chosen else _names("keys")
     if len(names) > 1:
@@ -114,25 +135,27 @@ def halves(name: str) -> tuple[PublicKey, Any]:
     try:
         if os.stat(path).st_mode & 0o077:
             raise PermissionError(f"others can read it: chmod 600 {path}")
-        private = _ed25519().Ed25519PrivateKey.from_private_bytes(
-            base64.b64decode(content(path)[0])
-        )
+        return _halves(name, content(path)[0])
     except (OSError, ValueError) as error:
         raise RemoteFault(
             f"the key {name} cannot be read: {error}; make one with `kcl key new`"
         ) from error
+
+
+def _halves(name: str, secret: bytes) -> tuple[PublicKey, Any]:
+    private = _ed25519().Ed25519PrivateKey.from_private_bytes(base64.b64decode(secret))
     return PublicKey(name, private.public_key().public_bytes_raw()), private
 
 
 def seal(name: str, private: Any, order: Iterable[str], bundle: bytes) -> bytes:
     """Return a bundle, with its kernels in order, signed with the secret half of a key, or unsigned with None."""
-    rest = b"\0".join(("\n".join(order).encode(), bundle))
+    rest = b"\0".join(("\n".join([str(int(time.time())), *order]).encode(), bundle))
     signature = bytes(64) if private is None else private.sign(_signed(name, rest))
     return _START.pack(_MAGIC, signature) + rest
 
 
-def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[list[str], bytes]:
-    """Return the order of the kernels and the bundle of a pack that `key` has signed for this name.
+def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[float, list[str], bytes]:
+    """Return the second, the order of the kernels and the bundle of a pack that `key` has signed for this name.
 
     With None nobody need have signed it. Raises DamagedEntry.
     """
@@ -150,8 +173,9 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[list[str], by
             raise DamagedEntry(
                 f"it is not signed by {key.name}, or was signed for another name"
             ) from None
-    order, _, bundle = rest.partition(b"\0")
-    return order.decode("utf-8", "replace").split("\n"), bundle
+    head, _, bundle = rest.partition(b"\0")
+    second, *order = head.decode("utf-8", "replace").split("\n")
+    return float(second) if second.isdecimal() else 0.0, order, bundle
 
 
 def content(path: str, most: int = 1 << 20) -> tuple[bytes, float]:
@@ -167,6 +191,13 @@ def content(path: str, most: int = 1 << 20) -> tuple[bytes, float]:
 
 def _signed(name: str, rest: bytes) -> bytes:
     return b"\n".join((_MAGIC, name.encode(), hashlib.sha256(rest).digest()))
+
+
+def _kept(folder: str) -> list[PublicKey]:
+    lines = (
+        content(path_of(name, folder))[0].decode("ascii", "replace") for name in _names(folder)
+    )
+    return [*map(key_of, lines)]
 
 
 def _names(folder: str) -> list[str]:

@@ -52,11 +52,9 @@ def attempt() -> tuple[str, str]:
         fault = str(error)
     if fault:
         return "", f"{shown(chosen.remote)}: {fault}"
-    is_there = "is there" if found.bytes else "is not there"
-    return (
-        f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; the pack of {found.driver} {is_there}",
-        "",
-    )
+    packs = found.remark or "no pack"
+    words = f"{shown(chosen.remote)} answers in {found.seconds:.2f} s; of {found.driver} it has"
+    return f"{words} {packs}", ""
 
 
 def _unused(chosen: settings.Settings) -> str:

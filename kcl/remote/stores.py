@@ -1,30 +1,36 @@
-"""The places that hold packs: bytes by name, behind two methods.
+"""The places that hold packs: bytes by name, behind three methods.
 
-    get(name)         the bytes; None for a missing name
-    put(name, blob)   keep bytes, whole or not at all
+    get(name)                the bytes; None for a missing name
+    look(name)               the same, and a mark of what stands there now
+    put(name, blob, mark)    keep bytes, whole or not at all; False, and nothing kept, if something else stands there now
 
+A store with a `remark` cannot tell what stands there: of two writers at once the later one wins.
 A client is imported as its store is made. No client tries twice, and none returns more than `LIMIT` bytes. The errors
 of the clients pass: `fault` finds words for them.
 """
 
 from __future__ import annotations
 
+import base64
+import os
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
+from kcl.base import settings
+from kcl.base.settings import trust
+from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
 
 LIMIT = 16 << 20  # bytes of a pack
 _PREFIX = "kcl:pack:"  # of the keys in a Redis server
-_REDIS = ("redis", "rediss", "valkey", "valkeys")
-_OBJECTS = ("s3", "gs", "az", "http", "https", "file")
-_SCHEMES = ", ".join(f"{scheme}://" for scheme in ("redis", "rediss", *_OBJECTS))
+_OBJECTS = ("s3", "gs", "az")
+_BLIND = "of two that push at once the later one wins"
 _CURES = (
-    (("NoSuchBucket", "canonicalize"), "make the bucket or the directory, or correct the address"),
-    (("Unable to recognise",), "write an address such as s3://bucket/prefix or file:///net/kcl"),
+    (("NoSuchBucket",), "make the bucket, or correct the address"),
     (
-        ("NOAUTH", "WRONGPASS", "NOPERM", "Authentication", "401 Un", "403 For"),
+        ("NOAUTH", "WRONGPASS", "NOPERM", "Authentication", "401", "403"),
         "name a user who may read there",
     ),
     (("READONLY",), "name the server that takes writes"),
@@ -36,14 +42,14 @@ class RemoteFault(CacheFault):
     """The remote cannot be used: the message says why, and the cure."""
 
 
-def store_of(address: str, seconds: float) -> RedisStore | ObjectStore:
+def store_of(address: str, seconds: float) -> PackStore:
     """Return the store at an address, whose client waits for `seconds`; raises RemoteFault if there can be none."""
     scheme = address.partition("://")[0].lower()
-    if scheme in _REDIS:
-        return RedisStore(address, seconds)
-    if scheme in _OBJECTS:
-        return ObjectStore(address, seconds)
-    raise RemoteFault(f"no remote has the scheme {scheme[:20]!r}: write one of {_SCHEMES}")
+    if scheme in _STORES:
+        store: PackStore = _STORES[scheme](address, seconds)
+        return store
+    known = ", ".join(f"{name}://" for name in _STORES)
+    raise RemoteFault(f"no remote has the scheme {scheme[:20]!r}: write one of {known}")
 
 
 def shown(address: str) -> str:
@@ -65,7 +71,22 @@ def fault(address: str, error: BaseException) -> str:
     return f"{words[:300]}{''.join(cures[:1])}"
 
 
-class RedisStore:
+class PackStore:
+    """A place of packs that can look only by reading, and put only blindly."""
+
+    remark = ""
+
+    def get(self, name: str) -> bytes | None:
+        raise NotImplementedError
+
+    def look(self, name: str) -> tuple[bytes | None, Any]:
+        return self.get(name), None
+
+    def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
+        raise NotImplementedError
+
+
+class RedisStore(PackStore):
     """Packs as values of a Redis or Valkey server."""
 
     def __init__(self, address: str, seconds: float) -> None:
@@ -86,39 +107,165 @@ class RedisStore:
         found: bytes = self._client.getrange(_PREFIX + name, 0, LIMIT)
         return bounded(found) or None
 
-    def put(self, name: str, blob: bytes) -> None:
-        self._client.set(_PREFIX + name, blob)
+    def look(self, name: str) -> tuple[bytes | None, Any]:
+        watch = self._client.pipeline()
+        try:
+            watch.watch(_PREFIX + name)
+        except client("redis.exceptions").ResponseError:
+            self.remark = f"this user may not WATCH, so {_BLIND}: add +watch +multi +exec"
+            return self.get(name), None
+        return bounded(watch.getrange(_PREFIX + name, 0, LIMIT)) or None, watch
+
+    def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
+        if mark is None:
+            self._client.set(_PREFIX + name, blob)
+            return True
+        mark.multi()
+        mark.set(_PREFIX + name, blob)
+        try:
+            mark.execute()
+        except client("redis.exceptions").WatchError:
+            return False
+        return True
 
 
-class ObjectStore:
-    """Packs as objects of a bucket, of a web server that takes PUT, or as files below a directory."""
+class ObjectStore(PackStore):
+    """Packs as objects of a bucket."""
 
     def __init__(self, address: str, seconds: float) -> None:
         wait = f"{max(1, round(seconds * 1000))}ms"
-        options = {"timeout": wait, "connect_timeout": wait}
-        if not address.startswith("https:"):  # the endpoint of a bucket is its user's choice
-            options["allow_http"] = "true"
         self._client = client("obstore")
         self._store = client("obstore.store").from_url(
-            address, client_options=options, retry_config={"max_retries": 0}
+            address,  # the endpoint of a bucket is its user's choice
+            client_options={"timeout": wait, "connect_timeout": wait, "allow_http": "true"},
+            retry_config={"max_retries": 0},
         )
 
     def get(self, name: str) -> bytes | None:
+        return self.look(name)[0]
+
+    def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             found = self._client.get(self._store, name)
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise
-            return None
+            return None, "create"
         blob = bytearray()
         for piece in found.stream():
             blob += piece
             if len(blob) > LIMIT:
                 break
-        return bounded(blob)
+        mark = {name: found.meta[name] for name in ("e_tag", "version") if found.meta[name]}
+        self.remark = "" if mark else f"this server names no version: {_BLIND}"
+        return bounded(blob), mark
 
-    def put(self, name: str, blob: bytes) -> None:
-        self._client.put(self._store, name, blob, use_multipart=False)
+    def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
+        faults = client("obstore.exceptions")
+        try:
+            self._client.put(self._store, name, blob, use_multipart=False, mode=mark or "overwrite")
+        except (faults.PreconditionError, faults.AlreadyExistsError):
+            return False
+        return True
+
+
+class FileStore(PackStore):
+    """Packs as files below a directory that several machines may have mounted."""
+
+    def __init__(self, address: str, _seconds: float) -> None:
+        parts = urlsplit(address)
+        self._root = unquote(parts.path)
+        if parts.netloc not in ("", "localhost"):
+            raise RemoteFault(f"{address} names a host: write an address such as file:///net/kcl")
+        if not os.path.isdir(self._root):
+            raise RemoteFault(f"{self._root} is no directory: make it, or correct the address")
+
+    def get(self, name: str) -> bytes | None:
+        return self.look(name)[0]
+
+    def look(self, name: str) -> tuple[bytes | None, Any]:
+        try:
+            with trust.reading(os.path.join(self._root, name)) as stream:
+                return bounded(stream.read(LIMIT + 1)), _mark(os.fstat(stream.fileno()))
+        except FileNotFoundError:
+            return None, ()
+
+    def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
+        path = os.path.join(self._root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        lock = os.open(os.path.join(self._root, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            with suppress(ImportError, OSError):  # a file system without locks lets everybody in
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            now: tuple[int, ...] = ()
+            with suppress(FileNotFoundError):
+                now = _mark(os.stat(path))
+            if mark is not None and mark != now:
+                return False
+            publish(path, blob, 0o644)  # less the umask
+            return True
+        finally:
+            os.close(lock)
+
+
+class WebStore(PackStore):
+    """Packs behind a web server that takes PUT. Words that are secret go to its host alone."""
+
+    remark = f"a web server cannot tell what stands there: {_BLIND}"
+
+    def __init__(self, address: str, seconds: float) -> None:
+        parts = urlsplit(address)
+        host = parts.netloc.rpartition("@")[2]
+        self._address = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        self._fields, self._seconds = f"?{parts.query}" if parts.query else "", seconds
+        self._secrets = {
+            line.partition(":")[0].strip(): line.partition(":")[2].strip()
+            for line in settings.read().remote_headers
+        }
+        if login := _login(parts):
+            word = base64.b64encode(":".join(login).encode()).decode()
+            self._secrets["Authorization"] = f"Basic {word}"
+        is_here = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
+        if self._secrets and parts.scheme == "http" and not is_here:
+            raise RemoteFault("no password and no header goes over http://: write https://")
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            with self._ask(name) as answer:
+                blob = bounded(answer.read(LIMIT + 1))
+                if answer.length:  # what is left of the announced bytes
+                    raise ConnectionError(f"the answer was cut after {len(blob)} bytes")
+                return blob
+        except client("urllib.error").HTTPError as error:
+            error.close()
+            if error.code == 404:
+                return None
+            raise
+
+    def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
+        del mark
+        self._ask(name, blob).close()
+        return True
+
+    def _ask(self, name: str, blob: bytes | None = None) -> Any:
+        web = client("urllib.request")
+        request = web.Request(
+            f"{self._address}/{name}{self._fields}", blob, method="GET" if blob is None else "PUT"
+        )
+        request.add_header("Content-Type", "application/octet-stream")
+        for field, text in self._secrets.items():
+            request.add_unredirected_header(field, text)
+        return web.urlopen(request, timeout=self._seconds)
+
+
+_STORES: dict[str, Any] = {
+    **dict.fromkeys(("redis", "rediss", "valkey", "valkeys"), RedisStore),
+    **dict.fromkeys(_OBJECTS, ObjectStore),
+    **dict.fromkeys(("http", "https"), WebStore),
+    "file": FileStore,
+}
 
 
 def client(module: str) -> Any:
@@ -135,3 +282,18 @@ def bounded(blob: bytes | bytearray) -> bytes:
     if len(blob) > LIMIT:
         raise RemoteFault(f"the pack is above the limit of {LIMIT} bytes")
     return bytes(blob)
+
+
+def _mark(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _login(parts: Any) -> tuple[str, str] | None:
+    """Return user and password of an address, or of the user's netrc for its host."""
+    if parts.username is not None:
+        return unquote(parts.username), unquote(parts.password or "")
+    netrc = client("netrc")
+    with suppress(OSError, netrc.NetrcParseError):
+        found = netrc.netrc().authenticators(parts.hostname or "")
+        return (found[0], found[2] or "") if found else None
+    return None

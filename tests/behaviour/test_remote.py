@@ -19,6 +19,7 @@ from kcl.remote import driver, seal
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.faults, pytest.mark.timeout(300)]
 DRIVER = pathlib.Path(fetching.__file__)
+PROJECT = "app"
 FULL = {"outcomes": ["hit"], "loopy": False, "clients": [], "children": 1, "connections": 0}
 QUIET = {"remote": [], "clients": [], "children": 0, "connections": 0}
 
@@ -48,7 +49,8 @@ class Machine:
     def start(self, *command, **variables):
         """Start a Python command here."""
         env = self.child.environment(
-            XDG_CONFIG_HOME=str(self.child.home / ".config"), **self.variables, **variables
+            XDG_CONFIG_HOME=str(self.child.home / ".config"),
+            **{"KCL_REMOTE_NAME": PROJECT, **self.variables, **variables},
         )
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(
@@ -89,7 +91,7 @@ _packs: dict[str, bytes] = {}
 @pytest.fixture
 def pack(machine, tmp_path, platform_name):
     """The pack of the driver, unsigned, with the first half of its name; made once for each platform."""
-    name = driver.pack_name(f"{DRIVER.parent.name}/{DRIVER.name}", None)
+    name = driver.pack_name(PROJECT, None)
     if platform_name not in _packs:
         address = remotes.directory(tmp_path / "first")
         machine("maker", KCL_REMOTE=address).sets(
@@ -189,6 +191,60 @@ class TestFaults:
         assert "CacheMiss" in error
 
 
+TESTS = """
+import numpy as np
+import pyopencl as cl
+import pytest
+import kcl
+
+
+@kcl.kernel
+def doubled():
+    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
+    return kcl.Source(
+        text, entry="doubled", arguments=[kcl.Array("x", np.float32, "(4,)", "inout")], global_size="(4,)"
+    )
+
+
+def test_doubled():
+    context = cl.create_some_context(interactive=False)
+    x = np.ones(4, np.float32)
+    doubled()(cl.CommandQueue(context), x=x)
+
+
+if __name__ == "__main__":
+    test_doubled()
+"""
+
+
+class TestProject:
+    def test_ways_to_start(self, machine, tmp_path, platform_name):
+        """The tests of a project are warm at the first run, however they are started and wherever the clone lies."""
+        address = remotes.directory(tmp_path / "remote")
+        variables = {"KCL_REMOTE": address, "KCL_REMOTE_NAME": ""}
+        variables["PYOPENCL_CTX"] = PLATFORMS[platform_name]
+        ways = [
+            ("test_a.py",),
+            ("-m", "pytest", "-q"),
+            ("-m", "pytest", "-q", "-n", "1"),
+            ("-c", "import pytest; raise SystemExit(pytest.main(['-q']))"),
+        ]
+        for number, way in enumerate(ways):
+            one = machine(f"clone-{number}", **variables)
+            one.sets(remote_unsigned=[address])
+            (one.child.directory / "test_a.py").write_text(TESTS)
+            (one.child.directory / "pyproject.toml").write_text("[project]\nname = 'app'\n")
+            one.run(*way, **({"KCL_STRICT": "hit"} if number else {}))
+            if not number:
+                assert "app: pushed: " in one.run("-m", "kcl", "push")[0]
+        other = machine("other", **variables)
+        other.sets(remote_unsigned=[address])
+        (other.child.directory / "test_a.py").write_text(TESTS)
+        (other.child.directory / "pyproject.toml").write_text("[project]\nname = 'other'\n")
+        _output, error = other.run("test_a.py", code=1, KCL_STRICT="hit")
+        assert "CacheMiss" in error
+
+
 class TestPush:
     def test_at_exit(self, machine, tmp_path):
         """A process that made something pushes it as it ends, signed; another machine that trusts the key is warm."""
@@ -197,7 +253,7 @@ class TestPush:
         writer = machine("writer", KCL_REMOTE=address).sets(remote_write=True)
         line, _said = writer.run("-m", "kcl", "key", "new", "team")
         writer.drive()
-        name = f"{driver.digest(f'{DRIVER.parent.name}/{DRIVER.name}')}/{seal.key_of(line).id}"
+        name = driver.pack_name(PROJECT, seal.key_of(line))
         end = time.monotonic() + 60
         while not (tmp_path / "remote" / name).exists():
             assert time.monotonic() < end
@@ -214,11 +270,25 @@ class TestPush:
         writer.drive()
         assert not any((tmp_path / "remote").iterdir())
         output, _error = writer.run("-m", "kcl", "push")
-        assert "support/fetching.py: pushed: " in output
+        assert f"{PROJECT}: pushed: " in output
+        assert "all of " in self.pushed_warm(writer)
         writer.empty()
-        output, _error = writer.run("-m", "kcl", "pull", "--name", "support/fetching.py")
+        output, _error = writer.run("-m", "kcl", "pull", "--name", PROJECT)
         assert "pulled: " in output
         assert among(writer.drive(KCL_STRICT="hit"), QUIET) == QUIET
+        shutil.rmtree(tmp_path / "remote")
+        (tmp_path / "remote").mkdir()
+        assert "pushed: " in self.pushed_warm(
+            writer
+        )  # a server that has lost all is filled by a hit
+        writer.empty()
+        assert among(writer.drive(KCL_STRICT="hit"), FULL) == FULL
+
+    @staticmethod
+    def pushed_warm(writer):
+        """Return what a push says after a run that only hit."""
+        assert among(writer.drive(KCL_STRICT="hit"), QUIET) == QUIET
+        return writer.run("-m", "kcl", "push")[0]
 
     def test_no_variable(self, machine, tmp_path):
         """No variable makes a process push, or believe a pack."""

@@ -8,9 +8,9 @@ from kcl import cli
 from kcl.inspect import inventory
 
 
-def run(*arguments, code=0):
-    """Run a command in this process and return its result, which must end as told."""
-    result = CliRunner().invoke(cli.main, list(arguments))
+def run(*arguments, code=0, text=""):
+    """Run a command in this process, with a text as its input; return its result, which must end as told."""
+    result = CliRunner().invoke(cli.main, list(arguments), input=text)
     assert result.exit_code == code, result.output
     return result
 

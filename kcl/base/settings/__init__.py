@@ -139,12 +139,15 @@ SETTINGS = (
         "KCL_REMOTE",
         "remote",
         "",
-        "The remote whose pack warms the cache of a driver at its first miss",
+        "The remote whose packs warm the cache of a driver at its first miss",
     ),
     Setting(
         "KCL_REMOTE_FRESH", "seconds 1h", 3600.0, "The remote is asked again after it", of_file=True
     ),
-    Setting("KCL_REMOTE_NAME", "", "", "Names the pack of your drivers", of_file=True),
+    Setting(
+        "KCL_REMOTE_HEADERS", "listed :", (), "Headers for a remote of http or https", of_file=True
+    ),
+    Setting("KCL_REMOTE_NAME", "", "", "Names the packs, in place of the project's name"),
     Setting(
         "KCL_REMOTE_TIMEOUT", "seconds 2s", 2.0, "No process waits longer for a pack", of_file=True
     ),
@@ -156,7 +159,11 @@ SETTINGS = (
         of_file=True,
     ),
     Setting(
-        "KCL_REMOTE_WRITE", "writing", "", "A process that made something pushes it", of_file=True
+        "KCL_REMOTE_WRITE",
+        "writing",
+        "",
+        "A process that used something new pushes it",
+        of_file=True,
     ),
     Setting(
         "KCL_REPORT", "report", (_NONE, None), "Prints a report at exit, or adds one to a file"
@@ -204,6 +211,7 @@ class Settings(NamedTuple):
     promote: str
     remote: str
     remote_fresh: float
+    remote_headers: tuple[str, ...]
     remote_name: str
     remote_timeout: float
     remote_unsigned: tuple[str, ...]
@@ -231,6 +239,10 @@ def read() -> Settings:
     found: dict[str, Any] = {}
     faults: dict[str, str] = {}
     for setting in SETTINGS:
+        if setting.of_file and setting.variable in os.environ:
+            faults[setting.variable] = (
+                f"{setting.variable} is not read: write {setting.key} into {settings_file()}"
+            )
         text = (
             _state().texts.get(setting.key, "") if setting.of_file else _given(setting.variable)
         ).strip()

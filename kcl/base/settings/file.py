@@ -31,14 +31,20 @@ def load(
     A missing file gives none.
     """
     try:
-        if sys.version_info >= (3, 11):
-            import tomllib
-        else:
-            import tomli as tomllib
         text = _trusted_text(path, of_root)
-        return ({}, ()) if text is None else _understood(path, tomllib.loads(text), frozenset(keys))
+        return ({}, ()) if text is None else _understood(path, toml(text), frozenset(keys))
     except (OSError, ValueError, ImportError, RecursionError) as error:
         return {}, (f"the settings file {path} is ignored: {error}",)
+
+
+def toml(text: str) -> dict[str, Any]:
+    """Return the tables of a text in TOML; raises ValueError, ImportError or RecursionError."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    found: dict[str, Any] = tomllib.loads(text)
+    return found
 
 
 def checkouts(path: str) -> dict[str, str]:

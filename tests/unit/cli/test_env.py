@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+import remotes
 from click.testing import CliRunner
 
 from kcl.base import process, settings
@@ -48,6 +49,20 @@ class TestShow:
                 if columns == "80" or line["value"] is None:
                     assert {line["variable"], *line["read_by"]} <= printed
             assert max(map(len, tables.splitlines())) <= int(columns)
+
+    def test_secrets(self, monkeypatch, tmp_path):
+        """No password is shown, whoever holds it; a variable that only the settings file can have is said so."""
+        address = "redis://user:hidden@host/0"
+        monkeypatch.setenv("KCL_REMOTE", address)
+        monkeypatch.setenv("KCL_REMOTE_HEADERS", "Token: hidden")
+        remotes.configure(
+            tmp_path / "config", remote_unsigned=[address], remote_headers=["Token: hidden"]
+        )
+        assert shown()["KCL_REMOTE"]["value"] == "redis://host/0"
+        assert shown()["KCL_REMOTE_UNSIGNED"]["value"] == "redis://host/0"
+        assert "the variable counts for nothing" in shown()["KCL_REMOTE_HEADERS"]["effect"]
+        for words in ([], ["--json"]):
+            assert "hidden" not in env(*words).output
 
     def test_effect(self, monkeypatch, tmp_path):
         """What is set says what it does to its owner's cache, and to kcl's layers."""

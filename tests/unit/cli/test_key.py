@@ -80,7 +80,7 @@ class TestForget:
         ]
         for one in rows:
             layers.generator().publish(one.key.digest, one)
-        notes.arrived(f"name/{seal.key_of(LINE).id}", [("generator", rows[0].key.digest)])
+        notes.arrived(seal.key_of(LINE).id, [("generator", rows[0].key.digest)])
         return rows
 
     @pytest.mark.parametrize(("option", "answer", "left"), [("--purge", "", 1), ("--keep", "", 2)])
@@ -90,6 +90,19 @@ class TestForget:
         assert answer or "not trusted any more" in run("key", "forget", "team", option).output
         assert trusted() == []
         assert sum(layers.generator().read(one.key.digest) is not None for one in row) == left
+
+    def test_without_a_terminal(self, row):
+        """A script is not asked: what the key brought stays, is listed under its name, and goes by its id."""
+        signer = seal.key_of(LINE).id
+        assert f"kcl purge --signed-by {signer}" in run("key", "forget", "team").output
+        assert trusted() == []
+        assert "team (forgotten)" in run("key", "list").output
+        assert "1 entry would be removed" in run("purge", "--signed-by", signer, "--dry-run").output
+        assert "1 entry removed" in run("purge", "--signed-by", signer, "--yes").output
+        assert sum(layers.generator().read(one.key.digest) is not None for one in row) == 1
+        assert "no key is trusted" in run("key", "list").output
+        assert "kcl key list" in run("purge", "--signed-by", signer, "--yes", code=1).output
+        assert "stands alone" in run("purge", "kcl", "--signed-by", signer, code=2).output
 
     def test_of_the_settings(self, tmp_path):
         """A key of the settings file is forgotten there."""

@@ -1,5 +1,7 @@
 """kcl pull and kcl push: packs by hand."""
 
+import pathlib
+
 import pytest
 import remotes
 from commands import run
@@ -7,10 +9,13 @@ from commands import run
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.remote import driver, notes
+from kcl.remote import driver, notes, seal
 
 pytestmark = pytest.mark.faults
 NAME = "app/run.py"
+ROW = Entry(
+    Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"}
+)
 
 
 @pytest.fixture
@@ -19,26 +24,23 @@ def address(tmp_path, monkeypatch):
     found = remotes.directory(tmp_path / "remote")
     monkeypatch.setenv("KCL_REMOTE", found)
     remotes.configure(tmp_path / "config", remote_unsigned=[found])
-    row = Entry(
-        Key([Part("number", "1")]),
-        {"front_end": "loopy", "kernel": "axpy"},
-        {"source.cl": b"kernel"},
-    )
-    layers.generator().publish(row.key.digest, row)
-    notes.leave(driver.digest(NAME), NAME, {"generator": [row.key.digest]})
+    layers.generator().publish(ROW.key.digest, ROW)
+    notes.leave(driver.digest(NAME), NAME, {"generator": [ROW.key.digest]})
     return found
 
 
 def test_there_and_back(address):
     """The driver that missed last is pushed and pulled; the outcome is a line."""
     assert f"{address}, {NAME}: pushed: 1 entry, " in run("push").output
-    assert "nothing new" in run("push").output
+    assert ": no run has used an entry here since the last push (" in run("push").output
+    notes.leave(driver.digest(NAME), NAME, {"generator": [ROW.key.digest]})
+    assert ": all of 1 entry are there (" in run("push").output
     assert f"{address}, {NAME}: pulled: 1 entry, " in run("pull").output
 
 
 def test_names(address):
     """A driver can be named; where there is no pack the status is 1."""
-    assert "other: absent" in run("pull", "--name", "other", code=1).output
+    assert "other: nothing is there" in run("pull", "--name", "other", code=1).output
     assert address
 
 
@@ -54,14 +56,46 @@ def test_bundle(address, tmp_path):
 
 
 def test_no_remote():
-    """Without a remote the command says how to set one."""
-    assert "set KCL_REMOTE" in run("pull", "--name", "x", code=1).output
+    """Without a remote the command says how to set one, whether a run is known here or not."""
+    for words in (["pull", "--name", "x"], ["pull"], ["push"]):
+        assert "set KCL_REMOTE" in run(*words, code=1).output
 
 
-def test_no_driver(monkeypatch):
-    """Without a name and a last driver the use is wrong."""
-    monkeypatch.setenv("KCL_REMOTE", "file:///x")
-    assert "--name" in run("pull", code=2).output
+def test_project(address, monkeypatch, tmp_path):
+    """Without a name it is that of the last run, else that of the working directory's project."""
+    (tmp_path / "app").mkdir()
+    monkeypatch.chdir(tmp_path / "app")
+    monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "new"))
+    said = run("push").output
+    assert f"{address}, app: no run has used an entry" in said
+    assert "remote_name in pyproject.toml gives one" in said
+    (tmp_path / "app" / "pyproject.toml").write_text("[project]\nname = 'named'\n")
+    assert f"{address}, named: no run has used an entry" in run("push").output
+
+
+def test_key(address, tmp_path):
+    """The secret half of a key may come by a pipe: this machine need not have the key."""
+    remotes.demand("cryptography")
+    line = run("key", "new", "ci").stdout
+    path = pathlib.Path(seal.path_of("ci"))
+    secret = path.read_text()
+    path.unlink()
+    remotes.configure(tmp_path / "config", trusted_keys=[line.strip()])
+    assert "kcl key new" in run("push", code=1).output
+    assert "pushed: 1 entry" in run("push", "--key", "-", text=secret).output
+    assert "pulled: 1 entry" in run("pull").output
+    assert "no secret half" in run("push", "--key", "-", text="no key", code=1).output
+    assert address
+
+
+def test_anew(address, tmp_path):
+    """A damaged own pack is a failure that names the way out."""
+    name = driver.pack_name(NAME, None)
+    (tmp_path / "remote" / name).parent.mkdir()
+    (tmp_path / "remote" / name).write_bytes(b"no pack")
+    assert "kcl push --anew" in run("push", code=1).output
+    assert "pushed: 1 entry" in run("push", "--anew").output
+    assert address
 
 
 def test_fault(monkeypatch, address, tmp_path):

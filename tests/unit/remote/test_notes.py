@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -31,7 +32,7 @@ class TestOutcome:
             notes.write(DIGEST, FOUND)
 
     @pytest.mark.parametrize(
-        "text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7]", b"\xff", b"[" * 100_000]
+        "text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7,8]", b"\xff", b"[" * 100_000]
     )
     def test_damaged(self, text):
         """A damaged note is none."""
@@ -74,33 +75,65 @@ class TestOutcome:
 
 
 class TestRuns:
-    def test_left(self, monkeypatch):
-        """What runs used waits for the push, together, and the driver of the last one is known."""
-        notes.leave(DIGEST, "app/run.py", {"binary": ["a/b"], "generator": ["c", "d"]})
-        notes.leave(DIGEST, "app/run.py", {"binary": ["e", "a/b"]})
-        notes.leave("b" * 64, "other", {"binary": []})
+    def test_taken(self):
+        """A push takes up what runs used, the latest last; what an error ends is taken up again."""
+        assert notes.leave(DIGEST, "app/run.py", {"binary": ["a/b"], "generator": ["c", "d"]})
+        assert notes.leave(DIGEST, "app/run.py", {"binary": ["e", "a/b"]})
+        notes.leave("b" * 64, "other", {"binary": ["x"]})
         assert notes.last() == "other"
-        assert [*notes.used(DIGEST)] == [
-            ("binary", "a/b"),
-            ("generator", "c"),
-            ("generator", "d"),
-            ("binary", "e"),
-        ]
-        with open(notes.path(f"{DIGEST}.used"), "a") as stream:
-            stream.write("half\n")
-        assert len(notes.used(DIGEST)) == 4
-        monkeypatch.setattr(notes, "_LARGE", 50)
-        notes.leave(DIGEST, "app/run.py", {"binary": ["f"]})
-        assert [*notes.used(DIGEST)] == [("binary", "f")]
+        places = [("generator", "c"), ("generator", "d"), ("binary", "e"), ("binary", "a/b")]
+        with contextlib.suppress(ZeroDivisionError), notes.taken(DIGEST) as found:
+            assert found == places
+            notes.leave(DIGEST, "app/run.py", {"binary": ["late"]})  # by a run that ends now
+            raise ZeroDivisionError
+        with notes.taken(DIGEST) as found:
+            assert found == [*places, ("binary", "late")]
+        with notes.taken(DIGEST) as found:
+            assert found == []
+
+    def test_again(self):
+        """A run that uses what an earlier one used leaves nothing new, and is the later one."""
+        assert notes.leave(DIGEST, "app/run.py", {"binary": ["a"]})
+        assert notes.leave(DIGEST, "app/run.py", {"binary": ["b"]})
+        folder = notes.path(f"{DIGEST}.used")
+        for name in os.listdir(folder):
+            os.utime(os.path.join(folder, name), (1, 1))
+        assert not notes.leave(DIGEST, "app/run.py", {"binary": ["a"]})
+        assert len(os.listdir(folder)) == 2
+        with notes.taken(DIGEST) as found:
+            assert found == [("binary", "b"), ("binary", "a")]
+
+    def test_many(self):
+        """The lists of many runs are joined."""
+        for number in range(200):
+            notes.leave(DIGEST, "app/run.py", {"binary": [str(number)]})
+        assert len(os.listdir(notes.path(f"{DIGEST}.used"))) < 100
+        with notes.taken(DIGEST) as found:
+            assert {place for _layer, place in found} == {*map(str, range(200))}
+
+    def test_damaged(self):
+        """A line of another form is left out, and a list that others can write."""
+        notes.leave(DIGEST, "app/run.py", {"binary": ["a"]})
+        folder = notes.path(f"{DIGEST}.used")
+        for name, text, mode in (("half", "half\na b c\n", 0o600), ("loose", "binary b\n", 0o666)):
+            with open(os.path.join(folder, name), "w") as stream:
+                stream.write(text)
+            os.chmod(os.path.join(folder, name), mode)
+        with notes.taken(DIGEST) as found:
+            assert found == [("binary", "a")]
 
 
 class TestArrivals:
-    def test_lines(self):
-        """Lines are added, the last on an entry counts, and those of another form are left out."""
-        notes.arrived("name/0123", [("binary", "a/b"), ("binary", "c")])
-        notes.arrived("name/0123", [])
-        with open(os.path.join(option.folder("kcl"), "arrivals"), "a") as stream:
-            stream.write("half a\n\n")
-        notes.arrived("name/4567", [("generator", "c"), ("binary", "a/b")])
-        expected = {("binary", "a/b"): "4567", ("binary", "c"): "0123", ("generator", "c"): "4567"}
-        assert notes.arrivals() == expected
+    def test_signers(self):
+        """Every key under which an entry came is kept; an entry that was made here is no arrival."""
+        notes.arrived("0123", [("binary", "a/b"), ("binary", "c")])
+        notes.arrived("0123", [], [("binary", "made here")])
+        notes.arrived("4567", [("generator", "c")], [("binary", "a/b")])
+        assert notes.arrivals() == {
+            ("binary", "a/b"): {"0123", "4567"},
+            ("binary", "c"): {"0123"},
+            ("generator", "c"): {"4567"},
+        }
+        notes.forget("0123")
+        assert notes.arrivals() == {("binary", "a/b"): {"4567"}, ("generator", "c"): {"4567"}}
+        notes.forget("0123")

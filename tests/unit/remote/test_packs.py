@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import re
+import subprocess
+import sys
 
 import pytest
 import remotes
@@ -13,7 +17,6 @@ from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.errors import DamagedEntry
 from kcl.remote import driver, notes, packs, seal, stores
 from kcl.remote.stores import RemoteFault, store_of
 
@@ -38,16 +41,20 @@ class Site:
     def makes(self, *kernels, size=100):
         """Make an entry of each kernel, as a run that is noted."""
         self.use()  # as another process
-        for kernel in kernels:
-            entry = row(kernel, size)
-            layers.generator().publish(entry.key.digest, entry)
-        used = {"generator": [row(kernel, size).key.digest for kernel in kernels]}
-        notes.leave(driver.digest(NAME), NAME, used)
+        made(*kernels, size=size)
 
     def has(self):
         """Return the kernels in the cache."""
         store = layers.generator().stores[0]
         return {contents.entry_at(at, store.get(at)).metadata["kernel"] for at in store.scan()}
+
+
+def made(*kernels, size=100):
+    """Make an entry of each kernel, as a run that is noted."""
+    for kernel in kernels:
+        layers.generator().publish(row(kernel, size).key.digest, row(kernel, size))
+    used = {"generator": [row(kernel, size).key.digest for kernel in kernels]}
+    notes.leave(driver.digest(NAME), NAME, used)
 
 
 def row(kernel, size=100):
@@ -80,10 +87,19 @@ def here(sites):
 def content(site):
     """Return the kernels in the pack."""
     name = driver.pack_name(NAME, seal.signing()[0])
-    order, data = seal.unseal(name, store_of(site.address, 1.0).get(name), seal.signing()[0])
+    _second, order, data = seal.unseal(
+        name, store_of(site.address, 1.0).get(name), seal.signing()[0]
+    )
     return {
         entry.metadata["kernel"] for entry in dict(contents.unpack(data, CacheInfo())).values()
     }, order
+
+
+def waiting():
+    """Return what waits for a push, and leave it there."""
+    with contextlib.suppress(ZeroDivisionError), notes.taken(driver.digest(NAME)) as found:
+        raise ZeroDivisionError
+    return found
 
 
 class TestTravel:
@@ -99,7 +115,7 @@ class TestTravel:
         assert there.has() == {"one", "two"}
         signer = seal.key_of(here.settings["trusted_keys"][0]).id
         assert notes.arrivals() == {
-            ("generator", row(kernel).key.digest): signer for kernel in ("one", "two")
+            ("generator", row(kernel).key.digest): {signer} for kernel in ("one", "two")
         }
         blob = layers.generator().stores[0].get(row("one").key.digest)
         assert blob == row("one").pack()
@@ -108,19 +124,21 @@ class TestTravel:
         """A run that made nothing that the pack lacks puts nothing, and is not pushed again."""
         here.makes("one")
         packs.push(NAME, here.address)
-        assert packs.push(NAME, here.address) == (NAME, "", 0, 0, 0.0, "")
+        here.use()  # as another process
+        assert packs.push(NAME, here.address).remark.startswith("no run has used")
         here.makes("one")
         before = os.stat(
             here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
         ).st_mtime_ns
-        assert packs.push(NAME, here.address) == (NAME, "", 0, 0, 0.0, "")
+        found = packs.push(NAME, here.address)
+        assert found == (NAME, "", 0, 0, 0.0, "", "all of 1 entry are there")
         assert (
             os.stat(
                 here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
             ).st_mtime_ns
             == before
         )
-        assert notes.used(driver.digest(NAME)) == {}
+        assert waiting() == []
 
     def test_a_bundle(self, here, tmp_path):
         """A bundle is pushed as it is, whatever the cache holds."""
@@ -130,7 +148,7 @@ class TestTravel:
         here.makes("two")
         assert packs.push(NAME, here.address, str(tmp_path / "x.kclb")).entries == 1
         assert content(here)[0] == {"one"}
-        assert len(notes.used(driver.digest(NAME))) == 1
+        assert len(waiting()) == 1
 
     def test_other_driver(self, here):
         """The pack of one driver is not that of another."""
@@ -138,21 +156,50 @@ class TestTravel:
         packs.push(NAME, here.address)
         assert packs.pull("other", here.address).bytes == 0
 
-    def test_first_trusted_key(self, here, sites):
-        """Of two signers the first trusted one that has a pack is read."""
-        here.makes("one")
+    def test_all_trusted_keys(self, here, sites):
+        """The packs of all trusted keys are read; what two of them brought is noted under both."""
+        here.makes("one", "both")
         packs.push(NAME, here.address)
         second = sites("second").use()
         line = seal.new("second").line
-        second.makes("two")
+        second.makes("two", "both")
         packs.push(NAME, second.address)
-        for keys, kernels in (
-            ([line, *here.settings["trusted_keys"]], {"two"}),
-            (here.settings["trusted_keys"], {"one"}),
-        ):
-            there = sites(f"there-{len(keys)}").use(trusted_keys=keys)
-            assert packs.pull(NAME, there.address).entries == 1
-            assert there.has() == kernels
+        keys = [line, *here.settings["trusted_keys"]]
+        there = sites("there").use(trusted_keys=keys)
+        found = packs.pull(NAME, there.address)
+        assert (found.entries, found.fault) == (3, "")
+        assert re.fullmatch(
+            r"a pack .* by second 0\.0 days ago; a pack .* by team 0\.0 days ago", found.remark
+        )
+        assert there.has() == {"one", "two", "both"}
+        signers = {seal.key_of(one).id for one in keys}
+        assert notes.arrivals()["generator", row("both").key.digest] == signers
+        assert packs.remove(seal.key_of(line).id) == 2
+        assert there.has() == {"one"}
+
+    def test_damaged_beside(self, here, sites):
+        """A pack that is not to be believed hides no other one, and is said."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        bad = seal.PublicKey("bad", bytes(32))
+        store_of(here.address, 1.0).put(driver.pack_name(NAME, bad), b"no pack")
+        there = sites("there").use(trusted_keys=[bad.line, *here.settings["trusted_keys"]])
+        found = packs.pull(NAME, there.address)
+        assert there.has() == {"one"}
+        assert "of bad was not loaded" in found.fault
+
+    def test_too_much_together(self, here, sites, monkeypatch):
+        """Above a bound on all packs the later ones are left out, and that is said."""
+        monkeypatch.setattr(packs, "_TOGETHER", 1500)
+        here.makes("one", size=1000)
+        packs.push(NAME, here.address)
+        second = sites("second").use()
+        line = seal.new("second").line
+        second.makes("two", size=1000)
+        packs.push(NAME, second.address)
+        there = sites("there").use(trusted_keys=[line, *here.settings["trusted_keys"]])
+        assert "the pack of team is left out" in packs.pull(NAME, there.address).remark
+        assert there.has() == {"two"}
 
     def test_unsigned(self, sites):
         """A remote that the settings list by its address needs no key, on either side."""
@@ -162,7 +209,7 @@ class TestTravel:
         assert packs.push(NAME, here.address).entries == 1
         there = sites("there").use(remote_unsigned=[here.address])
         assert packs.pull(NAME, here.address).entries == 1
-        assert [*notes.arrivals().values()] == ["unsigned"]
+        assert [*notes.arrivals().values()] == [{"unsigned"}]
         sites("third").use(remote_unsigned=[there.address + "/x"])
         with pytest.raises(RemoteFault, match="no key is trusted"):
             packs.pull(NAME, here.address)
@@ -180,6 +227,66 @@ class TestPush:
         packs.push(NAME, there.address)
         assert content(there)[0] == {"two"}
 
+    def test_a_lost_server(self, here, sites, tmp_path):
+        """A new server is filled by the next machine that has the key; another one says which key does it."""
+        here.makes("one", "two")
+        packs.push(NAME, here.address)
+        there = sites("there").use()
+        there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
+        packs.pull(NAME, there.address)
+        address = remotes.directory(tmp_path / "new")
+        there.makes("one", "two")
+        found = packs.push(NAME, address)
+        assert (found.bytes, found.remark) == (0, "2 entries came under key team, which fills it")
+        here.makes("one", "two")
+        assert packs.push(NAME, address).entries == 2
+        there.makes("one", "two")
+        assert packs.push(NAME, address).remark == ""
+
+    def test_held_by_another_key(self, here, sites):
+        """What the pack of another trusted key holds is not pushed again under the own one."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        there = sites("there").use()
+        there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
+        there.makes("one", "two")
+        assert packs.push(NAME, there.address).entries == 1
+        assert content(there)[0] == {"two"}
+
+    def test_at_once(self, here):
+        """What another process puts between reading and putting is kept."""
+        here.makes("one")
+        name, put = driver.pack_name(NAME, seal.signing()[0]), stores.FileStore.put
+
+        def late(self, *given):
+            stores.FileStore.put = put
+            entry = row("other")
+            blob = seal.seal(
+                name,
+                seal.signing()[1],
+                ["other"],
+                contents.pack({("generator", entry.key.digest): entry}, CacheInfo()),
+            )
+            assert put(self, name, blob)
+            return put(self, *given)
+
+        stores.FileStore.put = late
+        try:
+            assert packs.push(NAME, here.address).entries == 1
+        finally:
+            stores.FileStore.put = put
+        assert content(here)[0] == {"one", "other"}
+
+    def test_beside_others_for_ever(self, here, monkeypatch):
+        """A push that never gets its turn is an error, and its entries wait for the next one."""
+        here.makes("one")
+        monkeypatch.setattr(stores.FileStore, "put", lambda *_given: False)
+        with pytest.raises(RemoteFault, match="others pushed at each try"):
+            packs.push(NAME, here.address, seconds=0.0)
+        monkeypatch.undo()
+        here.use()
+        assert len(waiting()) == 1
+
     def test_lost(self, here):
         """The last writer wins; a later push carries all that its run used, so what was lost comes back."""
         here.makes("one")
@@ -194,30 +301,114 @@ class TestPush:
         assert content(here)[0] == {"one", "two"}
 
     def test_damaged_pack(self, here):
-        """A damaged pack is written anew."""
+        """A damaged pack of the own key is an error with its cure; `anew` starts it over."""
         here.makes("one")
         packs.push(NAME, here.address)
         name = driver.pack_name(NAME, seal.signing()[0])
         store_of(here.address, 1.0).put(name, b"no pack")
         here.makes("two")
-        assert packs.push(NAME, here.address).entries == 1
+        with pytest.raises(RemoteFault, match="kcl push --anew"):
+            packs.push(NAME, here.address)
+        assert packs.push(NAME, here.address, anew=True).entries == 1
         assert content(here)[0] == {"two"}
 
+    def test_damaged_once(self, here, monkeypatch):
+        """One damaged read loses nothing: the pack is read again."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        look, reads = stores.FileStore.look, []
+
+        def damaged(self, name):
+            reads.append(name)
+            blob, mark = look(self, name)
+            return (blob[:-1] if len(reads) == 1 else blob), mark
+
+        monkeypatch.setattr(stores.FileStore, "look", damaged)
+        here.makes("two")
+        assert packs.push(NAME, here.address).entries == 1
+        assert len(reads) == 2
+        assert content(here)[0] == {"one", "two"}
+
+    def test_refused_silently(self, here, monkeypatch):
+        """A server that takes a put and keeps the old pack is found once a day, by reading back."""
+        here.makes("one")
+        put, puts = stores.FileStore.put, []
+
+        def ignored(self, *given):
+            puts.append(given)
+            return len(puts) == 1 or put(self, *given)
+
+        monkeypatch.setattr(stores.FileStore, "put", ignored)
+        assert packs.push(NAME, here.address).entries == 1
+        assert content(here)[0] == {"one"}
+
     def test_bound(self, here, monkeypatch):
-        """Where there is too much, whole kernels go, those pushed longest ago first; this run's stay."""
+        """Where there is too much, kernels go, the least recently used first."""
         monkeypatch.setattr(stores, "LIMIT", 100_000)
         for kernel in ("a", "b", "c"):
             here.makes(kernel, size=30_000)
             packs.push(NAME, here.address)
-        here.makes("a", "d", size=30_000)  # `a` is pushed lately
+        here.makes("a", size=30_000)
+        here.makes("d", size=30_000)
         packs.push(NAME, here.address)
         kernels, order = content(here)
         assert kernels == {"a", "c", "d"}
         assert order == ["c", "a", "d"]
+
+    def test_full(self, here, monkeypatch):
+        """What cannot fit is said, and the pack still takes what can."""
+        monkeypatch.setattr(stores, "LIMIT", 100_000)
+        here.makes("a", size=30_000)
         here.makes("huge", size=200_000)
-        with pytest.raises(RemoteFault, match="above the limit"):
-            packs.push(NAME, here.address)
-        assert content(here)[0] == {"a", "c", "d"}
+        found = packs.push(NAME, here.address)
+        assert (found.entries, found.fault) == (0, "")
+        assert "2 of them do not fit" in found.remark
+        here.makes("huge", size=200_000)
+        here.makes("b", size=30_000)
+        assert packs.push(NAME, here.address).entries == 1
+        assert content(here)[0] == {"b"}
+
+
+CROWD = """
+import sys
+from test_packs import NAME, made
+from kcl.remote import packs
+
+address, number = sys.argv[1:]
+made(*(f"{number}-{kernel}" for kernel in range(4)))
+sys.stdin.readline()
+packs.push(NAME, address, seconds=120.0)
+"""
+
+
+class TestCrowd:
+    @pytest.mark.parametrize(
+        ("kind", "caches"), [("file", 1), ("file", 4), ("redis", 4), ("s3", 4)]
+    )
+    def test_at_once(self, kind, caches, tmp_path, monkeypatch):
+        """Of several processes that push at once, of one machine and of many, none loses anything."""
+        server = remotes.server(kind, tmp_path)
+        for name, text in server.variables.items():
+            monkeypatch.setenv(name, text)
+        address, started = server.address(), []
+        remotes.configure(tmp_path / "config", remote_unsigned=[address])
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(__file__), *sys.path]))
+        for number in range(4):
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache-{number % caches}"))
+            command = [sys.executable, "-c", CROWD, address, str(number)]
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, text=True))
+        for one in started:
+            one.stdin.write("\n")
+            one.stdin.flush()
+        for one in started:
+            one.communicate(timeout=200)
+            assert one.returncode == 0
+        blob = store_of(address, 10.0).get(driver.pack_name(NAME, None))
+        held = dict(contents.unpack(seal.unseal("", blob, None)[2], CacheInfo()))
+        assert {entry.metadata["kernel"] for entry in held.values()} == {
+            f"{number}-{kernel}" for number in range(4) for kernel in range(4)
+        }
 
 
 class TestLies:
@@ -234,8 +425,9 @@ class TestLies:
     def refused(self, here, sites):
         """Pull on a fresh machine: nothing may come."""
         there = sites(f"there-{random.random()}").use(trusted_keys=here.settings["trusted_keys"])
-        with pytest.raises(DamagedEntry, match=r"(team|pack of kcl).*kcl key forget"):
-            packs.pull(NAME, here.address)
+        found = packs.pull(NAME, here.address)
+        assert re.search(r"(team|pack of kcl).*kcl key forget", found.fault)
+        assert found.entries == 0
         assert there.has() == set()
         assert notes.arrivals() == {}
 
@@ -250,7 +442,7 @@ class TestLies:
     def test_unsigned_in_place(self, here, sites, pack):
         """A pack without a signature under the name of a key."""
         store, name, blob = pack
-        store.put(name, seal.seal(name, None, *seal.unseal(name, blob, None)))
+        store.put(name, seal.seal(name, None, *seal.unseal(name, blob, None)[1:]))
         self.refused(here, sites)
 
     def test_older(self, here, sites, pack):

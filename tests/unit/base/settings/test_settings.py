@@ -203,8 +203,24 @@ class TestSettings:
     def test_documented(self):
         """Every variable has its words on the page of variables, in order, and a short effect."""
         names = [setting.variable for setting in settings.SETTINGS]
+        assert names == sorted(set(names))
         page = (ROOT / "doc" / "reference" / "environment.md").read_text(encoding="utf-8")
-        assert re.findall(r"^\| `(KCL_\w+)` \|", page, re.MULTILINE) == names == sorted(set(names))
+        rows = re.findall(r"^\| (`KCL_\w+`|none) \| (`\w+`|never) \|", page, re.MULTILINE)
+        assert rows == [
+            (
+                "none" if setting.of_file else f"`{setting.variable}`",
+                "never" if setting.of_variable else f"`{setting.key}`",
+            )
+            for setting in settings.SETTINGS
+        ]
+
+    def test_of_file(self, monkeypatch):
+        """A variable with the name of a setting that only the settings file can have is said, without its value."""
+        monkeypatch.setenv("KCL_TRUSTED_KEYS", "a:secret")
+        (said,) = settings.read().rejected
+        assert said.startswith("KCL_TRUSTED_KEYS is not read: write trusted_keys into ")
+        assert "secret" not in said
+        assert settings.read().trusted_keys == ()
         assert all(0 < len(setting.effect) < 70 for setting in settings.SETTINGS)
 
     def test_complete(self):
