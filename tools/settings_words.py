@@ -57,7 +57,8 @@ WORDS = {
     ),
     "KCL_REMOTE_HEADERS": Words(
         '`["NAME: TEXT"]`',
-        "Headers for a remote of `https`, and of `http` on this machine. They do not follow a redirect.",
+        "Headers for the host of `remote` in this file, by `https`, or by `http` on this machine. They have no comma"
+        " and follow no redirect.",
     ),
     "KCL_REMOTE_NAME": Words(
         "a text",

@@ -32,7 +32,7 @@ def used(info: CacheInfo) -> Contents:
     found: Contents = {}
     for kind, layer in layers.opened().items():
         for address in list(layer.used):
-            entry = _read(layer, address, info)
+            entry = held(layer, address, info)
             if entry is not None:
                 add(found, kind, address, entry, info)
             elif kind == settings.BINARY:
@@ -102,7 +102,7 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
             if is_memo
             else layers.layer(kind)
         )
-        before = _read(target, address)
+        before = held(target, address)
         new = improved(before, entry)
         (info.held if new is None else info.new).append((kind, address))
         info._add(kind, entry)
@@ -134,17 +134,17 @@ def improved(before: Entry | None, entry: Entry) -> Entry | None:
     """Return the entry that takes the place of an earlier one with the same key; None if the earlier one stays."""
     if before is None:
         return entry
-    rows, held = _rows(entry), _rows(before)
+    rows, before_rows = _rows(entry), _rows(before)
     if rows:
         new = {
             sizes: row
             for sizes, row in rows.items()
-            if _rank(row) > _rank(held.get(sizes, {"unfinished": True}))
+            if _rank(row) > _rank(before_rows.get(sizes, {"unfinished": True}))
         }
-        return entry.described(rows=[*(held | new).values()]) if new else None
-    proven, held = _table(entry, "proven"), _table(before, "proven")
-    if not proven.keys() <= held.keys():
-        return before.described(proven={**proven, **held})
+        return entry.described(rows=[*(before_rows | new).values()]) if new else None
+    proven, before_proven = _table(entry, "proven"), _table(before, "proven")
+    if not proven.keys() <= before_proven.keys():
+        return before.described(proven={**proven, **before_proven})
     more = _completeness(entry) > _completeness(before)
     return (
         entry
@@ -185,7 +185,8 @@ def _table(entry: Entry, name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
+def held(store: Layer | Store, address: str, info: CacheInfo | None = None) -> Entry | None:
+    """Return the entry of a store, or None; `info` notes an unreadable one."""
     try:
         if isinstance(store, Layer):
             return store.read(address)

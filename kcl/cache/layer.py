@@ -80,12 +80,31 @@ class Memory(dict[str, Answer]):
 class Ending:
     """The end of a process that looked something up while there was a remote."""
 
+    def __init__(self) -> None:
+        directory()  # as it is now
+
     def at_exit(self) -> None:
         """Leave what this process used for the next push."""
-        _remote().at_exit()
+        _above("kcl.remote.ending").at_exit()
+
+
+class WorkingDirectory:
+    """The working directory at the first look-up with a remote; a program may leave it, or remove it."""
+
+    def __init__(self) -> None:
+        try:
+            self.path = os.getcwd()
+        except OSError:
+            self.path = os.sep
 
 
 _ending = process.own(Ending)
+_directory = process.own(WorkingDirectory)
+
+
+def directory() -> str:
+    """Return the working directory at the first look-up of this process with a remote, or at the first call."""
+    return _directory().path
 
 
 class Layer:
@@ -211,7 +230,7 @@ class Layer:
         """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
         if not self.chosen.remote or self.off():
             return False
-        return bool(_remote().before_a_miss("hit" in self.chosen.strict))
+        return bool(_above("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict))
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
@@ -397,8 +416,8 @@ def _frame_of_the_program() -> Any:
     return frame
 
 
-def _remote() -> Any:
-    """Return what asks the remote: it lies above this module, and is imported where there is one."""
+def _above(name: str) -> Any:
+    """Return a module that lies above this one; it is imported where it is needed."""
     from importlib import import_module
 
-    return import_module("kcl.remote.ask")
+    return import_module(name)

@@ -38,14 +38,24 @@ _state = process.own(State)
 def used(folder: str, every: bool = False) -> Iterator[tuple[str, Entry]]:
     """Yield the readable memos in a folder that this process used, or `every` one, with their places."""
     memos = store(folder)
-    places_used: list[str] = []
+    found: list[str] = []
     with suppress(*_FAULTS):
-        places_used += memos.scan() if every else _state().used.get(folder, ())
-    for place in places_used:
+        found += memos.scan() if every else _state().used.get(folder, ())
+    for place in found:
         with suppress(*_FAULTS):
             blob = memos.get(place)
             if blob is not None:
                 yield place, entry_at(place, blob)
+
+
+def places_used() -> dict[str, list[str]]:
+    """Return the places of the memos that this process used, by their folder."""
+    return {folder: [*found] for folder, found in _state().used.items()}
+
+
+def use(folder: str, place: str) -> None:
+    """Count a memo as used by this process."""
+    _state().used.setdefault(folder, {})[place] = None
 
 
 def store(folder: str) -> Directory:
@@ -61,7 +71,7 @@ class RunMemo:
         self._key = key
         self._kept = kept or KEPT
         self._place = address(key.digest, label=label or folder)
-        _state().used.setdefault(folder, {})[self._place] = None
+        use(folder, self._place)
 
     def read(self) -> dict[str, Any]:
         """Return the memo of the last run; empty for a missing or unreadable memo. Raises nothing."""

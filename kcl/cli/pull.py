@@ -9,7 +9,7 @@ import click
 from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cli import output
-from kcl.remote import ask, driver, notes
+from kcl.remote import ask, notes, project, used
 from kcl.remote.stores import shown
 
 _name = click.option(
@@ -50,6 +50,8 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     Exits with 0, also where nothing was missing; with 1 where the remote could not be written.
     """
     secret = key.read().strip() if key is not None else ""
+    if key is not None and not secret:
+        raise click.UsageError("--key is empty: is the secret given to this job?")
     found = _done("push", name, file=file or "", secret=secret, anew=anew)
     raise SystemExit(output.FOUND if found.fault else output.FINE)
 
@@ -57,12 +59,11 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
 def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
     address = settings.read().remote
-    project = driver.project()
-    if (
-        last := name or settings.read().remote_name or notes.last() or project.name
-    ) != project.name:
-        project = driver.Project(last, "")
-    found = ask.by_hand(work, project.name, **more)
+    here = project.project()
+    last = here.name if used.waits(here.name) else used.last()
+    if (chosen := name or settings.read().remote_name or last or here.name) != here.name:
+        here = project.Project(chosen, "")
+    found = ask.by_hand(work, here.name, **more)
     came = f"{counted(found.entries, 'entry', 'entries')}, {output.size(found.bytes)}"
     there, absent = {"pull": ("pulled", "nothing is there"), "push": ("pushed", "")}[work]
     words = [
@@ -70,8 +71,8 @@ def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
         found.remark,
     ]
     output.say(
-        f"{shown(address)}, {project.name}: {'; '.join(filter(None, words))} ({output.seconds(found.seconds)})"
+        f"{shown(address)}, {here.name}: {'; '.join(filter(None, words))} ({output.seconds(found.seconds)})"
     )
-    if project.source.startswith("the folder"):
-        output.say(f"the name is that of {project.source}; remote_name in pyproject.toml gives one")
+    if here.source.startswith("the folder"):
+        output.say(f"the name is that of {here.source}; remote_name in pyproject.toml gives one")
     return found

@@ -1,6 +1,6 @@
-"""What a process does with its remote: at its first miss it fetches the driver's pack, and at its end it may push.
+"""What a process does with its remote: at its first miss it fetches the packs of its project.
 
-A child does both (`kcl.remote.child`), so this module imports no client and waits within bounds.
+A child does it (`kcl.remote.child`), so this module imports no client and waits within bounds.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import time
 
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
-from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.errors import CacheFault, UnusableDirectory
-from kcl.remote import child, driver, notes
+from kcl.remote import child, driver, notes, project, used
 from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault, shown
 
-_EXIT_SECONDS = 60.0
 _BY_HAND = 600.0  # for which a push that a person wants tries again beside others
 _SLACK = 5.0  # seconds for the start of a child that is waited for in full
 _PAUSE = 0.005
@@ -35,7 +33,7 @@ _state = process.own(State)
 
 
 def before_a_miss(strict: bool) -> bool:
-    """Fetch the pack of this driver at the first miss of the process; return True if a second look may find more.
+    """Fetch the packs of this project at the first miss of the process; return True if a second look may find more.
 
     With `strict` a miss is an error: the remote is asked whatever the notes say, and the child is waited for in full.
     Raises nothing, unless `KCL_STRICT=fault`. Thread-safe: other threads wait for the one that asks.
@@ -53,16 +51,8 @@ def before_a_miss(strict: bool) -> bool:
     return came
 
 
-def at_exit() -> None:
-    """Note what this run used, and push it if the settings say so. Raises nothing."""
-    try:
-        _leave()
-    except Exception as error:
-        events.logger().info("what this run used is not pushed: %r", error)
-
-
 def by_hand(work: str, name: str, file: str = "", secret: str = "", anew: bool = False) -> Outcome:
-    """Pull or push the pack of a driver now, and wait for it; raises OSError, and CacheFault without a remote."""
+    """Pull or push the packs of a project now, and wait for it; raises OSError, and CacheFault without a remote."""
     address = settings.read().remote
     if not address:
         raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
@@ -82,7 +72,7 @@ def _came(strict: bool) -> bool:
     """Have the pack pulled, by this process or by one that is at it; return True if entries came."""
     address = settings.read().remote
     try:
-        found = _outcome(driver.name(), address, strict)
+        found = _outcome(project.name(), address, strict)
     except (OSError, UnusableDirectory) as error:  # no own cache that could take the pack
         events.logger().info("the remote is not asked: %s", error)
         return False
@@ -100,7 +90,7 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
     """Return the outcome of a pull now; that of another process, for which it has warned, has no fault."""
     digest, terms, started = driver.digest(name), driver.terms(address), time.monotonic()
     seconds = child.SECONDS["pull"] + _SLACK if strict else settings.read().remote_timeout
-    lock = trust.opened(notes.path(f"{digest}.lock"), trust.LOCK)
+    lock = trust.opened(used.path(f"{digest}.lock"), trust.LOCK)
     try:
         while True:
             is_mine, left = _is_locked(lock), started + seconds - time.monotonic()
@@ -127,24 +117,3 @@ def _is_locked(lock: int) -> bool:
     except OSError as error:  # a file system without locks lets everybody in
         return not isinstance(error, BlockingIOError)
     return True
-
-
-def _leave() -> None:
-    """Leave what this run used for the next push, and start that: after the end of this process, or now.
-
-    A run pushes what no list of an earlier run has, and once in `remote_fresh` all: the server may have lost it.
-    """
-    chosen = settings.read()
-    used = {name: list(layer.used) for name, layer in layers.opened().items()}
-    if not chosen.remote or not any(used.values()):
-        return
-    name = driver.name()
-    digest = driver.digest(name)
-    is_new = notes.leave(digest, name, used)
-    if not chosen.remote_write or settings.batch():
-        return
-    pushed = notes.read(f"{digest}.pushed")
-    if is_new or pushed is None or pushed[1] > chosen.remote_fresh:
-        child.run(
-            "push", name, chosen.remote, _EXIT_SECONDS if chosen.remote_write == "exit" else 0.0
-        )

@@ -29,6 +29,7 @@ SECONDS = {
     "attempt": 30,
     "push": 1230,
 }  # a push completes entries first, and tries again beside others
+_REQUESTS = 120  # seconds for the requests of a push that tries again for some more
 _SPACE = 2 << 30  # bytes of address space
 _WORDS = 1 << 16  # bytes, more than an outcome has
 _QUIET = {
@@ -91,7 +92,7 @@ def main(asked: Mapping[str, Any]) -> None:
         # bounded as it asks the remote: before, it starts a helper whose compiler takes more
         if work == "push":
             more = asked["more"]
-            bound = partial(_bound, SECONDS["pull"] + round(more.get("seconds", 0)))
+            bound = partial(_bound, _REQUESTS + round(more.get("seconds", 60.0)))
             found = packs.push(name, address, before_asking=bound, **more)
         else:
             _bound()

@@ -15,53 +15,76 @@ from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.bundle import contents
 from kcl.bundle.contents import Contents
+from kcl.bundle.format import read
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers, run_memo
 from kcl.cache import notes as states
 from kcl.cache.entry import Entry
-from kcl.errors import DamagedEntry
-from kcl.remote import driver, notes, seal, stores
-from kcl.remote.notes import Outcome, Place
+from kcl.errors import CacheFault, DamagedEntry
+from kcl.remote import driver, notes, seal, stores, used
+from kcl.remote.notes import Outcome
 from kcl.remote.stores import RemoteFault
+from kcl.remote.used import Place
 
 _SECONDS = 25.0  # that a client waits: less than its process lives
 _TOGETHER = 64 << 20  # bytes of packs that one process loads
 _DAY = 86400.0
+_KEYS = 8  # whose packs are asked for
 _PAUSE, _LONGEST = 0.05, 5.0  # seconds before the second try; before a later one, at most
 
 
 def pull(name: str, address: str, load: bool = True) -> Outcome:
     """Load the packs of all trusted keys, or only see them; no bytes came if there is none.
 
-    Raises RemoteFault, and the errors of the client.
+    A pack that cannot be read hides no other one. Raises RemoteFault where there can be no pack.
     """
-    brought, faults, remarks = [], [], []
+    brought: set[Place] = set()
+    faults, remarks = list[str](), list[str]()
     size = 0
     store = stores.store_of(address, _SECONDS)
     keys = driver.believed(address)
     with suppress(RemoteFault):  # several keys, or none that can be read
         own = seal.signing()
-        keys.sort(key=lambda key: own is None or key != own[0])  # at a tie the first one counts
+        keys.sort(
+            key=lambda key: own is None or _id(key) != own[0].id
+        )  # at a tie the first one counts
+    remarks += [f"only {_KEYS} of {len(keys)} keys are asked for"] if len(keys) > _KEYS else []
     for key, pack_name, blob in _packs(store, name, keys):
         signer = key.name if key is not None else seal.UNSIGNED
-        size += len(blob)
-        if size > _TOGETHER:
+        if isinstance(blob, Exception):
+            faults.append(stores.fault(address, blob))
+            continue
+        if size + len(blob) > _TOGETHER:
             remarks.append(f"the pack of {signer} is left out: above {_TOGETHER} bytes together")
             continue
+        size += len(blob)
         try:
             moment, _order, data = seal.unseal(pack_name, blob, key)
             days = (time.time() - moment) / _DAY
             remarks.append(f"a pack of {len(blob)} bytes signed by {signer} {days:.1f} days ago")
-            info = bundle.load(data) if load else CacheInfo()
-        except DamagedEntry as error:
+            info = _loaded(_id(key), data) if load else CacheInfo()
+        except CacheFault as error:
             cure = "push it with --anew, or forget that key with `kcl key forget NAME`"
             faults.append(f"the pack {pack_name[:12]} of {signer} was not loaded: {error}; {cure}")
             continue
-        notes.arrived(pack_name.rpartition("/")[2], info.new, info.held)
-        brought += [*info.new, *info.held]
+        brought |= {*info.new, *info.held}
         if info.refused:
             faults.append(f"{len(info.refused)} entries refused, first {info.refused[0][1]}")
-    return Outcome(name, "; ".join(faults), len({*brought}), size, remark="; ".join(remarks))
+    fault = "; ".join(dict.fromkeys(faults))
+    return Outcome(name, fault, len(brought), size, remark="; ".join(remarks))
+
+
+def _loaded(signer: str, data: bytes) -> CacheInfo:
+    """Load a bundle that came under a key.
+
+    The key is noted for each entry before it is stored, and stays for those that came under some key.
+    """
+    listed = [(record.kind, record.address) for record in read(data)]
+    before = notes.arriving(signer, listed)
+    info = bundle.load(data)
+    came = {*info.new, *(place for place in info.held if place in before)}
+    notes.forget(signer, {*listed} - came - {place for place in before if signer in before[place]})
+    return info
 
 
 def push(
@@ -69,7 +92,7 @@ def push(
     address: str,
     file: str = "",
     before_asking: Callable[[], object] = lambda: None,
-    seconds: float = 30.0,
+    seconds: float = 60.0,
     secret: str = "",
     anew: bool = False,
 ) -> Outcome:
@@ -85,7 +108,7 @@ def push(
         raise RemoteFault("no key signs the pack: make one with `kcl key new NAME`")
     key, private = pair or (None, None)
     with ExitStack() as stack:
-        places = [] if file else stack.enter_context(notes.taken(driver.digest(name)))
+        places = [] if file else stack.enter_context(used.taken(name))
         found = (
             dict(contents.unpack(bundle.content(file), CacheInfo())) if file else _of_runs(places)
         )
@@ -106,12 +129,17 @@ def push(
 
 
 def remove(signer: str) -> int:
-    """Remove the entries that came under a key, given by its id; return their number."""
-    brought = [place for place, signers in notes.arrivals().items() if signer in signers]
-    for kind, address in brought:
-        (layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)).delete(address)
-    notes.forget(signer)
-    return len(brought)
+    """Remove the entries that came under a key, given by its id; return their number. Raises OSError."""
+    gone = []
+    for kind, address in (
+        place for place, signers in notes.arrivals().items() if signer in signers
+    ):
+        target = layers.layer(kind) if kind in settings.LAYERS else run_memo.store(kind)
+        target.delete(address)
+        if contents.held(target, address) is None:
+            gone.append((kind, address))
+    notes.forget(signer, gone)
+    return len(gone)
 
 
 class _Pack(NamedTuple):
@@ -134,7 +162,8 @@ class _Pack(NamedTuple):
             new = {
                 place: better
                 for place, entry in mine.items()
-                if (better := contents.improved(held.get(place) or there.get(place), entry))
+                if contents.improved(there.get(place), entry)
+                and (better := contents.improved(held.get(place), entry))
             }
             if not new:
                 return (
@@ -142,9 +171,9 @@ class _Pack(NamedTuple):
                     0,
                     f"all of {counted(len(mine), 'entry', 'entries')} are there" if mine else "",
                 )
-            used = [*dict.fromkeys(_kernel(entry) for entry in mine.values())]
+            recent = [*dict.fromkeys(_kernel(entry) for entry in mine.values())]
             blob, kept = _fitting(
-                held | new, order, used, partial(seal.seal, self.name, self.private)
+                held | new, order, recent, partial(seal.seal, self.name, self.private)
             )
             lost = len(new) - len(new.keys() & kept)
             words = (
@@ -152,7 +181,9 @@ class _Pack(NamedTuple):
             )
             if lost == len(new):
                 return 0, 0, words
-            if self.store.put(self.name, blob, mark) and self._stands(blob):
+            if self._is_due() and self.store.is_blind(self.name, blob):
+                return len(new) - lost, len(blob), words
+            if self.store.put(self.name, blob, mark):
                 return len(new) - lost, len(blob), words
             if time.monotonic() > end:
                 raise RemoteFault(
@@ -179,23 +210,28 @@ class _Pack(NamedTuple):
                     ) from error
         raise AssertionError
 
-    def _stands(self, blob: bytes) -> bool:
-        """Read a pack back, once a day, since there are servers that put what they should refuse."""
+    def _is_due(self) -> bool:
+        """Return True once a day: there are servers that put what they should refuse."""
         name = f"put {type(self.store).__name__} {self.name}"
         age = states.age(name)
-        if age is not None and age < _DAY:
-            return True
         states.write(name, "")
-        return self.store.get(self.name) == blob
+        return age is None or age > _DAY
 
 
 def _packs(
     store: stores.PackStore, name: str, keys: list[seal.PublicKey | None]
-) -> Iterator[tuple[seal.PublicKey | None, str, bytes]]:
-    """Yield those packs of a driver that are there, with key and name, asked for at once."""
-    names = [driver.pack_name(name, key) for key in keys]
+) -> Iterator[tuple[seal.PublicKey | None, str, bytes | Exception]]:
+    """Yield those packs of a project that are there, with key and name, or the error of a client; asked for at once."""
+
+    def got(pack_name: str) -> bytes | Exception | None:
+        try:
+            return store.get(pack_name)
+        except Exception as error:
+            return error
+
+    names = [driver.pack_name(name, key) for key in keys[:_KEYS]]
     with ThreadPoolExecutor(max(1, len(names))) as threads:
-        for key, pack_name, blob in zip(keys, names, threads.map(store.get, names), strict=True):
+        for key, pack_name, blob in zip(keys[:_KEYS], names, threads.map(got, names), strict=True):
             if blob is not None:
                 yield key, pack_name, blob
 
@@ -205,10 +241,14 @@ def _others(
 ) -> Contents:
     """Return what the readable packs of the other trusted keys hold."""
     found: Contents = {}
+    size = 0
     with suppress(RemoteFault):  # nobody is trusted
-        keys = [key for key in driver.believed(address) if key != own]
+        keys = [key for key in driver.believed(address) if _id(key) != _id(own)]
         for key, pack_name, blob in _packs(store, name, keys):
-            with suppress(DamagedEntry):
+            if isinstance(blob, Exception) or size + len(blob) > _TOGETHER:
+                continue
+            size += len(blob)
+            with suppress(CacheFault):
                 data = seal.unseal(pack_name, blob, key)[2]
                 found |= dict(contents.unpack(data, CacheInfo()))
     return found
@@ -218,14 +258,14 @@ def _mine(
     found: Contents, there: Contents, key: seal.PublicKey | None
 ) -> tuple[Contents, list[str]]:
     """Return the entries that this key may sign, and words on those that came under others and are not there."""
-    own, brought = key.id if key is not None else seal.UNSIGNED, notes.arrivals()
+    own, brought = _id(key), notes.arrivals()
     mine, missing = {}, dict[str, int]()
     for place, entry in found.items():
-        signers = brought.get(place, {own})
-        if own in signers:
+        strangers = brought.get(place, set()) - {own}
+        if not strangers:
             mine[place] = entry
         elif place not in there:
-            missing[min(signers)] = missing.get(min(signers), 0) + 1
+            missing[min(strangers)] = missing.get(min(strangers), 0) + 1
     names = {one.id: one.name for one in seal.trusted()}
     return mine, [
         f"{counted(number, 'entry', 'entries')} came under key {names.get(one, one)}, which fills it"
@@ -238,18 +278,39 @@ def _of_runs(places: list[Place]) -> Contents:
     for layer, address in places:
         if layer in settings.LAYERS:
             layers.layer(layer).used[address] = None
+        elif layer in contents.MEMOS:
+            run_memo.use(layer, address)
     found = contents.used(CacheInfo())
     ranks = {place: rank for rank, place in enumerate(places)}
     return dict(sorted(found.items(), key=lambda item: ranks.get(item[0], len(ranks))))
 
 
 def _fitting(
-    found: Contents, order: list[str], used: list[str], sealed: Callable[[list[str], bytes], bytes]
+    found: Contents,
+    order: list[str],
+    recent: list[str],
+    sealed: Callable[[list[str], bytes], bytes],
 ) -> tuple[bytes, set[Place]]:
     """Return a pack within the limit, and its places: where there is more, kernels go, the least recently used first."""
     there = {_kernel(entry) for entry in found.values()}
-    known = [*order, *used]
-    kernels = [*sorted(there - {*known}), *(one for one in order if one in there - {*used}), *used]
+    known = [*order, *recent]
+    kernels = [
+        *sorted(there - {*known}),
+        *(one for one in order if one in there - {*recent}),
+        *recent,
+    ]
+    of_kernel = dict[str, Contents]()
+    for place, entry in found.items():
+        of_kernel.setdefault(_kernel(entry), {})[place] = entry
+    for (
+        kernel,
+        entries,
+    ) in of_kernel.items():  # what fits into no pack takes nothing out of this one
+        if (
+            sum(len(entry.pack()) for entry in entries.values()) > stores.LIMIT
+            and len(sealed([kernel], contents.pack(entries, CacheInfo()))) > stores.LIMIT
+        ):
+            kernels.remove(kernel)
     while True:
         kept = {*kernels}
         chosen = {place: entry for place, entry in found.items() if _kernel(entry) in kept}
@@ -257,6 +318,10 @@ def _fitting(
         if len(blob) <= stores.LIMIT or not kernels:
             return blob, {*chosen}
         del kernels[: max(1, round(len(kernels) * (1 - stores.LIMIT / len(blob))))]
+
+
+def _id(key: seal.PublicKey | None) -> str:
+    return key.id if key is not None else seal.UNSIGNED
 
 
 def _kernel(entry: Entry) -> str:

@@ -9,7 +9,7 @@ from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.cache import places
 from kcl.errors import CacheFault
-from kcl.remote import ask, driver, notes, seal
+from kcl.remote import ask, notes, project, seal, used
 from kcl.remote.stores import shown
 
 
@@ -45,7 +45,7 @@ def attempt() -> tuple[str, str]:
     if not chosen.remote:
         return "", ""
     try:
-        found = ask.by_hand("attempt", notes.last() or driver.name())
+        found = ask.by_hand("attempt", used.last() or project.name())
         seal.signing()
         fault = _unused(chosen) or found.fault
     except (OSError, CacheFault) as error:

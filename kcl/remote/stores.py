@@ -85,6 +85,11 @@ class PackStore:
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         raise NotImplementedError
 
+    def is_blind(self, name: str, blob: bytes) -> bool:
+        """Return True if the server puts what it should refuse; it has done so then."""
+        del name, blob
+        return False
+
 
 class RedisStore(PackStore):
     """Packs as values of a Redis or Valkey server."""
@@ -166,7 +171,17 @@ class ObjectStore(PackStore):
             self._client.put(self._store, name, blob, use_multipart=False, mode=mark or "overwrite")
         except (faults.PreconditionError, faults.AlreadyExistsError):
             return False
+        except (faults.NotSupportedError, NotImplementedError):
+            if mark is None:
+                raise
+            self.remark = f"this server compares no version: {_BLIND}"
+            return self.put(name, blob)
         return True
+
+    def is_blind(self, name: str, blob: bytes) -> bool:
+        is_put = self.put(name, blob, {"e_tag": '"of-no-pack"'})
+        self.remark = f"this server ignores If-Match: {_BLIND}" if is_put else self.remark
+        return is_put
 
 
 class FileStore(PackStore):
@@ -193,15 +208,15 @@ class FileStore(PackStore):
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         path = os.path.join(self._root, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        lock = os.open(os.path.join(self._root, ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        lock = _opened(os.path.join(self._root, ".lock"))
         try:
             with suppress(ImportError, OSError):  # a file system without locks lets everybody in
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX)
             now: tuple[int, ...] = ()
-            with suppress(FileNotFoundError):
-                now = _mark(os.stat(path))
+            with suppress(FileNotFoundError), trust.reading(path) as stream:  # NFS asks its server
+                now = _mark(os.fstat(stream.fileno()))
             if mark is not None and mark != now:
                 return False
             publish(path, blob, 0o644)  # less the umask
@@ -220,16 +235,15 @@ class WebStore(PackStore):
         host = parts.netloc.rpartition("@")[2]
         self._address = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
         self._fields, self._seconds = f"?{parts.query}" if parts.query else "", seconds
-        self._secrets = {
-            line.partition(":")[0].strip(): line.partition(":")[2].strip()
-            for line in settings.read().remote_headers
-        }
-        if login := _login(parts):
+        is_here = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
+        self._secrets = _headers(host)
+        if login := _login(parts, is_here or parts.scheme == "https"):
             word = base64.b64encode(":".join(login).encode()).decode()
             self._secrets["Authorization"] = f"Basic {word}"
-        is_here = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
         if self._secrets and parts.scheme == "http" and not is_here:
             raise RemoteFault("no password and no header goes over http://: write https://")
+        web = client("urllib.request")
+        self._web = web.build_opener(*([web.ProxyHandler({})] if is_here else []))
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -250,14 +264,13 @@ class WebStore(PackStore):
         return True
 
     def _ask(self, name: str, blob: bytes | None = None) -> Any:
-        web = client("urllib.request")
-        request = web.Request(
+        request = client("urllib.request").Request(
             f"{self._address}/{name}{self._fields}", blob, method="GET" if blob is None else "PUT"
         )
         request.add_header("Content-Type", "application/octet-stream")
         for field, text in self._secrets.items():
             request.add_unredirected_header(field, text)
-        return web.urlopen(request, timeout=self._seconds)
+        return self._web.open(request, timeout=self._seconds)
 
 
 _STORES: dict[str, Any] = {
@@ -284,16 +297,30 @@ def bounded(blob: bytes | bytearray) -> bytes:
     return bytes(blob)
 
 
+def _opened(lock: str) -> int:
+    """Open a file to lock it; NFS wants one that can be written."""
+    with suppress(PermissionError):
+        return os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    return os.open(lock, os.O_RDONLY)
+
+
 def _mark(status: os.stat_result) -> tuple[int, ...]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _login(parts: Any) -> tuple[str, str] | None:
-    """Return user and password of an address, or of the user's netrc for its host."""
+def _headers(host: str) -> dict[str, str]:
+    """Return the headers of the settings file, for the host of the `remote` there alone."""
+    file = urlsplit(settings.from_file().get("remote", "")).netloc.rpartition("@")[2]
+    pairs = [line.partition(":") for line in settings.read().remote_headers if host == file]
+    return {name.strip(): text.strip() for name, _mark, text in pairs}
+
+
+def _login(parts: Any, is_private: bool) -> tuple[str, str] | None:
+    """Return user and password of an address, or those of the user's netrc for its host."""
     if parts.username is not None:
         return unquote(parts.username), unquote(parts.password or "")
     netrc = client("netrc")
     with suppress(OSError, netrc.NetrcParseError):
-        found = netrc.netrc().authenticators(parts.hostname or "")
+        found = netrc.netrc().hosts.get(parts.hostname) if is_private else None
         return (found[0], found[2] or "") if found else None
     return None

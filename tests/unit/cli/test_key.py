@@ -80,7 +80,7 @@ class TestForget:
         ]
         for one in rows:
             layers.generator().publish(one.key.digest, one)
-        notes.arrived(seal.key_of(LINE).id, [("generator", rows[0].key.digest)])
+        notes.arriving(seal.key_of(LINE).id, [("generator", rows[0].key.digest)])
         return rows
 
     @pytest.mark.parametrize(("option", "answer", "left"), [("--purge", "", 1), ("--keep", "", 2)])

@@ -9,7 +9,7 @@ from commands import run
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.remote import driver, notes, seal
+from kcl.remote import driver, seal, used
 
 pytestmark = pytest.mark.faults
 NAME = "app/run.py"
@@ -25,7 +25,7 @@ def address(tmp_path, monkeypatch):
     monkeypatch.setenv("KCL_REMOTE", found)
     remotes.configure(tmp_path / "config", remote_unsigned=[found])
     layers.generator().publish(ROW.key.digest, ROW)
-    notes.leave(driver.digest(NAME), NAME, {"generator": [ROW.key.digest]})
+    used.leave(NAME, {"generator": [ROW.key.digest]})
     return found
 
 
@@ -33,7 +33,7 @@ def test_there_and_back(address):
     """The driver that missed last is pushed and pulled; the outcome is a line."""
     assert f"{address}, {NAME}: pushed: 1 entry, " in run("push").output
     assert ": no run has used an entry here since the last push (" in run("push").output
-    notes.leave(driver.digest(NAME), NAME, {"generator": [ROW.key.digest]})
+    used.leave(NAME, {"generator": [ROW.key.digest]})
     assert ": all of 1 entry are there (" in run("push").output
     assert f"{address}, {NAME}: pulled: 1 entry, " in run("pull").output
 
@@ -71,6 +71,10 @@ def test_project(address, monkeypatch, tmp_path):
     assert "remote_name in pyproject.toml gives one" in said
     (tmp_path / "app" / "pyproject.toml").write_text("[project]\nname = 'named'\n")
     assert f"{address}, named: no run has used an entry" in run("push").output
+    used.leave("named", {"generator": [ROW.key.digest]})
+    used.leave("other", {"generator": [ROW.key.digest]})
+    assert f"{address}, named: " in run("push").output  # where this is, not what ran last
+    assert f"{address}, other: " in run("push").output
 
 
 def test_key(address, tmp_path):
@@ -84,6 +88,7 @@ def test_key(address, tmp_path):
     assert "kcl key new" in run("push", code=1).output
     assert "pushed: 1 entry" in run("push", "--key", "-", text=secret).output
     assert "pulled: 1 entry" in run("pull").output
+    assert "--key is empty" in run("push", "--key", "-", text="\n", code=2).output
     assert "no secret half" in run("push", "--key", "-", text="no key", code=1).output
     assert address
 

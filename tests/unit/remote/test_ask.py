@@ -23,7 +23,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.errors import CacheFault
-from kcl.remote import ask, driver, notes, seal
+from kcl.remote import ask, driver, ending, notes, project, seal, used
 from kcl.remote.stores import store_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
@@ -38,7 +38,7 @@ SLACK = 1.5  # seconds that a loaded machine may take to start a child
 def remote(tmp_path, monkeypatch):
     """Return a function that makes a remote of a kind, with the pack of this process, and sets it."""
 
-    monkeypatch.setattr(driver, "name", lambda: "app/run.py")
+    monkeypatch.setattr(project, "name", lambda: "app/run.py")
 
     def make(kind, through=None, full=True, **settings):
         server = remotes.server(kind, tmp_path)
@@ -47,7 +47,7 @@ def remote(tmp_path, monkeypatch):
         address = server.address()
         if full:
             pack = contents.pack({PLACE: ROW}, CacheInfo())
-            name = driver.pack_name(driver.name(), None)
+            name = driver.pack_name(project.name(), None)
             store_of(address, 10.0).put(name, seal.seal(name, None, [], pack))
         if through is not None:
             address = address.replace(f":{server.port}", f":{through.port}")
@@ -73,7 +73,7 @@ class Asked:
             self.came = ask.before_a_miss(strict)
         self.seconds = time.monotonic() - started
         self.said = [str(one.message) for one in said]
-        noted = notes.read(driver.digest(driver.name()))
+        noted = notes.read(driver.digest(project.name()))
         self.outcome = noted and noted[0]
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class TestPull:
         monkeypatch.setattr(process, "STARTED", time.time_ns())
         assert not Asked(strict=True).came
         assert server.asked() == before + 2
-        os.utime(notes.path(driver.digest(driver.name())), (1, time.time() - 3700))
+        os.utime(used.path(driver.digest(project.name())), (1, time.time() - 3700))
         assert again().said == []
         assert server.asked() == before + 3
         remote.at(os.environ["KCL_REMOTE"], trusted_keys=[seal.PublicKey("a", bytes(32)).line])
@@ -222,7 +222,7 @@ class TestFaults:
         """Who waits for the child of another process waits within the same bound, and starts none."""
         server = remote("http", remote_timeout="0.2s")
         before = server.asked()
-        with open(notes.path(f"{driver.digest(driver.name())}.lock"), "w") as lock:
+        with open(used.path(f"{driver.digest(project.name())}.lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             asked = Asked()
         assert (asked.came, asked.said) == (False, [])
@@ -252,10 +252,10 @@ class TestFaults:
             remote("redis", bad, remote_write="exit", remote_timeout="0.1s")
             layers.generator().publish(ROW.key.digest, ROW)
             assert not Asked().came
-            monkeypatch.setattr(ask, "_EXIT_SECONDS", 0.3)
+            monkeypatch.setattr(ending, "_SECONDS", 0.3)
             started = time.monotonic()
             layers.generator().used[ROW.key.digest] = None
-            ask.at_exit()
+            ending.at_exit()
             assert time.monotonic() - started < 0.3 + SLACK
 
     def test_strict(self, remote):

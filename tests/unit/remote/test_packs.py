@@ -17,7 +17,7 @@ from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.remote import driver, notes, packs, seal, stores
+from kcl.remote import driver, notes, packs, seal, stores, used
 from kcl.remote.stores import RemoteFault, store_of
 
 NAME = "app/run.py"
@@ -53,8 +53,7 @@ def made(*kernels, size=100):
     """Make an entry of each kernel, as a run that is noted."""
     for kernel in kernels:
         layers.generator().publish(row(kernel, size).key.digest, row(kernel, size))
-    used = {"generator": [row(kernel, size).key.digest for kernel in kernels]}
-    notes.leave(driver.digest(NAME), NAME, used)
+    used.leave(NAME, {"generator": [row(kernel, size).key.digest for kernel in kernels]})
 
 
 def row(kernel, size=100):
@@ -97,7 +96,7 @@ def content(site):
 
 def waiting():
     """Return what waits for a push, and leave it there."""
-    with contextlib.suppress(ZeroDivisionError), notes.taken(driver.digest(NAME)) as found:
+    with contextlib.suppress(ZeroDivisionError), used.taken(NAME) as found:
         raise ZeroDivisionError
     return found
 
@@ -188,6 +187,49 @@ class TestTravel:
         assert there.has() == {"one"}
         assert "of bad was not loaded" in found.fault
 
+    def test_a_failing_get(self, here, sites, monkeypatch):
+        """A pack that cannot be fetched hides no other one, and is said."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        bad = seal.PublicKey("bad", bytes(32))
+        get = stores.FileStore.get
+
+        def failing(self, name):
+            if name == driver.pack_name(NAME, bad):
+                raise TimeoutError("too slow")
+            return get(self, name)
+
+        monkeypatch.setattr(stores.FileStore, "get", failing)
+        there = sites("there").use(trusted_keys=[bad.line, *here.settings["trusted_keys"]])
+        found = packs.pull(NAME, there.address)
+        assert there.has() == {"one"}
+        assert (found.entries, "too slow" in found.fault) == (1, True)
+
+    def test_a_killed_pull(self, here, sites, monkeypatch):
+        """What a killed pull stored is noted under its key."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
+
+        def killed(data):
+            contents.store(data, CacheInfo())
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(packs.bundle, "load", killed)
+        with pytest.raises(KeyboardInterrupt):
+            packs.pull(NAME, there.address)
+        assert there.has() == {"one"}
+        assert len(notes.arrivals()) == 1
+
+    def test_made_here(self, here, sites):
+        """What was made here before a pack brought the same is no arrival."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
+        there.makes("one")
+        packs.pull(NAME, there.address)
+        assert notes.arrivals() == {}
+
     def test_too_much_together(self, here, sites, monkeypatch):
         """Above a bound on all packs the later ones are left out, and that is said."""
         monkeypatch.setattr(packs, "_TOGETHER", 1500)
@@ -252,6 +294,23 @@ class TestPush:
         there.makes("one", "two")
         assert packs.push(NAME, there.address).entries == 1
         assert content(there)[0] == {"two"}
+
+    def test_foreign_content(self, here, sites):
+        """What came under another key too, or in part, is not signed: its bytes may be those of the other one."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        second = sites("second").use()
+        line = seal.new("second").line
+        second.makes("one")
+        second.use(trusted_keys=[])
+        packs.push(NAME, second.address)
+        there = sites("there").use()
+        there.use(trusted_keys=[*here.settings["trusted_keys"], line, seal.new("mine").line])
+        packs.pull(NAME, there.address)
+        there.use(trusted_keys=[])
+        there.makes("one")
+        found = packs.push(NAME, there.address)
+        assert (found.entries, "came under key" in found.remark) == (0, True)
 
     def test_at_once(self, here):
         """What another process puts between reading and putting is kept."""
@@ -329,19 +388,6 @@ class TestPush:
         assert len(reads) == 2
         assert content(here)[0] == {"one", "two"}
 
-    def test_refused_silently(self, here, monkeypatch):
-        """A server that takes a put and keeps the old pack is found once a day, by reading back."""
-        here.makes("one")
-        put, puts = stores.FileStore.put, []
-
-        def ignored(self, *given):
-            puts.append(given)
-            return len(puts) == 1 or put(self, *given)
-
-        monkeypatch.setattr(stores.FileStore, "put", ignored)
-        assert packs.push(NAME, here.address).entries == 1
-        assert content(here)[0] == {"one"}
-
     def test_bound(self, here, monkeypatch):
         """Where there is too much, kernels go, the least recently used first."""
         monkeypatch.setattr(stores, "LIMIT", 100_000)
@@ -359,14 +405,15 @@ class TestPush:
         """What cannot fit is said, and the pack still takes what can."""
         monkeypatch.setattr(stores, "LIMIT", 100_000)
         here.makes("a", size=30_000)
+        packs.push(NAME, here.address)
         here.makes("huge", size=200_000)
         found = packs.push(NAME, here.address)
         assert (found.entries, found.fault) == (0, "")
-        assert "2 of them do not fit" in found.remark
+        assert "1 of them do not fit" in found.remark
         here.makes("huge", size=200_000)
         here.makes("b", size=30_000)
         assert packs.push(NAME, here.address).entries == 1
-        assert content(here)[0] == {"b"}
+        assert content(here)[0] == {"a", "b"}
 
 
 CROWD = """
@@ -376,6 +423,7 @@ from kcl.remote import packs
 
 address, number = sys.argv[1:]
 made(*(f"{number}-{kernel}" for kernel in range(4)))
+print("ready", flush=True)
 sys.stdin.readline()
 packs.push(NAME, address, seconds=120.0)
 """
@@ -397,7 +445,10 @@ class TestCrowd:
         for number in range(4):
             monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache-{number % caches}"))
             command = [sys.executable, "-c", CROWD, address, str(number)]
-            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, text=True))
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            started.append(subprocess.Popen(command, **pipes))
+        for one in started:
+            assert one.stdout.readline() == "ready\n"
         for one in started:
             one.stdin.write("\n")
             one.stdin.flush()

@@ -8,6 +8,7 @@ import http.server
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 import remotes
@@ -94,6 +95,21 @@ class TestMark:
             assert not store.put(NAME, b"mine", mark)
             assert store.get(NAME) == b"of another"
 
+    def test_ignores_the_condition(self, tmp_path, monkeypatch):
+        """A bucket that compares versions refuses a wrong one; one that puts all the same is found and said."""
+        for name, text in remotes.server("s3", tmp_path).variables.items():
+            monkeypatch.setenv(name, text)
+        store = store_of(remotes.server("s3", tmp_path).address(), 10.0)
+        store.put(NAME, b"old")
+        assert not store.is_blind(NAME, b"new")
+        assert (store.get(NAME), store.remark) == (b"old", "")
+        put = store._client.put
+        monkeypatch.setattr(
+            store, "_client", types.SimpleNamespace(put=lambda *given, **_more: put(*given))
+        )
+        assert store.is_blind(NAME, b"new")
+        assert "ignores If-Match" in store.remark
+
     def test_no_watch(self):
         """A user of Redis who may not WATCH puts as it is, and the store says what to add."""
         address = remotes.server("redis", None).address()
@@ -157,7 +173,13 @@ class TestWeb:
         """Headers of the settings file are sent, and to no other server that this one names."""
         port, fields = asked
         monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-        remotes.configure(tmp_path / "config", remote_headers=["Private-Token: word"])
+        remotes.configure(
+            tmp_path / "config",
+            remote=f"http://127.0.0.1:{port}/y",
+            remote_headers=["Private-Token: word"],
+        )
+        assert store_of(f"http://localhost:{port}/x", 5.0).get(NAME) is None  # another host
+        assert "private-token" not in fields[-1]
         assert store_of(f"http://127.0.0.1:{port}/x", 5.0).get(NAME) is None
         assert fields[-1]["private-token"] == "word"
         assert store_of(f"http://u:p@127.0.0.1:{port}/to={port}", 5.0).get(NAME) is None
@@ -165,6 +187,14 @@ class TestWeb:
             (True, True),
             (False, False),
         ]
+
+    def test_netrc_of_others(self, tmp_path, monkeypatch):
+        """A login of netrc stays at home where the address is not private, and refuses nothing."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        (tmp_path / ".netrc").write_text("default login me password mine\n")
+        (tmp_path / ".netrc").chmod(0o600)
+        for address in ("http://host.example/x", "https://host.example/x"):
+            assert store_of(address, 5.0)._secrets == {}
 
     @pytest.mark.parametrize("address", ["http://user:word@host.example/x"])
     def test_plain_text(self, address):

@@ -1,0 +1,44 @@
+"""The end of a process that looked something up while there was a remote: it notes what it used, and may push it."""
+
+from __future__ import annotations
+
+from kcl.base import events, settings
+from kcl.cache import layers, run_memo
+from kcl.remote import project, used
+
+_SECONDS = (
+    60.0  # for which a push tries again beside others, and for which `remote_write = "exit"` waits
+)
+
+
+def at_exit() -> None:
+    """Note what this run used, and push it if the settings say so. Raises nothing."""
+    try:
+        _leave()
+    except Exception as error:
+        events.logger().info("what this run used is not pushed: %r", error)
+
+
+def _leave() -> None:
+    """Leave what this run used for the next push, and start that: after the end of this process, or now.
+
+    A run pushes what no earlier push had, and once in `remote_fresh` all, since the server may have lost it. After a
+    push that failed no process tries again for a minute.
+    """
+    chosen = settings.read()
+    found = {
+        name: list(layer.used) for name, layer in layers.opened().items()
+    } | run_memo.places_used()
+    if not chosen.remote or not any(found.values()):
+        return
+    name = project.name()
+    is_new = used.leave(name, found)
+    if not chosen.remote_write or settings.batch():
+        return
+    from kcl.remote import child, driver, notes
+
+    pushed, age = notes.read(f"{driver.digest(name)}.pushed") or (None, 0.0)
+    is_due = pushed is None or age > (notes.RETRY if pushed.fault else chosen.remote_fresh)
+    if is_due or (is_new and pushed is not None and not pushed.fault):
+        wait = _SECONDS if chosen.remote_write == "exit" else 0.0
+        child.run("push", name, chosen.remote, wait, seconds=_SECONDS)

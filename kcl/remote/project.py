@@ -1,0 +1,86 @@
+"""The project that runs here: what names its packs, however and wherever a program of it is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import NamedTuple
+
+from kcl.base import settings
+from kcl.base.settings.file import toml
+from kcl.cache.layer import directory
+
+_LARGE = 1 << 20  # bytes of a pyproject.toml, or of git's settings
+
+
+class Project(NamedTuple):
+    """A project: its name, and what gave it the name."""
+
+    name: str
+    source: str
+
+
+def name() -> str:
+    """Return the name of the project that runs here."""
+    return project().name
+
+
+def project() -> Project:
+    """Return the project: `remote_name`, else what the folder of the program says, or the working directory.
+
+    The working directory counts for a program without a file, or with one in an environment or in Python's library. The
+    nearest `pyproject.toml` names a project, else the address of git's origin, else the folder.
+    """
+    if chosen := settings.read().remote_name:
+        return Project(chosen, "remote_name")
+    folder = _folder()
+    above = [folder]
+    while above[-1] != os.path.dirname(above[-1]):
+        above.append(os.path.dirname(above[-1]))
+    for place in above:
+        if found := _of_pyproject(os.path.join(place, "pyproject.toml")):
+            return Project(found, os.path.join(place, "pyproject.toml"))
+    for place in above:
+        if found := _of_origin(os.path.join(place, ".git", "config")):
+            return Project(found, f"the origin of {place}")
+    return Project(os.path.basename(folder) or "root", f"the folder {folder}")
+
+
+def _folder() -> str:
+    """Return the folder of the program that runs, or the directory that the process worked in at its first look-up."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    file = str(main or (getattr(sys, "argv", None) or [""])[0])
+    place = os.path.realpath(file)
+    folder = os.path.dirname(place)
+    bins = [os.path.join(one, "bin") for one in (sys.prefix, sys.base_prefix)]
+    tools = (os.path.dirname(os.__file__), settings.PACKAGE)
+    is_tool = (
+        not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
+        or folder in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
+        or any(place.startswith(os.path.join(os.path.realpath(one), "")) for one in tools)
+    )
+    return folder if os.path.isfile(place) and not is_tool else os.path.realpath(directory())
+
+
+def _of_pyproject(path: str) -> str:
+    """Return the name in a `pyproject.toml`: `remote_name` of `[tool.kcl]`, or that of the project; empty without."""
+    try:
+        with open(path, "rb") as stream:
+            found = toml(stream.read(_LARGE).decode())
+        kcl_names, project_names = found.get("tool", {}).get("kcl", {}), found.get("project", {})
+        return str(kcl_names.get("remote_name") or project_names.get("name") or "")
+    except (OSError, ValueError, ImportError, AttributeError, RecursionError):
+        return ""
+
+
+def _of_origin(path: str) -> str:
+    """Return the last two words of the path of origin in a file of git's settings; empty without."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            text = stream.read(_LARGE)
+    except OSError:
+        return ""
+    found = re.search(r'^\[remote "origin"\]$[^\[]*?^\s*url\s*=\s*(\S+)', text, re.MULTILINE)
+    address = found[1].rstrip("/").removesuffix(".git") if found else ""
+    return "/".join(re.split("[/:]+", address.rpartition("@")[2])[-2:])
