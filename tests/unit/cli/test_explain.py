@@ -310,6 +310,15 @@ class TestNothingStored:
             "walked",
         }  # nothing was stored
 
+    def test_refused(self, child):
+        """A kernel that loopy refuses raises loopy's error under KCL_STRICT=hit too, and that is the reason told."""
+        text = TILED.replace("2*x[i]", "wobble(x[i])")
+        for variables in ({}, {"KCL_STRICT": "hit"}):
+            printed, found = self.run(child, text, **variables)
+            (error,) = [line for line in printed.splitlines() if "Error: " in line]
+            (said,) = found["tiled"]["words"][1:]
+            assert said.strip() == f"no code can be generated: {error}"
+
     @pytest.mark.slow
     def test_expression(self, child):
         """An expression of pymbolic is shown in ordinary notation, at the coefficient that changed."""
