@@ -18,6 +18,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.caches.late_switches import LateSwitch
 from kcl.cli import stats
+from kcl.inspect import report
 from kcl.inspect.history import journal, records
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
@@ -192,9 +193,10 @@ class TestLate:
         monkeypatch.setattr(records.time, "time", lambda now=time.time: now() - self.past)
 
     def left(self, *values, past=0.0):
-        """Leave late switches with these values, so many seconds ago."""
+        """Leave late switches with these values, so many seconds ago; no thread writes the record beside."""
         self.past = past
         events.emit(HIT)
+        report.ending().before_fork()
         records.write((), [self.LATE._replace(value=value) for value in values])
         records.begin()
         self.past = 0.0
