@@ -75,6 +75,7 @@ setup(
             *DOC,
             *INTEL,
             "distributed>=2025.1,<2027",
+            "coverage>=7,<8",
             "pyinstaller>=6.10,<7",
             *BENCH,
         ],

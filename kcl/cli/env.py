@@ -89,10 +89,8 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
         return Reply(lambda: [line._asdict() for line in found], lambda: _show(found))
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
-    try:
+    with output.usage():
         wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     value = {"set": dict(wish.set), "unset": list(wish.unset)}
     return Reply(lambda: value, lambda: click.echo("\n".join(lines(wish, shell))))
 
@@ -104,11 +102,13 @@ def _split(words: tuple[str, ...]) -> list[str]:
 def _show(found: list[VariableLine]) -> None:
     given = [line for line in found if line.value is not None]
     if given:
-        cells = [
-            (line.variable, line.value or "(empty)", ", ".join(line.read_by), line.effect)
-            for line in given
-        ]
-        output.table(_HEAD, cells)
+        output.table(
+            _HEAD,
+            [
+                (line.variable, line.value or "(empty)", ", ".join(line.read_by), line.effect)
+                for line in given
+            ],
+        )
         click.echo()
     unset: dict[str, list[str]] = {}
     for line in found[len(given) :]:
@@ -116,14 +116,9 @@ def _show(found: list[VariableLine]) -> None:
     output.table(_UNSET, [(readers, " ".join(names)) for readers, names in unset.items()])
     click.echo()
     file = settings.settings_file()
-    output.say(
-        "\n".join(
-            [
-                f"settings file: {file}{'' if os.path.exists(file) else ' (none)'}",
-                *settings.read().rejected,
-            ]
-        )
-    )
+    there = "" if os.path.exists(file) else " (none)"
+    for words in (f"settings file: {file}{there}", *settings.read().rejected):
+        output.say(words)
 
 
 def _lines() -> list[VariableLine]:
@@ -140,12 +135,10 @@ def _lines() -> list[VariableLine]:
         for variable, (reader, effect) in OTHERS.items()
     ]
     known = {line.variable for line in found}
-    unknown = [
-        name for name in settings.environment() if name.startswith("KCL_") and name not in known
-    ]
     return found + [
         VariableLine(name, settings.variable(name), (), "nobody reads it")
-        for name in sorted(unknown)
+        for name in sorted(settings.environment())
+        if name.startswith("KCL_") and name not in known
     ]
 
 

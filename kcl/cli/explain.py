@@ -20,9 +20,7 @@ from kcl.tuning import views
 
 @click.command()
 @click.argument("kernel", required=False)
-@click.option(
-    "--all", "every", is_flag=True, help="Every run that is remembered, not the last one only."
-)
+@output.flag("--all", "every", help="Every run that is remembered, not the last one only.")
 @click.option(
     "--limit",
     type=click.IntRange(0),

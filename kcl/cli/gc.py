@@ -14,7 +14,7 @@ from kcl.inspect import purge, space
 
 @click.command()
 @click.option("--max-size", metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@output.flag("--dry-run", help="Show what would be removed, and remove nothing.")
 @output.replies("what was removed")
 def gc(max_size: str | None, dry_run: bool) -> Reply:
     """Remove kernels where the entries are above their bound.
@@ -24,10 +24,8 @@ def gc(max_size: str | None, dry_run: bool) -> Reply:
 
     Exits with 1 where something could not be removed.
     """
-    try:
+    with output.usage():
         bound = settings.read().max_size if max_size is None else parsers.size(max_size)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--max-size'") from None
     before, (gone, entries) = space.used(), space.chosen(bound)
     limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
     verb = (

@@ -24,9 +24,7 @@ _FILES = {
 
 
 @click.command()
-@click.option(
-    "--undo", is_flag=True, help="Remove the checkout's cache and its record in the settings."
-)
+@output.flag("--undo", help="Remove the checkout's cache and its record in the settings.")
 def init(undo: bool) -> None:
     """Keep kcl's files in `.kcl_cache/` at the root of this checkout.
 

@@ -25,9 +25,7 @@ from kcl.cli import output
     metavar="DIR",
     help="Fill a site directory, which everyone may read, in place of the cache.",
 )
-@click.option(
-    "--usable", is_flag=True, help="Store only what can hit here; status 1 if that is nothing."
-)
+@output.flag("--usable", help="Store only what can hit here; status 1 if that is nothing.")
 def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
     """Store the entries of bundles in the cache, as `kcl save` or a program made them.
 

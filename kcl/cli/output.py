@@ -5,13 +5,14 @@ A table fits on a terminal, or in the width that `COLUMNS` gives. In a pipe ever
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import click
@@ -27,6 +28,7 @@ FINE, FOUND, WRONG_USE = 0, 1, 2
 # Words that a terminal shows in a colour; click takes it away elsewhere.
 _COLOURS = {"hit": "green", "miss": "yellow", "bypass": "yellow", "error": "red", "off": "yellow"}
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+flag = functools.partial(click.option, is_flag=True)
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
@@ -42,7 +44,7 @@ def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
     """Return a decorator that gives a command the option `--json` and prints its answer; `what` is in the help."""
 
     def decorate(command: Callable[..., Reply]) -> Callable[..., None]:
-        @click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {what}.")
+        @flag("--json", "as_json", help=f"Print JSON: {what}.")
         @functools.wraps(command)
         def run(as_json: bool, **given: Any) -> None:
             value, show, found = command(**given)
@@ -52,6 +54,15 @@ def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
         return run
 
     return decorate
+
+
+@contextlib.contextmanager
+def usage() -> Iterator[None]:
+    """Let what cannot be meant end the command with status 2."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def fail(message: str) -> NoReturn:

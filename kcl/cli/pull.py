@@ -40,7 +40,7 @@ def pull(name: str | None) -> None:
     type=click.File("r"),
     help="A file with the secret half of the key that signs; `-` is a pipe.",
 )
-@click.option("--anew", is_flag=True, help="Start the pack over, where it is damaged.")
+@output.flag("--anew", help="Start the pack over, where it is damaged.")
 def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     """Push what the runs here used and the remote lacks, or the bundle FILE.
 

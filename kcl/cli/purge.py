@@ -19,9 +19,7 @@ _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "m
 
 @click.command()
 @click.argument("layer", nargs=-1)
-@click.option(
-    "--all", "everything", is_flag=True, help="kcl, loopy, pyopencl and the OpenCL drivers' caches."
-)
+@output.flag("--all", "everything", help="kcl, loopy, pyopencl and the OpenCL drivers' caches.")
 @click.option(
     "--older", metavar="AGE", help="Only what was not made or used for so long: 12h, 30d, 4w."
 )
@@ -33,8 +31,8 @@ _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "m
     metavar="ID",
     help="Only what came from a remote under that key of `kcl key list`.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@output.flag("--dry-run", help="Show what would be removed, and remove nothing.")
+@output.flag("--yes", help="Do not ask.")
 def purge(
     layer: tuple[str, ...],
     everything: bool,
@@ -58,14 +56,9 @@ def purge(
             raise click.UsageError("--signed-by stands alone")
         _purge_signed(signed_by, dry_run, yes)
         return
-    try:
+    with output.usage():
         age = None if older is None else parsers.age(older)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--older'") from None
-    try:
         found = removing.planned(layer, everything, age, kernel)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     _show(found)
     output.complain(*(refusal.words("is left alone") for refusal in found.refusals))
     if found.items and dry_run:

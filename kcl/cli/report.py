@@ -22,9 +22,8 @@ from kcl.inspect.kernels import KernelRow, Run, last_run
 @click.command()
 @click.argument("driver", required=False)
 @pages.html_option
-@click.option(
+@output.flag(
     "--fail-on-miss",
-    is_flag=True,
     help="Exit with 1 if a look-up was no hit, and list them all. For CI.",
 )
 @output.replies("the run, its layers and its kernels")

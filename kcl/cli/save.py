@@ -29,7 +29,7 @@ from kcl.inspect.kernels import last_run as find_last_run
     multiple=True,
     help="Only this layer.",
 )
-@click.option("--last-run", is_flag=True, help="Only what the last run of a program used.")
+@output.flag("--last-run", help="Only what the last run of a program used.")
 def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_run: bool) -> None:
     """Save entries of the cache in FILE, for `kcl load` or `kcl.load_artifacts` on another machine.
 
@@ -53,8 +53,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
         found |= {
             (places.TUNING, at): entry
             for at, entry in run_memo.used(places.TUNING, every=True)
-            if not kernel
-            or any(fnmatch.fnmatchcase(str(entry.metadata.get("kernel")), name) for name in kernel)
+            if _is_named(str(entry.metadata.get("kernel")), kernel)
         }
     if found:
         bundle.write(file, found, info)
@@ -67,6 +66,10 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     raise SystemExit(output.FINE if found and complete and not faults else output.FOUND)
 
 
+def _is_named(kernel: str, names: Sequence[str]) -> bool:
+    return not names or any(fnmatch.fnmatchcase(kernel, name) for name in names)
+
+
 def _chosen(
     rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool
 ) -> list[ListedEntry]:
@@ -77,8 +80,7 @@ def _chosen(
     named = {
         one.digest: inventory.launched(one)[0]
         for one in shown
-        if (not kernels or any(fnmatch.fnmatchcase(one.kernel, name) for name in kernels))
-        and (not last_run or one.digest in ran)
+        if _is_named(one.kernel, kernels) and (not last_run or one.digest in ran)
     }
     texts = set() if last_run else set(named.values())  # a run has used both partners
     found = [one for one in shown if one.digest in named or inventory.launched(one)[0] in texts]

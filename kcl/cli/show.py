@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -58,7 +58,7 @@ class ShownEntry(NamedTuple):
 def _flags(command: Any) -> Any:
     """Give a command the options that say what to print."""
     for name, (flag, words) in reversed(_ASKED.items()):
-        command = click.option(flag, name, is_flag=True, help=words)(command)
+        command = output.flag(flag, name, help=words)(command)
     return command
 
 
@@ -218,23 +218,24 @@ def _in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
         "parts": [list(part) for part in entry.key.parts],
         "metadata": entry.metadata,
         "sizes": {name: len(part) for name, part in entry.parts.items()},
-        **{
-            name: _piece(shown, name) for name in wanted if name not in ("parts", "options", "path")
-        },
+        **{name: _piece(shown, name) for name in wanted if name in {"asm", *_PARTS}},
     }
 
 
 def _piece(shown: ShownEntry, name: str) -> str:
-    entry = shown.entry
-    if name == "parts":
-        return "\n".join(f"{part.name} = {part.value}" for part in entry.key.parts)
-    if name == "options":
-        return "\n".join(_options(entry))
-    if name == "path":
-        return shown.summary.file
-    if name == "asm":
-        return assembly(_part(shown, "binary"))
-    return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
+    """Return what an option asks for as text."""
+    if name in _PARTS:
+        return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
+    return _PIECES[name](shown)
+
+
+# What is no part of an entry, by the name of what is asked for.
+_PIECES: dict[str, Callable[[ShownEntry], str]] = {
+    "parts": lambda shown: "\n".join(f"{name} = {value}" for name, value in shown.entry.key.parts),
+    "options": lambda shown: "\n".join(_options(shown.entry)),
+    "path": lambda shown: shown.summary.file,
+    "asm": lambda shown: assembly(_part(shown, "binary")),
+}
 
 
 def _part(shown: ShownEntry, name: str) -> bytes:
@@ -273,11 +274,8 @@ def _completeness(metadata: dict[str, Any]) -> str:
 
 
 def _joined(described: Any, *names: str) -> str:
-    return (
-        ", ".join(str(described[name]) for name in names if described.get(name))
-        if described
-        else ""
-    )
+    known = described or {}
+    return ", ".join(str(known[name]) for name in names if known.get(name))
 
 
 def assembly(binary: bytes) -> str:

@@ -36,9 +36,7 @@ _COUNTED = (
     show_default=True,
     help="What to add up by: layer, kernel, day, or several.",
 )
-@click.option(
-    "--reset", is_flag=True, help="Forget all statistics, the uses of entries and the last misses."
-)
+@output.flag("--reset", help="Forget all statistics, the uses of entries and the last misses.")
 @output.replies("a list of rows with their counters")
 def stats(by: str, reset: bool) -> Reply:
     """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over the last runs.
@@ -83,11 +81,8 @@ def stats(by: str, reset: bool) -> Reply:
 
 def added(rows: journal.Rows, names: list[str]) -> dict[tuple[str, ...], Counters]:
     """Add up rows that have the same layer, kernel or day; those of a layer in the order of the line."""
-    places = [
-        (dict(zip(("day", "layer", "kernel"), place, strict=True)), row)
-        for place, row in rows.items()
-    ]
-    found = merged({tuple(of[name] for name in names): row} for of, row in places)
+    order = [("day", "layer", "kernel").index(name) for name in names]
+    found = merged({tuple(place[at] for at in order): row} for place, row in rows.items())
     return dict(
         sorted(found.items(), key=lambda pair: [_ORDER.get(word, word) for word in pair[0]])
     )

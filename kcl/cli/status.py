@@ -43,10 +43,9 @@ KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
 
 
 @click.command()
-@click.option(
+@output.flag(
     "--all",
     "everything",
-    is_flag=True,
     help="Every cache, also of drivers that are not on this machine.",
 )
 @click.option(
@@ -140,9 +139,13 @@ def _site(root: str) -> dict[str, Any]:
     """Describe a site directory: the entries of both layers, or why it is not used."""
     faults: list[Refusal] = []
     below = os.path.join(os.path.abspath(root), "")
-    stores = [(layer, store) for layer in settings.LAYERS for store in layers.sites(layer)]
-    mine = [(layer, store) for layer, store in stores if store.location.startswith(below)]
-    found = [one for layer, store in mine for one in inventory.of_store(layer, store, faults)]
+    found = [
+        one
+        for layer in settings.LAYERS
+        for store in layers.sites(layer)
+        if store.location.startswith(below)
+        for one in inventory.of_store(layer, store, faults)
+    ]
     shown = [one for one in found if one.kind not in inventory.HIDDEN]
     fault = faults[0].reason if faults else "" if found else "it holds nothing for this kcl"
     return {
@@ -177,8 +180,7 @@ def _show(found: dict[str, Any], everything: bool) -> None:
         held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"
         lines.append(f"site {site['directory']}: {site['fault'] or held}")
     lines += [f"{row['layer']}: {row['fault']}" for row in rows if row["fault"]]
-    lines += [found["tuning"]["words"]] if found["tuning"]["words"] else []
-    lines += found["remote"]["words"]
+    lines += [*filter(None, [found["tuning"]["words"]]), *found["remote"]["words"]]
     since = f", the first since {output.ago(pending['since'])}" if pending["since"] else ""
     lines += [f"{words}{since}" for words in pending["words"]]
     lines += [

@@ -43,11 +43,9 @@ if TYPE_CHECKING:
 @click.option(
     "--only", multiple=True, metavar="KERNEL", help="Tune this kernel; may be given often."
 )
-@click.option("--again", is_flag=True, help="Measure what was measured before.")
-@click.option("--anyway", is_flag=True, help="Tune also under MPI or a batch scheduler.")
-@click.option(
-    "--list", "listed", is_flag=True, help="Show what was measured, and what the last run chose."
-)
+@output.flag("--again", help="Measure what was measured before.")
+@output.flag("--anyway", help="Tune also under MPI or a batch scheduler.")
+@output.flag("--list", "listed", help="Show what was measured, and what the last run chose.")
 @click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGS]...")
 def tune(
@@ -89,13 +87,9 @@ def show() -> None:
     for table in views.tables():
         click.echo("\n".join([*views.lines(table), ""]))
     found = views.decisions()
-    click.echo(
-        "\n".join(
-            ["the last run:", *(f"  {one}" for one in found)]
-            if found
-            else ["the last run decided nothing"]
-        )
-    )
+    click.echo("the last run:" if found else "the last run decided nothing")
+    for one in found:
+        click.echo(f"  {one}")
 
 
 class Session:

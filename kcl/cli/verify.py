@@ -19,7 +19,7 @@ _CURE_OF_POCL = "kcl replaces PoCL's files from their entries when they are next
 
 
 @click.command()
-@click.option("--headers", is_flag=True, help="Read the headers alone: a quick look.")
+@output.flag("--headers", help="Read the headers alone: a quick look.")
 @output.replies("what was checked, and what is damaged")
 def verify(headers: bool) -> Reply:
     """Check the entries of both layers.
@@ -63,8 +63,6 @@ def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
 def _show(checked: dict[str, int], faults: list[Refusal]) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
     lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(str, faults)]
-    if any(fault.cache != "pocl" for fault in faults):
-        lines.append(_CURE)
-    if any(fault.cache == "pocl" for fault in faults):
-        lines.append(_CURE_OF_POCL)
+    cures = {"pocl": _CURE_OF_POCL}
+    lines += dict.fromkeys(cures.get(fault.cache, _CURE) for fault in faults)
     output.say("\n".join(lines))

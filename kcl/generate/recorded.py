@@ -55,7 +55,7 @@ class RecordedOrigin:
         made = cls(None)
         made._value = unmade.new(record)
         made._entry = entrypoint
-        made.name = entrypoint or _name(record)
+        made.name = entrypoint or record.kernel()
         return made
 
     @classmethod
@@ -197,14 +197,3 @@ class RecordedOrigin:
     def options(self) -> tuple[str, ...] | None:
         """Return the recipe's options: no key holds the paths in them. loopy's options are part of the code."""
         return None if self._row.uses_loopy else self._accepted().options
-
-
-def _name(record: Record) -> str:
-    """Name the kernel of a record: as the call that made it does, else as loopy does."""
-    while record.function not in ("make_kernel", "make_function"):
-        if not record.inputs:
-            return "loopy_kernel"
-        if record.function == "fuse_kernels":
-            return "_and_".join(map(_name, record.inputs))
-        record = record.inputs[0]
-    return str(record.keywords.get("name") or "loopy_kernel")

@@ -214,6 +214,11 @@ class Generate(Stage[CallValues]):
         with self._lock:
             return self._origin.generate(self._made(given)[1])[1]
 
+    def refusal(self, error: BaseException) -> str:
+        """Return that there is no code, with the error of the front end."""
+        said = f"no code can be generated: {type(error).__name__}: {error}".partition("\n")[0]
+        return said if isinstance(error, Exception) else ""
+
     def make(self, given: CallValues, look: Look) -> Product:
         """Make the result and generate code."""
         started = time.perf_counter()

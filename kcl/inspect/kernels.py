@@ -105,14 +105,12 @@ class KernelRow(NamedTuple):
 
     def described(self) -> dict[str, Any]:
         """Write the row as JSON."""
-        found = [
+        lookups = [
             {**look._asdict(), "time": look.time or None, "key": look.key or None}
             for look in self.looks
         ]
-        lookups = [
-            {name: look[name] for name in look if name not in ("kernel", "parameters")}
-            for look in found
-        ]
+        for look in lookups:
+            del look["kernel"], look["parameters"]
         seconds, saved = self.spent
         known = {"kernel": self.kernel, "parameters": self.parameters, "dtypes": self.dtypes}
         return {**known, "seconds": seconds, "saved": saved, "lookups": lookups}
@@ -323,11 +321,10 @@ def _typed(found: Sequence[KernelRow], parameters: Sequence[Mapping[str, str]]) 
         of_kernel(row.kernel, own) + (f" +{row.others}" if row.others else "")
         for row, own in zip(found, parameters, strict=True)
     ]
-    rows, shared = Counter(plain), Counter[tuple[str, str, str]]()
-    for row, label in zip(found, plain, strict=True):
-        shared.update((label, *item) for item in row.dtypes.items())
-    typed = list[str]()
-    for row, label in zip(found, plain, strict=True):
+    rows, typed = Counter(plain), list[str]()
+    named = [*zip(found, plain, strict=True)]
+    shared = Counter((label, *item) for row, label in named for item in row.dtypes.items())
+    for row, label in named:
         kinds: dict[str, list[str]] = {}
         for name, kind in row.dtypes.items():
             if shared[label, name, kind] < rows[label]:

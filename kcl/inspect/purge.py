@@ -187,13 +187,13 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
         fault = error.strerror or str(error)
     if names and not shared and contents.is_too_wide(folder):
         fault = f"it does not look like {ROWS[name].title}"
-    if fault and os.path.lexists(folder):
-        refusals.append(Refusal(name, folder, fault))
-    for path in (
-        []
-        if fault
-        else [os.path.join(folder, each) for each in names if re.fullmatch(pattern or ".*", each)]
-    ):
+    if fault:
+        if os.path.lexists(folder):
+            refusals.append(Refusal(name, folder, fault))
+        return
+    for path in [
+        os.path.join(folder, each) for each in names if re.fullmatch(pattern or ".*", each)
+    ]:
         if os.path.islink(path):
             refusals.append(Refusal(name, path, _LINK))
             continue
@@ -208,13 +208,10 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
     With them go the rows that lead to no other code, and those that have led nowhere for an hour.
     """
     going, now = set(map(id, gone)), time.time()
-    code = [one for one in listed if gone and one.kind == inventory.CODE]
-    living = {
-        digest for one in code if id(one) not in going for digest in inventory.led_by(one.key)
-    }
-    dead = {
-        digest for one in code if id(one) in going for digest in inventory.led_by(one.key)
-    } - living
+    living, dead = set[str](), set[str]()  # the digests that lead to code
+    for one in listed if gone else ():
+        if one.kind == inventory.CODE:
+            (dead if id(one) in going else living).update(inventory.led_by(one.key))
     rows = [
         one for one in listed if gone and one.kind == inventory.BASE and one.digest not in living
     ]

@@ -49,6 +49,8 @@ HARMLESS = frozenset(
     }
 )
 
+# The folder of an application that PyInstaller made: the code of its modules names paths below it.
+ARCHIVE = getattr(sys, "_MEIPASS", "")
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
 

@@ -13,6 +13,7 @@ stored.
 from __future__ import annotations
 
 import operator
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -300,8 +301,10 @@ def _is_own(function: Any) -> bool:
     if not module:  # a generator made it of a text
         return function.__code__.co_filename[:1] == "<"
     if top in GENERATORS:
-        file, code = getattr(sys.modules.get(module), "__file__", None), function.__code__
-        return code.co_filename[:1] == "<" or code.co_filename == file
+        named = function.__code__.co_filename
+        file = getattr(sys.modules.get(module), "__file__", None)
+        path = os.path.join(distributions.ARCHIVE, named)
+        return named[:1] == "<" or file in (path, f"{path}c")
     if top in sys.stdlib_module_names or top.startswith("namedtuple_"):
         return True
     whose = distributions.owner(str(module))

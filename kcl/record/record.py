@@ -208,6 +208,17 @@ class Record(StandIn):
             _text(thing) != text for thing, text in kept
         )
 
+    def kernel(self) -> str:
+        """Name the kernel: as the call that made it does, else as loopy does."""
+        record = self
+        while record.function not in ("make_kernel", "make_function"):
+            if not record.inputs:
+                return "loopy_kernel"
+            if record.function == "fuse_kernels":
+                return "_and_".join([one.kernel() for one in record.inputs])
+            record = record.inputs[0]
+        return str(record.keywords.get("name") or "loopy_kernel")
+
     def is_spoiled(self) -> bool:
         """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
         return self.exposed or (

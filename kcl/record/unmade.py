@@ -83,7 +83,10 @@ class RecordedResult(_Bare):
         return str(asked(self, "__str__"))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:  # for notebooks
-        return {"text/plain": shown(self)}
+        record, text = record_of(self), shown(self)
+        if record is not None and class_name(record) == "TranslationUnit":
+            text = text.replace(" ", f" {record.kernel()} ", 1)
+        return {"text/plain": text}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return asked(self, "pickle").__reduce_ex__(protocol)

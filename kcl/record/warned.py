@@ -143,7 +143,7 @@ def _is_lasting(one: WarningFact) -> bool:
 
 def _described(one: warnings.WarningMessage) -> WarningFact:
     """Describe a warning: a file of loopy, or of Python, by its path below its folder; one of kcl has no path."""
-    file = os.path.abspath(one.filename)
+    file = os.path.abspath(os.path.join(distributions.ARCHIVE, one.filename))
     below = [
         mark + file.removeprefix(folder) for mark, folder in _folders() if file.startswith(folder)
     ]

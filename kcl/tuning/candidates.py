@@ -57,7 +57,7 @@ _PREFIX = "kcl-tune-"
 LIMIT_SECONDS = 30.0  # of one candidate
 _SLOW = 5.0  # a generation may take this many times what that of the default took
 _TOO_MUCH = "takes too much memory"
-_STALE_SECONDS = 86400.0
+_YOUNG_SECONDS = 60.0  # a folder of this age may have no lock yet
 _MOST_BYTES = 1 << 30  # of arrays in files
 # values of arguments beside arrays
 _PLAIN = (
@@ -114,16 +114,31 @@ class TuningCandidate(NamedTuple):
 
 @contextlib.contextmanager
 def folder() -> Iterator[str]:
-    """Make the folder of a tuning; it goes away."""
+    """Make the folder of a tuning; it goes away. Its lock is free once the tuning and its children have ended."""
     place = settings.temporary()
     for found in glob.glob(os.path.join(glob.escape(place), f"{_PREFIX}*")):
         with suppress(OSError):
             status = os.lstat(found)
-            if status.st_uid == os.getuid() and status.st_mtime < time.time() - _STALE_SECONDS:
-                shutil.rmtree(found, ignore_errors=True)
+            if status.st_uid == os.getuid() and status.st_mtime < time.time() - _YOUNG_SECONDS:
+                with _locked(found):
+                    shutil.rmtree(found, ignore_errors=True)
     # of mode 0700
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=place, ignore_cleanup_errors=True) as made:
-        yield made
+        with _locked(made):
+            yield made
+
+
+@contextlib.contextmanager
+def _locked(place: str) -> Iterator[None]:
+    """Hold the lock of a folder; raises `OSError` if another process holds it."""
+    import fcntl
+
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class _Call(NamedTuple):
@@ -268,7 +283,6 @@ class CandidateFiles:
     def candidate(self, choice: Choice, refusal: str = "") -> TuningCandidate:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid."""
         trial, began = Trial(), time.monotonic()
-        os.utime(self.folder)  # as long as candidates are made nobody sweeps it
         if refusal:
             trial.verdict = Verdict("not valid", refusal)
         elif self._trials and said(choice) == said(self.default.choice):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 from commands import kcl
@@ -255,6 +257,27 @@ def test_added_kernel(child):
         assert said[0].strip().startswith(words)
 
 
+def test_added_beside(child):
+    """A kernel that another process of the driver asks for at the same time is nobody's old name."""
+    text = ADDED.replace("NAMES", "sys.argv[1:]").replace("import numpy", "import sys, numpy")
+    (child.directory / "driver.py").write_text(f"{text}print(flush=True)\nsys.stdin.read()\n")
+    words, variables = ("-m", "kcl", "run", "driver.py"), {"KCL_PROMOTE": "off"}
+    assert child.python(*words, "jacobi", stdin="", **variables).returncode == 0
+    with subprocess.Popen(
+        [sys.executable, *words, "jacobi"],
+        cwd=child.directory,
+        env=child.environment(**variables),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as beside:
+        beside.stdout.readline()
+        assert child.python(*words, "axpy", stdin="", **variables).returncode == 0
+        beside.communicate()
+    found = json.loads(child.python("-m", "kcl", "explain", "--json").stdout)
+    (said,) = [one["words"][1:] for one in found if one["layer"] == "generator"]
+    assert [line.strip() for line in said] == ["first time seen"]
+
+
 class TestNothingStored:
     """A miss that stores no row, because the run raises, is explained by the calls of that run."""
 
@@ -286,6 +309,15 @@ class TestNothingStored:
             "tiled",
             "walked",
         }  # nothing was stored
+
+    def test_refused(self, child):
+        """A kernel that loopy refuses raises loopy's error under KCL_STRICT=hit too, and that is the reason told."""
+        text = TILED.replace("2*x[i]", "wobble(x[i])")
+        for variables in ({}, {"KCL_STRICT": "hit"}):
+            printed, found = self.run(child, text, **variables)
+            (error,) = [line for line in printed.splitlines() if "Error: " in line]
+            (said,) = found["tiled"]["words"][1:]
+            assert said.strip() == f"no code can be generated: {error}"
 
     @pytest.mark.slow
     def test_expression(self, child):

@@ -108,7 +108,7 @@ class TestAsking:
         place = _junk(project)
         done = kcl(project, "purge", "--yes", *words)
         assert done.returncode == 2
-        assert "--older" not in words or "'--older'" in done.stderr
+        assert "--older" not in words or "write 90min, 12h, 30d or 4w" in done.stderr
         assert place.exists()
 
     def test_refused(self, project):

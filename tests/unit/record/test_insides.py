@@ -231,6 +231,25 @@ class TestImports:
             """
         assert child.json(code) == [0, 1]
 
+    def test_early_in_an_application(self, child):
+        """In an application that PyInstaller made, code names a path below the application's folder."""
+        code = """
+            import json, os, sys, types
+            import pytools
+            sys._MEIPASS = os.path.dirname(os.path.dirname(pytools.__file__))
+            for function in vars(pytools).values():
+                if isinstance(function, types.FunctionType) and function.__module__ == "pytools":
+                    named = function.__code__.replace(co_filename="pytools/__init__.py")
+                    function.__code__ = named
+            import kcl.loopy, loopy
+            from kcl.record import insides, recorder
+            recorder.loopy()
+            found = len(insides.now())
+            pytools.flatten = json.dumps
+            print(json.dumps([found, len(insides.now())]))
+            """
+        assert child.json(code) == [0, 1]
+
     def test_filled_by_an_import(self, child, tmp_path):
         """What the import of a module of the generators fills in another module is the import's own."""
         (tmp_path / "filler.py").write_text(

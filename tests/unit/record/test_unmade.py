@@ -43,7 +43,7 @@ def is_waiting(value):
 
 
 def test_cell_of_a_notebook():
-    """A cell that ends in a unit asks it nothing, and shows a line with its digest."""
+    """A cell that ends in a unit asks it nothing, and shows a line with its name and its digest."""
     unit = waiting()
     names = (
         "_ipython_display_",
@@ -54,7 +54,7 @@ def test_cell_of_a_notebook():
     assert not any(hasattr(unit, name) for name in names)
     digest = unmade.record_of(unit).digest[:12]
     assert unit._repr_mimebundle_(include=None, exclude=None) == {
-        "text/plain": f"<TranslationUnit {digest}>"
+        "text/plain": f"<TranslationUnit made {digest}>"
     }
     assert is_waiting(unit)
 

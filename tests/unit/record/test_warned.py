@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 import kcl.loopy as lp
-from kcl.record import warned
+from kcl.record import distributions, warned
 from kcl.record.proofs import WarningFact
 from kcl.record.record import CallSite
 
@@ -108,6 +108,15 @@ class TestCollecting:
             )
         )
         assert kept[0][0].file == "loopy/kernel/creation.py"
+
+    def test_places_in_an_application(self, monkeypatch):
+        """Code of an application that PyInstaller made names paths below the application's folder."""
+        (folder,) = loopy.__path__
+        monkeypatch.setattr(distributions, "ARCHIVE", folder.removesuffix("/loopy"))
+        text = "import warnings; warnings.warn('as told')"
+        code = compile(text, "loopy/schedule/__init__.py", "exec")
+        (found,) = collected(lambda: exec(code, {"__name__": "loopy.schedule"}))
+        assert found.file == "loopy/schedule/__init__.py"
 
     def test_the_users_filters_are_as_before(self):
         """Collecting changes no filter."""

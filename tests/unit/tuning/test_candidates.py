@@ -258,20 +258,31 @@ class TestFolder:
             raise ValueError
         assert os.listdir(tmp_path) == []
 
-    def test_stays_young(self, queue, given, tmp_path):
-        """A candidate keeps the folder young, so that no other tuning sweeps it."""
-        made = workshop(queue, given, tmp_path)
-        os.utime(tmp_path, (0, 0))
-        made.candidate({"block": 4})
-        assert time.time() - os.stat(tmp_path).st_mtime < 3600
-
     def test_leftovers_are_swept(self, tmp_path, monkeypatch):
-        """What a killed process left goes after a day; younger folders and those of others stay."""
+        """What a killed process left goes; the folders of tunings that run or begin, and those of others, stay."""
         monkeypatch.setenv("TMPDIR", str(tmp_path))
-        for name, age in (("kcl-tune-old", 90_000), ("kcl-tune-young", 3600), ("other", 90_000)):
+        for name, age in (("kcl-tune-left", 3600), ("kcl-tune-begun", 5), ("other", 3600)):
             (tmp_path / name).mkdir()
             (tmp_path / name / "array.npy").touch()
             os.utime(tmp_path / name, (time.time() - age,) * 2)
+        with candidates.folder() as first:
+            assert not (tmp_path / "kcl-tune-left").exists()
+            os.utime(first, (0, 0))
+            with candidates.folder():
+                assert os.path.isdir(first)
+        assert sorted(os.listdir(tmp_path)) == ["kcl-tune-begun", "other"]
+
+    def test_killed(self, child, tmp_path, monkeypatch):
+        """A killed tuning leaves a folder without a lock, which the next tuning removes."""
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        code = """
+            import os, signal
+            from kcl.tuning import candidates
+            with candidates.folder() as made:
+                os.utime(made, (0, 0))
+                os.kill(os.getpid(), signal.SIGKILL)
+            """
+        child.run(code, TMPDIR=str(tmp_path))
+        (left,) = tmp_path.glob("kcl-tune-*")
         with candidates.folder():
-            assert not (tmp_path / "kcl-tune-old").exists()
-        assert os.listdir(tmp_path) == ["kcl-tune-young", "other"]
+            assert not left.exists()

@@ -18,6 +18,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.caches.late_switches import LateSwitch
 from kcl.cli import stats
+from kcl.inspect import report
 from kcl.inspect.history import journal, records
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
@@ -192,9 +193,10 @@ class TestLate:
         monkeypatch.setattr(records.time, "time", lambda now=time.time: now() - self.past)
 
     def left(self, *values, past=0.0):
-        """Leave late switches with these values, so many seconds ago."""
+        """Leave late switches with these values, so many seconds ago; no thread writes the record beside."""
         self.past = past
         events.emit(HIT)
+        report.ending().before_fork()
         records.write((), [self.LATE._replace(value=value) for value in values])
         records.begin()
         self.past = 0.0
@@ -433,7 +435,7 @@ def test_other_format(root):
     assert len(names(root)) == 2
 
 
-def ran(name, began, ended, driver="driver.py", folder="/a"):
+def ran(name, began, ended, driver="driver.py", folder="/a", kernel="axpy"):
     """Leave the record of a process with one look-up."""
     found = {
         "format": records.FORMAT,
@@ -444,7 +446,7 @@ def ran(name, began, ended, driver="driver.py", folder="/a"):
         "began": began,
         "ended": ended,
     }
-    tallies = [["binary", "axpy", *[1] * len(records.COUNTERS)]]
+    tallies = [["binary", kernel, *[1] * len(records.COUNTERS)]]
     found |= {
         "remarks": [],
         "asked": {},
@@ -478,6 +480,15 @@ class TestLast:
             ran(name, began, ended)
         ran("x", 5, 6, "other.py")
         assert last() == ["c", "b", "a"]
+
+    def test_asked(self):
+        """A process knows the kernels that it, or one of its program that was alive at the same time, asked for."""
+        ran("a", 1, 4, kernel="jacobi")
+        ran("b", 3, 6)
+        ran("old", 0, 0.5, kernel="older")
+        ran("x", 3, 6, "other.py", kernel="other")
+        assert journal.asked("b") == journal.asked("a") == {"axpy", "jacobi"}
+        assert journal.asked("old") == {"older"}
 
     def test_of_a_driver(self):
         """The last run of a driver is found where another one ran later; none where it never ran."""

@@ -22,12 +22,28 @@ def doubled():
     x = kcl.Array("x", np.float32, "(8,)", "inout")
     return kcl.Source(text, entry="doubled", arguments=[x], global_size="(8,)")
 
+@kcl.kernel
+def tripled(block=4):
+    import loopy as lp
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]")  # without lang_version: loopy warns
+    return lp.split_iname(unit, "i", block)
+
+@kcl.kernel
+def summed():
+    import loopy as lp
+    return lp.make_kernel("{[i, j]: 0<=i, j<n}", "y[i] = x[i]*sum(j, x[j])", lang_version=(2018, 2))
+
 (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
 x = np.ones(8, np.float32)
 context = cl.Context(platform.get_devices())
-doubled()(cl.CommandQueue(context), x=x)
+queue = cl.CommandQueue(context)
+doubled()(queue, x=x)
+sums = [float(x.sum())]
+for kernel in (tripled(), summed()):
+    _event, (y,) = kernel(queue, x=x)
+    sums.append(float(y.sum()))
 counted = kcl.stats()
-print(json.dumps([float(x.sum()), counted["generator"]["hits"], counted["binary"]["hits"]]))
+print(json.dumps([sums, counted["generator"]["hits"], counted["binary"]["hits"]]))
 """
 COLLECTED = [
     word for name in ("pyopencl", "pocl_binary_distribution") for word in ("--collect-all", name)
@@ -35,7 +51,7 @@ COLLECTED = [
 # What the program does not use, and PyInstaller would look through.
 EXCLUDED = [
     f"--exclude-module={name}"
-    for name in ("loopy", "islpy", "matplotlib", "PIL", "IPython", "mpi4py", "redis", "obstore")
+    for name in ("matplotlib", "PIL", "IPython", "mpi4py", "redis", "obstore")
 ]
 
 
@@ -50,7 +66,7 @@ def test_hooks():
 @pytest.mark.slow
 @pytest.mark.slow_platforms
 def test_application(child, platform_name):
-    """The first run of an application computes, a helper of its own completes what it stored, and the second run hits."""
+    """The first run of an application computes and a helper of its own completes what it stored. The second run hits."""
     pytest.importorskip("PyInstaller")
     text = PROGRAM.replace("PLATFORM", repr(PLATFORMS[platform_name]))
     (child.directory / "app.py").write_text(text)
@@ -75,4 +91,10 @@ def test_application(child, platform_name):
         assert ran.returncode == 0, ran.stderr
         found.append(json.loads(ran.stdout))
         assert client.idle(str(child.cache / "kcl"), 120.0)
-    assert found == [[16.0, 0, 0], [16.0, 1, 1]]
+    sums = [16.0, 48.0, 256.0]
+    assert found == [[sums, 0, 0], [sums, 3, 3]]
+    assert "lang_version" in ran.stderr  # loopy's warning is given again
+    said = child.python("-m", "kcl", "explain").stdout
+    assert said.count("first time seen") == 2  # a layer
+    assert "flush" not in said
+    assert "changed" not in said

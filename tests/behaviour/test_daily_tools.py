@@ -1,0 +1,172 @@
+"""Tools that people start their programs by, day for day: what a plain run has stored is found, and loopy stays out.
+
+A tool that is not installed is skipped. What a tool runs has KCL_STRICT=hit: it ends with an error unless all is found.
+"""
+
+import json
+import sys
+import zipapp
+
+import pytest
+from harness import PLATFORMS, Child
+
+from kcl.drivers.pocl import client
+
+KERNELS = """
+import kcl
+import numpy as np
+import pyopencl as cl
+
+
+@kcl.kernel
+def filled(number=3):
+    import loopy as lp
+
+    text = f"x[i] = {number}"
+    arguments = [lp.GlobalArg("x", np.float32, shape=4)]
+    return lp.make_kernel("{[i]: 0<=i<4}", text, arguments, lang_version=(2018, 2))
+
+
+@kcl.kernel
+def doubled():
+    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
+    x = kcl.Array("x", np.float32, "(4,)", "inout")
+    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(4,)")
+
+
+def work(_number=0):
+    import sys
+
+    global context
+    (platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+    context = cl.Context(platform.get_devices())
+    queue = cl.CommandQueue(context)
+    _event, (x,) = filled()(queue, out_host=True)
+    doubled()(queue, x=x)
+    return [float(x.sum()), "loopy" in sys.modules]
+"""
+DRIVER = """
+if __name__ == "__main__":
+    import json
+    import kernels
+
+    print(json.dumps(kernels.work()))
+"""
+DASK = """
+import json
+
+import dask
+import kernels
+
+if __name__ == "__main__":
+    calls = [dask.delayed(kernels.work)(number) for number in range(2)]
+    print(json.dumps(dask.compute(*calls, scheduler="processes", num_workers=2)))
+"""
+DISTRIBUTED = """
+import json
+
+import distributed
+import kernels
+
+if __name__ == "__main__":
+    with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        calls = client.map(kernels.work, range(2), pure=False)
+        print(json.dumps(client.gather(calls)))
+"""
+NOX = """
+import nox
+
+@nox.session(venv_backend="none")
+def calculate(session):
+    session.run(PYTHON, "driver.py")
+"""
+TOX = """
+[tox]
+skipsdist = true
+[testenv]
+skip_install = true
+allowlist_externals = *
+pass_env = *
+commands = PYTHON driver.py
+"""
+MAKE = "all: one two\none two:\n\t@PYTHON driver.py\n"
+RIGHT = [24.0, False]  # the sum, and that loopy was not imported
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory, platform_name):
+    """Child processes with a driver whose first run has filled the cache."""
+    child = Child(tmp_path_factory.mktemp("tools"))
+    (child.directory / "kernels.py").write_text(
+        KERNELS.replace("PLATFORM", repr(PLATFORMS[platform_name]))
+    )
+    (child.directory / "driver.py").write_text(DRIVER)
+    assert child.script("driver.py") == [24.0, True]
+    assert client.idle(str(child.cache / "kcl"), 60.0)
+    return child
+
+
+def answers(child, *words, **given):
+    """Run Python with these words from warm entries; return the lines that are JSON."""
+    done = child.python(*words, KCL_STRICT="hit", **given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+
+
+@pytest.mark.slow_platforms
+class TestTools:
+    @pytest.mark.parametrize(
+        "words",
+        [("-X", "dev"), ("-m", "pdb", "-c", "continue", "-c", "quit")],
+        ids=" ".join,
+    )
+    def test_python(self, filled, words):
+        """The development mode of Python, and its debugger."""
+        assert answers(filled, *words, filled.directory / "driver.py", stdin="quit\n") == [RIGHT]
+
+    def test_without_assertions(self, filled):
+        """A program under `python -O` has entries of its own, since loopy may decide otherwise there."""
+        first = filled.python("-O", "driver.py")
+        assert json.loads(first.stdout) == [24.0, True]
+        assert answers(filled, "-O", "driver.py") == [RIGHT]
+
+    def test_coverage(self, filled):
+        """A run under coverage, which traces each line."""
+        pytest.importorskip("coverage")
+        assert answers(filled, "-m", "coverage", "run", "--branch", "driver.py") == [RIGHT]
+
+    def test_zipapp(self, filled, tmp_path):
+        """The modules lie in one archive, by zipapp of Python's library."""
+        (tmp_path / "app").mkdir()
+        for name, inside in (("driver.py", "__main__.py"), ("kernels.py", "kernels.py")):
+            (tmp_path / "app" / inside).write_text((filled.directory / name).read_text())
+        zipapp.create_archive(tmp_path / "app", tmp_path / "app.pyz")
+        assert answers(filled, tmp_path / "app.pyz", cwd=tmp_path) == [RIGHT]
+
+    def test_make(self, filled):
+        """Two processes at one time, by `make -j 2`."""
+        (filled.directory / "Makefile").write_text(MAKE.replace("PYTHON", sys.executable))
+        code = "import os; os.execvp('make', ['make', '-j', '2'])"
+        assert answers(filled, "-c", code) == [RIGHT, RIGHT]
+
+    def test_nox(self, filled):
+        """A session of nox."""
+        pytest.importorskip("nox")
+        (filled.directory / "noxfile.py").write_text(NOX.replace("PYTHON", repr(sys.executable)))
+        assert answers(filled, "-m", "nox") == [RIGHT]
+
+    @pytest.mark.slow
+    def test_tox(self, filled):
+        """An environment of tox, which gets the variables."""
+        pytest.importorskip("tox")
+        (filled.directory / "tox.ini").write_text(TOX.replace("PYTHON", sys.executable))
+        assert answers(filled, "-m", "tox", "-e", "py") == [RIGHT]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["dask", "distributed"])
+    def test_dask(self, filled, name):
+        """Calls that Dask sends to its worker processes."""
+        pytest.importorskip(name)
+        text = {"dask": DASK, "distributed": DISTRIBUTED}[name]
+        (filled.directory / f"{name}_driver.py").write_text(text)
+        assert answers(filled, f"{name}_driver.py") == [[RIGHT, RIGHT]]
