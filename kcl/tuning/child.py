@@ -43,7 +43,7 @@ MEMORY = 4 << 30  # bytes of a candidate
 OTHER_SHAPE = "has another shape"
 _SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
 BY = "by the default"
-ORPHAN_SECONDS = 10.0
+_ORPHAN_SECONDS = 10.0
 _LAUNCHES = 20  # of a sample, at most
 _LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
 
@@ -89,6 +89,34 @@ class Question(NamedTuple):
     compared: tuple[str, ...] | None = None
 
 
+class ChildFault(Exception):
+    """A child that died or was stopped at a question, or that cannot launch the default."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(": ".join(verdict[:2]))
+        self.verdict = verdict
+
+
+class Answerer:
+    """The parent's end of a process that answers questions, one at a time; `end` ends it and returns its status."""
+
+    pipe: Connection
+
+    def ask(self, seconds: float, verb: str, *given: Any) -> Any:
+        """Return the answer; if there is none in some seconds, the process is ended and ChildFault is raised."""
+        try:
+            self.pipe.send((seconds, verb, *given))
+            if self.pipe.poll(seconds):
+                return self.pipe.recv()
+        except (EOFError, OSError):
+            raise ChildFault(Verdict("crashes", ended(self.end()))) from None
+        self.end()
+        raise ChildFault(Verdict("hangs", f"no result in {seconds:.3g} s"))
+
+    def end(self) -> int:
+        raise NotImplementedError
+
+
 class LocalMemoryError(Exception):
     """A launch needs more local memory than the device has."""
 
@@ -120,18 +148,21 @@ def limit(more: int | None = None) -> None:
 
 
 def main(descriptor: int) -> None:
-    """Answer the parent's questions, until it closes the pipe."""
+    """Launch candidates for the parent."""
     limit()
     pipe = Connection(descriptor)
-    rig = Rig(pipe.recv())
-    while True:
-        try:
+    answer(pipe, Rig(pipe.recv()))
+    os._exit(0)
+
+
+def answer(pipe: Connection, of: Any) -> None:
+    """Answer the parent's questions, which name methods of an object, until it closes the pipe or takes too long."""
+    with suppress(EOFError):
+        while True:
             seconds, verb, *given = pipe.recv()
-        except EOFError:
-            os._exit(0)
-        signal.setitimer(signal.ITIMER_REAL, seconds + ORPHAN_SECONDS)
-        pipe.send(getattr(rig, verb)(*given))
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, seconds + _ORPHAN_SECONDS)
+            pipe.send(getattr(of, verb)(*given))
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class GuardedCall:

@@ -140,7 +140,7 @@ class ChoiceTable:
 
     def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
         """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
-        rows = [row for row in self.rows if max(_ratios(sizes, row), default=1.0) <= FAR]
+        rows = [row for row in self.rows if is_near(sizes, row)]
         rows.sort(key=lambda row: (row.variant != variant, _distance(sizes, row)))
         return rows
 
@@ -194,8 +194,8 @@ class ChoiceTable:
 class Decision(NamedTuple):
     """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
 
-    `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `codes`
-    are the digests of the code that was measured, None if nothing is left to compare. `place` is for the handle.
+    `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `error` is
+    what kept the code of the choice from being compared.
     """
 
     kernel: Any
@@ -205,8 +205,7 @@ class Decision(NamedTuple):
     table: ChoiceTable | None
     why: str = ""
     lost: str = ""
-    codes: tuple[str, ...] | None = None
-    place: Any = None
+    error: Exception | None = None
 
     def __str__(self) -> str:
         head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
@@ -316,6 +315,11 @@ def measured(row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | Non
     """Write a choice of a row, by default the first one, and where it was measured."""
     place = f" at {said(dict(zip(sizes, row.sizes, strict=False)))}" if sizes else ""
     return f"{said(choice or row.choice)}, measured{place}"
+
+
+def is_near(sizes: tuple[int, ...], row: Row) -> bool:
+    """Return True if sizes are within a factor of two of those of a row, on each axis."""
+    return max(_ratios(sizes, row), default=1.0) <= FAR
 
 
 def _ratios(sizes: tuple[int, ...], row: Row) -> list[float]:

@@ -25,9 +25,9 @@ from kcl.errors import CacheFault
 from kcl.line import bindings_of
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
-from kcl.tuning.bench import Bench, ChildFault
+from kcl.tuning.bench import Bench
 from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
-from kcl.tuning.child import Question, Tolerance, Verdict
+from kcl.tuning.child import ChildFault, Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
@@ -114,6 +114,7 @@ def tune(
     if not device or not settings.is_python():
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
     with _turn(queue), candidates.folder() as folder, contextlib.ExitStack() as stack:
+        began = time.monotonic()
         files = CandidateFiles(kernel, queue, arguments, folder)
         stack.callback(files.close)
         if files.default.verdict.outcome:
@@ -125,7 +126,7 @@ def tune(
                 row=row, why="tuned before; again=True (kcl tune --again) measures again"
             )
         tuner.known = {} if again else tuner.before()
-        return tuner.run(files.question(device, tolerance, limit), seconds, result)
+        return tuner.run(files.question(device, tolerance, limit), began, seconds, result)
 
 
 class _Tuner:
@@ -167,7 +168,7 @@ class _Tuner:
         if not is_same or (row.of, row.terms) != (now.of, now.terms):
             return None
         for choice, *_times, codes in row.best[:1]:
-            one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
+            one = self._candidate(choice)
             if one.trial.digests.get("") not in codes:
                 return None
         return row
@@ -187,9 +188,9 @@ class _Tuner:
         """The candidates with an outcome."""
         return [one for one in tuple(self._made) if one.verdict.outcome]
 
-    def run(self, question: Question, seconds: float, result: Tuning) -> Tuning:
+    def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
-        began, is_done = time.monotonic(), False
+        is_done = False
         arrays = question.forms[""].arrays.values()
         self._size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
         checked = began + _CHECKED * seconds
@@ -293,19 +294,29 @@ class _Tuner:
 
     def _candidate(self, choice: Choice) -> TuningCandidate:
         """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
-        one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
-        trial, fact = one.trial, self.known.get(fact_name(self._case._replace(choice=choice)))
-        if one.verdict.outcome or fact is None or not _codes(trial):
-            return one
-        is_same = (fact.codes, fact.terms) == (_codes(trial), self._case.terms)
-        is_young = fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS)
-        is_long = fact.outcome != "hangs" or fact.limit >= min(self.files.limit(), LIMIT_SECONDS)
-        if is_same and is_young and is_long:
+        refusal, verdict = self.kernel.refusal(choice, self.files.sizes), Verdict("")
+        fact = self._standing_fact(choice)
+        if refusal:
+            verdict = Verdict("not valid", refusal)
+        elif fact and fact.codes == (self.files.unmade,):
+            verdict = Verdict(fact.outcome, fact.detail)
+        one = self.files.candidate(choice, verdict)
+        trial = one.trial
+        if fact and not refusal and fact.codes == _codes(trial):
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
                 low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
                 trial.standing = Standing(fact.ratio, low, high, fact.seconds)
         return one
+
+    def _standing_fact(self, choice: Choice) -> Row | None:
+        """Return the outcome of an earlier tuning if it stands for equal code; a crash is believed for a while."""
+        fact = self.known.get(fact_name(self._case._replace(choice=choice)))
+        if fact is None or not fact.codes or fact.terms != self._case.terms:
+            return None
+        is_old = fact.outcome in ("crashes", "hangs") and fact.day < _day(_BELIEVED_SECONDS)
+        is_short = fact.outcome == "hangs" and fact.limit < min(self.files.limit(), LIMIT_SECONDS)
+        return None if is_old or is_short else fact
 
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
@@ -377,6 +388,9 @@ class _Tuner:
     def _fact(self, one: TuningCandidate) -> Row:
         """Return what became of a candidate, as it is stored beside the row of its tuning."""
         trial, end = one.trial, one.trial.standing
+        known = self._before.get(trial)
+        if known and not known.ratio and known.outcome == one.verdict.outcome:
+            return known._replace(choice=one.choice)  # its day and its limit stay
         return self._case._replace(
             choice=one.choice,
             ratio=one.ratio,
