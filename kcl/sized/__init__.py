@@ -284,14 +284,12 @@ class SizedKernel:
         """
         try:
             # checked as the recipe was decorated
-            found: tuple[int, ...] = eval(self._code, self._beside, arguments)
+            return eval(self._code, self._beside, arguments)  # type: ignore[no-any-return]
         except UNKNOWN:
-            found = (0,) * len(self._names)
+            found, as_it_is = (0,) * len(self._names), {"_kcl_whole": lambda one: one}
             with suppress(*UNKNOWN):
-                as_it_is = {**self._beside, "_kcl_whole": lambda one: one}
-                found = eval(self._code, as_it_is, arguments)
+                found = eval(self._code, {**self._beside, **as_it_is}, arguments)
             return tuple(self._whole(found).values())
-        return found
 
     def _whole(self, values: Iterable[Any]) -> dict[str, int]:
         """Return sizes by name, of 0 or more, 0 for None; raises TypeError for what is no whole number."""
@@ -329,13 +327,12 @@ class SizedKernel:
             self._chosen[values] = found
         return found
 
-    def asked(self, _holder: Any, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the kernel for the sizes that are given by name, and the arguments."""
-        return self.kernel_for(self._given(arguments)), arguments
+    def asked(self, _holder: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return the kernel for the sizes that are given by name."""
+        return self.kernel_for(self._given(arguments))
 
     def _told(self, verb: str, holder: Any, arguments: dict[str, Any]) -> Any:
-        kernel, left = self.asked(holder, arguments)
-        return getattr(kernel, verb)(holder, **left)
+        return getattr(self.asked(holder, arguments), verb)(holder, **arguments)
 
     def _given(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""

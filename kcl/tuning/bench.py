@@ -81,9 +81,10 @@ class Child(Answerer):
         self.pipe, end = Pipe()
         wish = shell.made([], [], folder)
         inherited = {**settings.environment_alone(), **wish.set}
-        mine = {name for name in inherited if name.startswith("KCL_")}
         environment = {
-            name: text for name, text in inherited.items() if name not in mine.union(wish.unset)
+            name: text
+            for name, text in inherited.items()
+            if name not in wish.unset and not name.startswith("KCL_")
         }
         with end:
             self.process = subprocess.Popen(
@@ -202,7 +203,7 @@ class Bench:
             left = end + _OVERTIME / 2 - time.monotonic()
             racers = racers[: 1 + max(1, int(left / FEWEST / self._took) - 1)]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
-        earlier: list[list[Sample]] = [[] for _racer in racers]
+        earlier = [list[Sample]() for _racer in racers]
         while not is_over(rounds, running, most) and (
             len(rounds) < fewest or time.monotonic() < end
         ):
@@ -254,6 +255,7 @@ class Bench:
             except ChildFault as fault:
                 self._racer = None if home is self._racer else self._racer
                 running.discard(racer)
+                one.limit = limit
                 one.verdict = fault.verdict._replace(detail=f"{fault.verdict.detail}, in the race")
                 if not racer:
                     raise
@@ -387,11 +389,13 @@ class Bench:
             return f"compare= has the shape {found.shape}, {BY} {expected.shape}"
 
         def tolerance(_name: str, dtype: Any) -> tuple[float, float]:
-            dtypes = {
-                name: one if one.kind in "fc" else dtype for name, one in self._dtypes.items()
-            }
-            every = [tolerated(self._question.tolerance, *one) for one in dtypes.items()]
-            return max(one[0] for one in every), max(one[1] for one in every)
+            given = self._question.tolerance
+            every = [
+                tolerated(given, name, one if one.kind in "fc" else dtype)
+                for name, one in self._dtypes.items()
+            ]
+            relative, absolute = map(max, zip(*every, strict=True))
+            return relative, absolute
 
         scales = {"compare": scale} if scale.shape == expected.shape else None
         return difference({"compare": found}, {"compare": expected}, tolerance, scales, BY)

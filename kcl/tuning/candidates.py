@@ -95,6 +95,11 @@ class Trial:
         self.standing: Standing | None = None
         self.ragged = False
 
+    @property
+    def ratio(self) -> float | None:
+        """Its time by that of the default, if it ran and computed the same."""
+        return self.standing.ratio if self.standing and self.verdict.outcome == "ok" else None
+
 
 class TuningCandidate(NamedTuple):
     """A choice, and the trial of its code: choices with equal code share one."""
@@ -109,12 +114,8 @@ class TuningCandidate(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """Its time by that of the default, if it ran and computed the same."""
-        return (
-            self.trial.standing.ratio
-            if self.trial.standing and self.verdict.outcome == "ok"
-            else None
-        )
+        """Its time by that of the default, if it has one."""
+        return self.trial.ratio
 
 
 @contextlib.contextmanager
@@ -144,8 +145,8 @@ class Generation(NamedTuple):
     """What a generator made of a choice: its verdict, the code by form, and the dtypes that the code left open."""
 
     verdict: Verdict
-    codes: dict[str, Code]
-    needed: dict[str, str]
+    codes: dict[str, Code] = {}  # noqa: RUF012 - without code nobody adds to it
+    needed: dict[str, str] = {}  # noqa: RUF012
 
 
 class Generator(Answerer):
@@ -255,17 +256,14 @@ class CandidateFiles:
 
         Nothing is generated if its verdict is `known`.
         """
-        trial, began = Trial(), time.monotonic()
+        trial, made, began = Trial(), Generation(known), time.monotonic()
         os.utime(self.folder)  # as long as candidates are made nobody sweeps it
-        if known.outcome:
-            trial.verdict = known
-        elif self._trials and said(choice) == said(self.default.choice):
-            return self.default
-        elif self._may_fork:
-            trial.limit = max(self.limit(), _SLOW * self._took)
-            trial.verdict, trial.codes, trial.needed = self._asked(choice, trial.limit)
-        else:
-            trial.verdict, trial.codes, trial.needed = self.made(choice)
+        if not known.outcome:
+            if self._trials and said(choice) == said(self.default.choice):
+                return self.default
+            trial.limit = max(self.limit(), _SLOW * self._took) if self._may_fork else 0.0
+            made = self._asked(choice, trial.limit) if self._may_fork else self.made(choice)
+        trial.verdict, trial.codes, trial.needed = made
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
             is_unmade = self._trials and trial.verdict.outcome in UNMADE
@@ -317,7 +315,7 @@ class CandidateFiles:
             found: Generation = self._generator.ask(seconds, "made", choice)
         except ChildFault as fault:
             words = f"{fault.verdict.detail}, while generating"
-            found = Generation(fault.verdict._replace(detail=words), {}, {})
+            found = Generation(fault.verdict._replace(detail=words))
         if found.verdict.outcome in UNMADE:
             self.close()
         return found
@@ -333,12 +331,12 @@ class CandidateFiles:
                     if not form or not self.kernel.space.refusal(whole, call.sizes):
                         codes[form] = self._generated(needed, choice, call)
         except Skip as error:
-            return Generation(Verdict("skipped", str(error)), {}, {})
+            return Generation(Verdict("skipped", str(error)))
         except MemoryError:
-            return Generation(Verdict(_TOO_MUCH, f"{MEMORY >> 30} GiB, while generating"), {}, {})
+            return Generation(Verdict(_TOO_MUCH, f"{MEMORY >> 30} GiB, while generating"))
         except Exception as error:
             words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-            return Generation(Verdict("raises", words[:200]), {}, {})
+            return Generation(Verdict("raises", words[:200]))
         return Generation(Verdict(""), codes, needed)
 
     def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:

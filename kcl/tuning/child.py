@@ -90,7 +90,7 @@ class Question(NamedTuple):
 
 
 class ChildFault(Exception):
-    """A child that died or was stopped at a question, or that cannot launch the default."""
+    """What a child could not do: it died or was stopped at a question, or it cannot launch the default."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(": ".join(verdict[:2]))
@@ -115,10 +115,6 @@ class Answerer:
 
     def end(self) -> int:
         raise NotImplementedError
-
-
-class LocalMemoryError(Exception):
-    """A launch needs more local memory than the device has."""
 
 
 def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
@@ -315,12 +311,12 @@ class Rig:
 
     def weigh(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
         """Launch the default on inputs without signs; what it computes says how large the terms of a result are."""
-        call, began = self._calls[form], time.monotonic()
+        call = self._calls[form]
         starts, launcher = call.results(call.starts), self._launcher(code)
         given = inputs.magnitudes(starts, call.values, launcher.required)
         weighed = GuardedCall(self, launcher, *given, PATTERN)
         call.scales = weighed.expected
-        return Verdict("ok"), time.monotonic() - began, self._returned([weighed.expected])
+        return Verdict("ok"), 0.0, self._returned([weighed.expected])
 
     def check(self, codes: Mapping[str, Code]) -> tuple[Verdict, dict[str, Arrays]]:
         """Build a candidate, launch it once on each form, and compare."""
@@ -382,8 +378,8 @@ class Rig:
             new = {} if is_default else _named(self.outputs, call.left, call.arrays)
             read = call.read()
             results = {**call.results(read), **{name: one.get() for name, one in new.items()}}
-        except LocalMemoryError as error:
-            return Verdict("needs too much local memory", str(error)), {}
+        except ChildFault as fault:
+            return fault.verdict, {}
         except Exception as error:
             if found := _SHAPES.search(str(error)):
                 return Verdict(OTHER_SHAPE, f"{found[1]} has {found[3]}, {BY} {found[2]}"), {}
@@ -461,12 +457,11 @@ class Rig:
     def _noted(
         self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any
     ) -> cl.Event:
-        """Enqueue, and note the event; raises LocalMemoryError."""
+        """Enqueue, and note the event; raises ChildFault if the device has too little local memory."""
         wanted = kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, queue.device)
         if wanted > queue.device.local_mem_size:
-            raise LocalMemoryError(
-                f"{wanted} bytes, and the device has {queue.device.local_mem_size}"
-            )
+            words = f"{wanted} bytes, and the device has {queue.device.local_mem_size}"
+            raise ChildFault(Verdict("needs too much local memory", words))
         event = self._enqueue(queue, kernel, *given, **named)
         self._events.append(event)
         return event

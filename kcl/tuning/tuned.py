@@ -33,7 +33,7 @@ from kcl.line import bindings_of
 from kcl.sized import UNKNOWN, SizedKernel, Sizes
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said
-from kcl.tuning.table import ChoiceTable, Decision, RankedChoice, Row
+from kcl.tuning.table import ChoiceTable, Decision, Row
 
 if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
@@ -171,8 +171,8 @@ class TunedKernel(SizedKernel):
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
-        decision, left = self._asked(context_or_queue, arguments)
-        words: str = decision.kernel.explain(context_or_queue, **left)
+        decision = self._asked(context_or_queue, arguments)
+        words: str = decision.kernel.explain(context_or_queue, **arguments)
         table, other = decision.table, ""
         if table is not None and not table.rows:
             from kcl.tuning import views
@@ -259,10 +259,9 @@ class TunedKernel(SizedKernel):
 
     def made(self, choice: Mapping[str, Any]) -> Any:
         """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
-        chosen = {name: choice.get(name, default) for name, default in self.defaults.items()}
-        place, known = said(chosen), self._made  # another thread may forget
+        place, known = said(choice), self._made  # another thread may forget
         if place not in known:
-            call = self._call._replace(arguments={**self._call.arguments, **chosen})
+            call = self._call._replace(arguments={**self._call.arguments, **choice})
             known.setdefault(place, _plain(call, self._declared))
         return known[place]
 
@@ -334,12 +333,8 @@ class TunedKernel(SizedKernel):
             table, row, name = decision.table, decision.row, said(decision.choice)
             # by KCL_STRICT
             is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)
-            if (
-                is_asked
-                or table is None
-                or row is None
-                or name == said(self.default_at(decision.sizes))
-            ):
+            is_default = name == said(self.default_at(decision.sizes))
+            if is_asked or is_default or table is None or row is None:
                 raise
             began = handle.may_have_launched(decision.kernel, queue, arguments)
             # the error of a call is raised again
@@ -352,9 +347,7 @@ class TunedKernel(SizedKernel):
                     left = left._replace(outcome="no longer runs", detail=words)
                 table.put(left)
                 reason = reason.replace("does not run now", "no longer runs")
-                self._decisions = {
-                    place: one for place, one in [*self._decisions.items()] if one.row is not row
-                }
+                self._decisions = {}
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
                 raise
@@ -406,21 +399,21 @@ class TunedKernel(SizedKernel):
         is_known = table is not None and 0 not in sizes.values()
         rows = table.near(tuple(sizes.values()), self.variant) if table and is_known else []
         why, lost, unlike = "", "", table.lost if table and not table.rows else ""
-        digests = dict[str, str]()
         refusals = {
             said(one.choice): f"{one.outcome}: {one.detail}" for one in rows if one.outcome != "ok"
         }
-        untuned = self._untuned(table, sizes)
+        untuned, digests = self._untuned(table, sizes), dict[str, str]()
         default, asked = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
-        refusals.setdefault(default, "")
         for row in rows:
             if reason := _unlike(row, types, asked):
                 unlike = unlike or f"{tables.measured(row, sizes)}, {reason}"
                 continue
-            for choice, _ratio, _noise, codes in row.best or (
-                RankedChoice(row.choice, 1.0, 0.0, ()),
-            ):
+            is_same = row.variant == self.variant
+            for choice, codes in row.served() if row.best or is_same else ():
                 name = said(choice)
+                found = untuned._replace(choice=choice, row=row, lost=lost)
+                if name == default and is_same and name not in refusals:
+                    return found
                 if name not in refusals:
                     refusal = self.refusal(choice, sizes)
                     refusals[name] = f"is not valid here: {refusal}" if refusal else ""
@@ -428,11 +421,6 @@ class TunedKernel(SizedKernel):
                     is_gone = not self.space.has(choice)
                     lost = lost or (f"{name} {refusals[name]}" if is_gone else "")
                     why = why or f"{tables.measured(row, sizes, choice)}, {refusals[name]}"
-                    continue
-                found = untuned._replace(choice=choice, row=row, lost=lost)
-                if name == default:
-                    if row.variant == self.variant:
-                        return found
                     continue
                 if name not in digests and len(digests) >= _COMPARED:
                     continue
@@ -445,8 +433,7 @@ class TunedKernel(SizedKernel):
                     return found._replace(error=error)
                 if digests[name] in codes:
                     return found
-                is_same = not self._own.texts or tuple(sizes.values()) == row.sizes
-                if row.variant == self.variant and is_same:
+                if is_same and (not self._own.texts or tuple(sizes.values()) == row.sizes):
                     lost = lost or f"the code of {name} changed since it was measured"
                 lost = lost or "this variant was not measured"
         return untuned._replace(why=why, lost=lost or unlike)
@@ -471,22 +458,14 @@ class TunedKernel(SizedKernel):
             else made
         )
 
-    def asked(
-        self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the kernel for the sizes that are given by name, or by arrays, and the other arguments."""
-        decision, left = self._asked(holder, arguments)
-        return decision.kernel, left
+    def asked(self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]) -> Any:
+        """Return the kernel for the sizes that are given by name, or by arrays."""
+        return self._asked(holder, arguments).kernel
 
-    def _asked(self, holder: Any, arguments: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
-        """Return the decision for sizes that are given by name, or by arrays, and the other arguments."""
-        whole = {name for name in self._names if hasattr(type(arguments.get(name)), "__index__")}
-        sizes = self._whole(
-            arguments[name] if name in whole else value
-            for name, value in zip(self._names, self._sizes(arguments), strict=True)
-        )
-        left = {name: value for name, value in arguments.items() if name not in whole}
-        return self._decision(holder, left, sizes, is_launch=False), left
+    def _asked(self, holder: Any, arguments: Mapping[str, Any]) -> Decision:
+        pairs = zip(self._given(arguments), self._sizes(arguments), strict=True)
+        sizes = self._whole(named or found for named, found in pairs)
+        return self._decision(holder, arguments, sizes, is_launch=False)
 
     def _opened(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
@@ -507,7 +486,8 @@ class TunedKernel(SizedKernel):
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.size_texts.items()]
         where = {"name": device.name, "driver": device.driver_version}
-        key = tables.key_of(self.name, subject, [*free, *texts], identity, device.max_compute_units)
+        place = tables.device_parts(identity, device.max_compute_units)
+        key = tables.key_of(self.name, subject, [*free, *texts, *place])
         about = {
             "kernel": self.name,
             "names": list(self._names),
@@ -515,8 +495,8 @@ class TunedKernel(SizedKernel):
             "device": where,
         }
         table = tables.of(key, about)
-        given = [Part("given", f"{self.variant} {said(self.given)}"), *free]
-        table.note = tables.note_of(self.function, given, identity, device.max_compute_units)
+        given = Part("given", f"{self.variant} {said(self.given)}")
+        table.note = tables.note_of(self.function, [given, *free, *place])
         return table
 
 

@@ -38,7 +38,6 @@ _LEAST_SECONDS = 2.0  # of the last race
 _NEAR = 2.0  # of the last race: who may take less than so many times the best time
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
 _NOTED_SECONDS = 1.0  # between two writes of outcomes
-_OF_WINNER = ("ratio", "noise", "ragged", "program", "seconds", "gigabytes")
 
 
 class Tuning(NamedTuple):
@@ -163,7 +162,7 @@ class _Tuner:
         row = self.table.row(self._case.sizes, self._case.dtypes, self._case.variant)
         if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
             return None
-        now = self._row(row.choice)
+        now = self._row(self.default)
         is_same = row.includes.items() <= now.includes.items() and {*row.codes} <= {*now.codes}
         if not is_same or (row.of, row.terms) != (now.of, now.terms):
             return None
@@ -177,10 +176,7 @@ class _Tuner:
         """Return the outcomes that may stand; a search of all choices begins with the others."""
         facts = self.table.facts() if self._case.terms else {}
         if self.level == 2 and isinstance(self.search, searches.Interpolation):
-            names = {fact_name(self._case._replace(choice=one)): one for one in self.search.first}
-            self.search.first = [
-                names[name] for name in sorted(names, key=lambda name: name in facts)
-            ]
+            self.search.first.sort(key=lambda one: self._name(one) in facts)
         return facts
 
     @property
@@ -311,7 +307,7 @@ class _Tuner:
 
     def _standing_fact(self, choice: Choice) -> Row | None:
         """Return the outcome of an earlier tuning if it stands for equal code; a crash is believed for a while."""
-        fact = self.known.get(fact_name(self._case._replace(choice=choice)))
+        fact = self.known.get(self._name(choice))
         if fact is None or not fact.codes or fact.terms != self._case.terms:
             return None
         is_old = fact.outcome in ("crashes", "hangs") and fact.day < _day(_BELIEVED_SECONDS)
@@ -320,12 +316,9 @@ class _Tuner:
 
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
-        found = {
-            one.trial: one.trial.standing.low
-            for one in self.tried
-            if one.ratio and one.trial.standing
-        }
-        found.pop(self.default.trial, None)
+        default = self.default.trial
+        trials = [one.trial for one in self.tried if one.ratio and one.trial is not default]
+        found = {one: one.standing.low for one in trials if one.standing}
         most = min(1.0, _NEAR * min(found.values(), default=1.0))
         return sorted((one for one in found if found[one] < most), key=found.__getitem__)[:SERVED]
 
@@ -349,40 +342,36 @@ class _Tuner:
             {one: one.standing for one in racers if one.standing}, [one.trial for one in order]
         )
         choices = {one.trial: one.choice for one in reversed(order)}
-        row = self._row(self.default.choice)._replace(ratio=1.0, unfinished=is_unfinished)
-        row = row._replace(ragged=True, program=self.default.trial.program)
+        row = self._row(self.default)._replace(ratio=1.0, noise=0.0, seconds=0.0)
+        row = row._replace(gigabytes=0.0, ragged=True)
         if best is not None:
-            others = [one for one in finalists if one is not best and self._is_faster(one)]
-            others.sort(key=lambda one: one.standing.ratio if one.standing else 1.0)
+            others = [one for one in finalists if one is not best and (one.ratio or 1.0) < 1.0]
+            others.sort(key=lambda one: one.ratio or 1.0)
             served = tuple(
                 RankedChoice(choices[one], end.ratio, end.noise, _codes(one))
                 for one in (best, *others)
                 if (end := one.standing)
             )
-            won = self._fact(TuningCandidate(choices[best], best))
-            row = row._replace(
-                **{name: getattr(won, name) for name in _OF_WINNER}, choice=won.choice, best=served
-            )
+            row = self._row(TuningCandidate(choices[best], best))._replace(best=served)
+        row = row._replace(unfinished=is_unfinished)
         self.table.put(row)
         self.kernel.forget()
         return row
 
-    def _is_faster(self, one: Trial) -> bool:
-        return one.verdict.outcome == "ok" and one.standing is not None and one.standing.ratio < 1.0
-
-    def _row(self, choice: Choice) -> Row:
-        """Return a row for a choice, as it is if the default stays."""
+    def _row(self, one: TuningCandidate) -> Row:
+        """Return the row that serves a candidate."""
         default, asked = self.default, set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in default.trial.codes.items():
             asked.add(self.kernel.asked_at(self.files.sizes_at(form), default.choice))
             includes |= header_files(code.text.source, build.options(code.text.options))
-        return self._case._replace(
-            choice=choice,
+        return self._fact(one)._replace(
+            of=self.count,
             tried=len(self.tried),
             versions=_versions(),
             includes=includes,
             codes=tuple(sorted(asked)) if asked != {""} else (),
+            limit=0.0,
         )
 
     def _fact(self, one: TuningCandidate) -> Row:
@@ -405,6 +394,9 @@ class _Tuner:
             codes=_codes(trial),
             limit=trial.limit,
         )
+
+    def _name(self, choice: Choice) -> str:
+        return fact_name(self._case._replace(choice=choice))
 
     def _place(self, one: TuningCandidate) -> list[int]:
         """Return the place of a choice in the order of declaration."""

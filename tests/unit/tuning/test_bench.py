@@ -17,6 +17,7 @@ from kcl.tuning import bench as benches
 from kcl.tuning import candidates, inputs, race
 from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
+from kcl.tuning.child import Verdict
 from kcl.tuning.inputs import is_cut
 from kcl.tuning.race import Sample
 
@@ -315,6 +316,22 @@ class TestLeft:
         assert made.seconds() == 60.0
         made = Bench(question, workshop.default.trial, workshop.folder, later(-6))
         assert made.seconds(60.0) <= 3.0
+
+    def test_slow_default(self, workshop, question, monkeypatch):
+        """No question has more time than is left for the whole call, however slow the default is."""
+        asked = []
+        monkeypatch.setattr(Child, "__init__", lambda *_given: None)
+        monkeypatch.setattr(Child, "end", lambda _self: 0)
+
+        def ask(_self, limit, _verb, *_given):
+            asked.append(limit)
+            return Verdict("ok"), 100.0, []
+
+        monkeypatch.setattr(Child, "ask", ask)
+        made = Bench(question, workshop.default.trial, workshop.folder, later(5))
+        made._start()
+        assert made._least == 300.0
+        assert max(asked) <= made.seconds(made._least) + 1 <= 15.0
 
 
 class TestChild:

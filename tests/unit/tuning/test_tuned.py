@@ -433,9 +433,12 @@ class TestDispatch:
         assert "block=16" in added(kernel, queue, 100)
         added(kernel, queue, 100)
         assert seen == [100]
+        x = cl_array.zeros(queue, 200, np.float32)
+        kernel.bind(queue, x=x, z=cl_array.zeros_like(x))
+        assert seen == [100, 200]
         tuned.tune_untuned(None)
         added(kernel, queue, 300)
-        assert seen == [100]
+        assert seen == [100, 200]
 
     def test_hook_of_changed_code(self, queue):
         """The function is called once a size, too, if the code of the row that it stores is not what would run."""
