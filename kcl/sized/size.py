@@ -88,8 +88,8 @@ for _name in _REFUSED.split():
 
 def answers(size: Size, value: int) -> bool:
     """Return True if a size would answer for another value as it did for its own."""
-    given = size._answers
-    if given.get("multiple", 1) != (multiple_of(value) if "multiple" in given else 1):
+    given, multiple = size._answers, multiple_of(value)
+    if given.get("multiple", multiple) != multiple:
         return False
     fixed = given.get("fixed", value)
     return fixed == value or (fixed is None and _fixed(size, value) is None)

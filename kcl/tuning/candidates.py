@@ -41,6 +41,7 @@ from kcl.line import bindings_of
 from kcl.tuning import inputs
 from kcl.tuning.child import (
     MEMORY,
+    OPEN,
     Answerer,
     ArrayFile,
     Arrays,
@@ -85,13 +86,13 @@ class Trial:
     hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, verdict: Verdict = OPEN) -> None:
         self.codes: dict[str, Code] = {}
         self.digests: dict[str, str] = {}
         self.needed: dict[str, str] = {}
         self.program = ""
         self.limit = 0.0
-        self.verdict = Verdict("")
+        self.verdict = verdict
         self.standing: Standing | None = None
         self.ragged = False
 
@@ -141,14 +142,6 @@ class _Call(NamedTuple):
     drawn: dict[str, str]
 
 
-class Generation(NamedTuple):
-    """What a generator made of a choice: its verdict, the code by form, and the dtypes that the code left open."""
-
-    verdict: Verdict
-    codes: dict[str, Code] = {}  # noqa: RUF012 - without code nobody adds to it
-    needed: dict[str, str] = {}  # noqa: RUF012
-
-
 class Generator(Answerer):
     """A forked child that generates code: it has the recipes of `__main__` and closures, and calls no OpenCL."""
 
@@ -184,14 +177,15 @@ class CandidateFiles:
     """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
 
     `default` is the candidate that runs untuned; the others get code for those forms of the call that its trial keeps.
-    `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that.
+    `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
+    gets a time that would do.
     """
 
     def __init__(
         self, kernel: TunedKernel, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
     ) -> None:
         self.kernel, self.queue, self.folder = kernel, queue, folder
-        self.limit: Callable[[], float] = lambda: LIMIT_SECONDS
+        self.limit: Callable[..., float] = lambda least=0.0: max(least, LIMIT_SECONDS)
         self._generator: Generator | None = None
         self._may_fork = False
         self._trials = list[Trial]()
@@ -251,19 +245,17 @@ class CandidateFiles:
             for name in inputs.constant(code, arrays)
         ]
 
-    def candidate(self, choice: Choice, known: Verdict = Verdict("")) -> TuningCandidate:  # noqa: B008
+    def candidate(self, choice: Choice, known: Verdict = OPEN) -> TuningCandidate:
         """Generate the code of a choice, for the call and for each form of it where the choice is valid.
 
         Nothing is generated if its verdict is `known`.
         """
-        trial, made, began = Trial(), Generation(known), time.monotonic()
+        trial, began = Trial(known), time.monotonic()
         os.utime(self.folder)  # as long as candidates are made nobody sweeps it
         if not known.outcome:
             if self._trials and said(choice) == said(self.default.choice):
                 return self.default
-            trial.limit = max(self.limit(), _SLOW * self._took) if self._may_fork else 0.0
-            made = self._asked(choice, trial.limit) if self._may_fork else self.made(choice)
-        trial.verdict, trial.codes, trial.needed = made
+            trial = self._asked(choice) if self._may_fork else self.made(choice)
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
             is_unmade = self._trials and trial.verdict.outcome in UNMADE
@@ -304,40 +296,42 @@ class CandidateFiles:
         """The digest of what is known of a choice without code: the recipe and the code of the default."""
         with suppress(OSError, TypeError):
             text = inspect.getsource(self.kernel.function)
-            known = repr([text, *sorted(self._trials[0].digests.items())])
+            known = repr([text, self.kernel.given, *sorted(self._trials[0].digests.items())])
             return Key([Part("unmade", known)]).digest[:32]
         return ""
 
-    def _asked(self, choice: Choice, seconds: float) -> Generation:
+    def _asked(self, choice: Choice) -> Trial:
         """Return what a child makes of a choice."""
         self._generator = self._generator or Generator(self)
+        seconds = self.limit(_SLOW * self._took)
         try:
-            found: Generation = self._generator.ask(seconds, "made", choice)
+            found: Trial = self._generator.ask(seconds, "made", choice)
         except ChildFault as fault:
             words = f"{fault.verdict.detail}, while generating"
-            found = Generation(fault.verdict._replace(detail=words))
+            found = Trial(fault.verdict._replace(detail=words))
         if found.verdict.outcome in UNMADE:
             self.close()
+        found.limit = seconds
         return found
 
-    def made(self, choice: Choice) -> Generation:
+    def made(self, choice: Choice) -> Trial:
         """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
-        codes, needed, whole = dict[str, Code](), dict[str, str](), {**self.kernel.given, **choice}
+        trial, whole = Trial(), {**self.kernel.given, **choice}
         calls = {form: self._calls[form] for form in self._forms() if not self._calls[form].drawn}
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for form, call in calls.items():
                     if not form or not self.kernel.space.refusal(whole, call.sizes):
-                        codes[form] = self._generated(needed, choice, call)
+                        trial.codes[form] = self._generated(trial.needed, choice, call)
         except Skip as error:
-            return Generation(Verdict("skipped", str(error)))
+            return Trial(Verdict("skipped", str(error)))
         except MemoryError:
-            return Generation(Verdict(_TOO_MUCH, f"{MEMORY >> 30} GiB, while generating"))
+            return Trial(Verdict(_TOO_MUCH, f"{MEMORY >> 30} GiB, while generating"))
         except Exception as error:
             words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-            return Generation(Verdict("raises", words[:200]))
-        return Generation(Verdict(""), codes, needed)
+            return Trial(Verdict("raises", words[:200]))
+        return trial
 
     def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:
         """Return the code of a choice; add the dtypes that it needs."""

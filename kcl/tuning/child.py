@@ -59,6 +59,9 @@ class Verdict(NamedTuple):
     detail: str = ""
 
 
+OPEN = Verdict("")
+
+
 class ArrayFile(NamedTuple):
     """An array in a file, cut to its shape; without a path it is made up."""
 

@@ -27,7 +27,7 @@ from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
 from kcl.tuning.bench import Bench
 from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
-from kcl.tuning.child import ChildFault, Question, Tolerance, Verdict
+from kcl.tuning.child import OPEN, ChildFault, Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
@@ -118,6 +118,7 @@ def tune(
         stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
+        files.limit = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
         row = None if again else tuner.stored()
         if row is not None:
@@ -290,7 +291,7 @@ class _Tuner:
 
     def _candidate(self, choice: Choice) -> TuningCandidate:
         """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
-        refusal, verdict = self.kernel.refusal(choice, self.files.sizes), Verdict("")
+        refusal, verdict = self.kernel.refusal(choice, self.files.sizes), OPEN
         fact = self._standing_fact(choice)
         if refusal:
             verdict = Verdict("not valid", refusal)
@@ -326,7 +327,7 @@ class _Tuner:
         """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
         old = [one for one in trials if one in self._before]
         for one in old:
-            one.verdict = Verdict("")
+            one.verdict = OPEN
         bench.check(old, max(end, time.monotonic() + _LEAST_SECONDS))
         right = [one for one in trials if one.verdict.outcome == "ok"]
         for one in old:

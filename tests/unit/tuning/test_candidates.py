@@ -173,10 +173,10 @@ class TestGenerator:
     )
     def test_ends(self, files, kind, seconds, verdict):
         """A choice that ends, stops or fills the process that generates is named, and the next one is generated."""
-        files.limit, files._took = (lambda: seconds), 1e-3
+        files.limit = lambda _least: seconds
         found = files.candidate({"kind": kind})
         assert (found.verdict, found.trial.limit) == (verdict, seconds)
-        files.limit = lambda: 60.0
+        files.limit = lambda _least: 60.0
         assert files.candidate({"kind": "closure"}).verdict.outcome == ""
 
     def test_no_child_stays(self, queue, tmp_path):
