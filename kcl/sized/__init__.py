@@ -15,7 +15,8 @@ import inspect
 import operator
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,6 +35,7 @@ FIXED = 16  # the largest value that is fixed, if the declaration says nothing
 UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)
 _CHOICES = 64  # tuples of sizes whose variants are found at once
 FUNCTIONS = {"__builtins__": {}, "min": min, "max": max, "round_up": round_up}
+_WHOLE = {"_kcl_index": operator.index, "_kcl_whole": operator.index}
 
 
 class Sizes(NamedTuple):
@@ -165,21 +167,10 @@ def code_of(texts: Mapping[str, str]) -> str:
     """
     found = ""
     for name, text in texts.items():
-        if text.strip() == name or re.search(rf"\b{name}\s*\.", text):
-            found += f"({text}),"
-        else:
-            found += f"(_kcl_index({name}) if {name} is not None else ({text})),"
+        is_array = text.strip() == name or re.search(rf"\b{name}\s*\.", text)
+        named = "" if is_array else f"_kcl_index({name}) if {name} is not None else "
+        found += f"({named}_kcl_whole({text})),"
     return f"({found})"
-
-
-def whole_number(kernel: str, name: str, value: Any) -> int:
-    """Return the size of a call as a number of 0 or more, 0 for None; raises TypeError for what is no integer."""
-    try:
-        return 0 if value is None else max(0, operator.index(value))
-    except TypeError:
-        raise TypeError(
-            f"kernel {kernel!r}: the size {name} is {value!r}, which is no whole number"
-        ) from None
 
 
 class _Variant(NamedTuple):
@@ -219,7 +210,7 @@ class SizedKernel:
         self._names = tuple(found.texts)
         self._code = compile(code_of(found.texts), "<sizes>", "eval")
         # what the code finds beside the arguments of a call: a size that is not named is None
-        self._beside = {"_kcl_index": operator.index, **dict.fromkeys(found.texts), **FUNCTIONS}
+        self._beside = {**dict.fromkeys(found.texts), **_WHOLE, **FUNCTIONS}
         self._lock = threading.Lock()
         self._variants: list[_Variant] = []
         self._chosen: dict[tuple[int, ...], _Variant] = {}
@@ -252,25 +243,21 @@ class SizedKernel:
 
     def prepare(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> None:
         """Make everything that a launch of one variant needs, as `Kernel.prepare` does."""
-        kernel, left = self.asked(context_or_queue, arguments)
-        kernel.prepare(context_or_queue, **left)
+        self._told("prepare", context_or_queue, arguments)
 
     def source(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Return the OpenCL C of one variant."""
-        kernel, left = self.asked(context_or_queue, arguments)
-        return str(kernel.source(context_or_queue, **left))
+        return str(self._told("source", context_or_queue, arguments))
 
     def key(
         self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any
     ) -> dict[str, Key | None]:
         """Return the key of one variant in each layer."""
-        kernel, left = self.asked(context_or_queue, arguments)
-        return dict(kernel.key(context_or_queue, **left))
+        return dict(self._told("key", context_or_queue, arguments))
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what the recipe asked of its sizes, and what each layer holds for one variant."""
-        kernel, left = self.asked(context_or_queue, arguments)
-        words = kernel.explain(context_or_queue, **left)
+        words = self._told("explain", context_or_queue, arguments)
         given = self._given(arguments)
         return f"{words}\n  sizes: {self._said(self._variant_for(given), given)}"
 
@@ -291,12 +278,28 @@ class SizedKernel:
         return f"<kcl.SizedKernel {self.name}: {len(self._variants)} variant(s) for {', '.join(self._names)}>"
 
     def _sizes(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
-        """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error."""
+        """Return the sizes of a call; 0 for all if one cannot be known, so that the general variant gives the error.
+
+        Raises TypeError for a text whose value is no whole number.
+        """
         try:
             # checked as the recipe was decorated
-            found: tuple[int, ...] = eval(self._code, self._beside, arguments)
+            return eval(self._code, self._beside, arguments)  # type: ignore[no-any-return]
         except UNKNOWN:
-            return (0,) * len(self._names)
+            found, as_it_is = (0,) * len(self._names), {"_kcl_whole": lambda one: one}
+            with suppress(*UNKNOWN):
+                found = eval(self._code, {**self._beside, **as_it_is}, arguments)
+            return tuple(self._whole(found).values())
+
+    def _whole(self, values: Iterable[Any]) -> dict[str, int]:
+        """Return sizes by name, of 0 or more, 0 for None; raises TypeError for what is no whole number."""
+        found = dict(zip(self._names, values, strict=True))
+        for name, one in found.items():
+            try:
+                found[name] = 0 if one is None else max(0, operator.index(one))
+            except TypeError:
+                words = f"the size {name} is {one!r}, which is no whole number"
+                raise TypeError(f"kernel {self.name!r}: {words}") from None
         return found
 
     def kernel_for(self, values: tuple[int, ...]) -> Any:
@@ -307,7 +310,7 @@ class SizedKernel:
         return self._chosen.get(values) or self._choose(values)
 
     def _choose(self, values: tuple[int, ...]) -> _Variant:
-        whole = tuple(map(partial(whole_number, self.name), self._names, values))
+        whole = tuple(self._whole(values).values())
         with self._lock:
             found = next((one for one in self._variants if one.holds(whole)), None)
             if found is None:
@@ -324,9 +327,12 @@ class SizedKernel:
             self._chosen[values] = found
         return found
 
-    def asked(self, _holder: Any, arguments: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Return the kernel for the sizes that are given by name, and the arguments."""
-        return self.kernel_for(self._given(arguments)), arguments
+    def asked(self, _holder: Any, arguments: Mapping[str, Any]) -> Any:
+        """Return the kernel for the sizes that are given by name."""
+        return self.kernel_for(self._given(arguments))
+
+    def _told(self, verb: str, holder: Any, arguments: dict[str, Any]) -> Any:
+        return getattr(self.asked(holder, arguments), verb)(holder, **arguments)
 
     def _given(self, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the sizes that are given by name, 0 for the others; a dtype of this name is that of an argument."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -87,8 +88,8 @@ for _name in _REFUSED.split():
 
 def answers(size: Size, value: int) -> bool:
     """Return True if a size would answer for another value as it did for its own."""
-    given = size._answers
-    if given.get("multiple", 1) != (multiple_of(value) if "multiple" in given else 1):
+    given, multiple = size._answers, multiple_of(value)
+    if given.get("multiple", multiple) != multiple:
         return False
     fixed = given.get("fixed", value)
     return fixed == value or (fixed is None and _fixed(size, value) is None)
@@ -127,7 +128,6 @@ class Values:
         self._key = key
         self.most = most
         self._lock = threading.Lock()
-        self._values: dict[str, list[int]] | None = None
 
     def fixed(self, name: str, value: int, counts: bool) -> int | None:
         """Return the value if it is one of few; if it `counts`, it is one of these from now on.
@@ -138,21 +138,19 @@ class Values:
         if off or settings.SHAPES in settings.read().no_cache or not 0 < value <= LARGEST:
             return None
         with self._lock:
-            values = self._read()
-            seen = values.setdefault(name, [])
+            seen = self._values.setdefault(name, [])
             if counts and value not in seen and len(seen) <= self.most > 0:
                 seen.append(value)
-                RunMemo(places.SHAPES, self._key).write(values)
+                RunMemo(places.SHAPES, self._key).write(self._values)
             return value if len({*seen, value}) <= self.most else None
 
-    def _read(self) -> dict[str, list[int]]:
-        if self._values is None:
-            self._values = {
-                name: [one for one in seen if type(one) is int]
-                for name, seen in RunMemo(places.SHAPES, self._key).read().items()
-                if type(seen) is list
-            }
-        return self._values
+    @functools.cached_property
+    def _values(self) -> dict[str, list[int]]:
+        return {
+            name: [one for one in seen if type(one) is int]
+            for name, seen in RunMemo(places.SHAPES, self._key).read().items()
+            if type(seen) is list
+        }
 
 
 class State:

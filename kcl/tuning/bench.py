@@ -25,7 +25,16 @@ from kcl.build.results import difference
 from kcl.caches import shell
 from kcl.code import Code
 from kcl.tuning.candidates import Trial
-from kcl.tuning.child import BY, OTHER_SHAPE, Arrays, Question, Verdict, ended, tolerated
+from kcl.tuning.child import (
+    BY,
+    OTHER_SHAPE,
+    Answerer,
+    Arrays,
+    ChildFault,
+    Question,
+    Verdict,
+    tolerated,
+)
 from kcl.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
 from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
 
@@ -51,14 +60,6 @@ _BEGIN = 10.0  # times the limit: the default may be slow
 _DAMAGES = frozenset({"writes past the end", "does not launch", OTHER_SHAPE})
 
 
-class ChildFault(Exception):
-    """A child that died or was stopped at a question, or that cannot launch the default."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(": ".join(verdict[:2]))
-        self.verdict = verdict
-
-
 class ReadOutputs(dict[str, Any]):
     """The outputs that a comparison of the user's gets, of which it holds those that were read."""
 
@@ -72,20 +73,21 @@ class ReadOutputs(dict[str, Any]):
         return found
 
 
-class Child:
+class Child(Answerer):
     """A process that answers questions. `is_new` until its first candidate, `is_clean` until a wrong one or its end."""
 
     def __init__(self, question: Question, folder: str) -> None:
         self.is_new = self.is_clean = True
-        self._pipe, end = Pipe()
+        self.pipe, end = Pipe()
         wish = shell.made([], [], folder)
         inherited = {**settings.environment_alone(), **wish.set}
-        mine = {name for name in inherited if name.startswith("KCL_")}
         environment = {
-            name: text for name, text in inherited.items() if name not in mine.union(wish.unset)
+            name: text
+            for name, text in inherited.items()
+            if name not in wish.unset and not name.startswith("KCL_")
         }
         with end:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [
                     sys.executable,
                     "-I",
@@ -106,30 +108,15 @@ class Child:
                     "TMPDIR": folder,
                 },
             )
-        self._send(question)
+        with suppress(OSError):  # the first answer will be missing
+            self.pipe.send(question)
 
-    def ask(self, seconds: float, verb: str, *given: Any) -> Any:
-        """Return the answer; raises ChildFault if there is none in some seconds."""
-        self._send((seconds, verb, *given))
-        try:
-            if self._pipe.poll(seconds):
-                return self._pipe.recv()
-        except (EOFError, OSError):
-            self.is_clean = False
-            raise ChildFault(Verdict("crashes", ended(self._process.wait()))) from None
-        self.end()
-        raise ChildFault(Verdict("hangs", f"no result in {seconds:.3g} s"))
-
-    def end(self) -> None:
+    def end(self) -> int:
         """End the process, whatever it does."""
         self.is_clean = False
-        self._process.kill()
-        self._process.wait()
-        self._pipe.close()
-
-    def _send(self, what: Any) -> None:
-        with suppress(OSError):  # the answer will be missing, too
-            self._pipe.send(what)
+        self.process.kill()
+        self.pipe.close()
+        return self.process.wait()
 
 
 class Bench:
@@ -189,9 +176,12 @@ class Bench:
 
     def seconds(self, least: float = 0.0) -> float:
         """Return the limit of a candidate now: a third of the time that is left, if that is less than usual."""
-        now = time.monotonic()
-        wanted = max(least, min(self.limit, (self._end - now) / 3))
-        return max(0.1, min(wanted, self._end + _OVERTIME - now))
+        third = (self._end - time.monotonic()) / 3
+        return self._within(max(least, min(self.limit, third)))
+
+    def _within(self, seconds: float) -> float:
+        """Return as many seconds as a question may take, so that the whole call ends in its time and a little more."""
+        return max(0.1, min(seconds, self._end + _OVERTIME - time.monotonic()))
 
     def check(self, trials: Iterable[Trial], end: float) -> None:
         """Have code built, launched once and compared, until a moment, while the next code is generated."""
@@ -213,7 +203,7 @@ class Bench:
             left = end + _OVERTIME / 2 - time.monotonic()
             racers = racers[: 1 + max(1, int(left / FEWEST / self._took) - 1)]
         running, rounds = set(range(len(racers))), list[dict[int, float]]()
-        earlier: list[list[Sample]] = [[] for _racer in racers]
+        earlier = [list[Sample]() for _racer in racers]
         while not is_over(rounds, running, most) and (
             len(rounds) < fewest or time.monotonic() < end
         ):
@@ -253,18 +243,19 @@ class Bench:
         found = {}
         with suppress(ChildFault):  # it will not answer the next question, either
             for child in [one for one in self._children if one.is_clean and self._is_renewed]:
-                child.ask(max(self._least, self.seconds()), "renew")
+                child.ask(self.seconds(self._least), "renew")
         for racer in random.sample(sorted(running), len(running)):
             one = racers[racer]
             home = self._homes.get(one) if sample < _LAST_SAMPLE_SECONDS else None
             if home is None or not home.is_clean:
                 home = self._racer = self._racer or self._pool.submit(self._start, True).result()
             try:
-                limit = max(self._least, self.seconds())
+                limit = self.seconds(self._least)
                 found[racer] = home.ask(limit, "sample", one.codes[""], sample)
             except ChildFault as fault:
                 self._racer = None if home is self._racer else self._racer
                 running.discard(racer)
+                one.limit = limit
                 one.verdict = fault.verdict._replace(detail=f"{fault.verdict.detail}, in the race")
                 if not racer:
                     raise
@@ -323,14 +314,10 @@ class Bench:
     def _has_run(self, child: Child, verb: str, form: str, code: Code) -> bool:
         """Let a child launch the default on a form; return False if the form is left out from now on."""
         is_first = verb == "begin" and not form
-        if is_first:
-            left = self._end + _OVERTIME - time.monotonic()
-            limit = max(2 * self._least, min(_BEGIN * self.limit, left))
-        else:
-            limit = min(self.limit, 2 * self._least)
+        usual = _BEGIN * self.limit if is_first else min(self.limit, 2 * self._least)
         try:
             verdict: Verdict
-            verdict, seconds, outputs = child.ask(limit, verb, form, code)
+            verdict, seconds, outputs = child.ask(self._within(usual), verb, form, code)
             if outputs:
                 verdict = self._compared(form, outputs)
         except ChildFault as fault:
@@ -402,11 +389,13 @@ class Bench:
             return f"compare= has the shape {found.shape}, {BY} {expected.shape}"
 
         def tolerance(_name: str, dtype: Any) -> tuple[float, float]:
-            dtypes = {
-                name: one if one.kind in "fc" else dtype for name, one in self._dtypes.items()
-            }
-            every = [tolerated(self._question.tolerance, *one) for one in dtypes.items()]
-            return max(one[0] for one in every), max(one[1] for one in every)
+            given = self._question.tolerance
+            every = [
+                tolerated(given, name, one if one.kind in "fc" else dtype)
+                for name, one in self._dtypes.items()
+            ]
+            relative, absolute = map(max, zip(*every, strict=True))
+            return relative, absolute
 
         scales = {"compare": scale} if scale.shape == expected.shape else None
         return difference({"compare": found}, {"compare": expected}, tolerance, scales, BY)

@@ -7,8 +7,10 @@ process left is swept by a later tuning.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import glob
+import inspect
 import io
 import os
 import re
@@ -30,6 +32,7 @@ import pyopencl.array as cl_array
 from kcl import drivers
 from kcl.base import settings
 from kcl.base.dtypes import dtype_text
+from kcl.cache.key import Key, Part
 from kcl.code import Code
 from kcl.errors import UnknownInput
 from kcl.generate.stage import dtypes_of
@@ -38,14 +41,16 @@ from kcl.line import bindings_of
 from kcl.tuning import inputs
 from kcl.tuning.child import (
     MEMORY,
-    ORPHAN_SECONDS,
+    OPEN,
+    Answerer,
     ArrayFile,
     Arrays,
     CallForm,
+    ChildFault,
     Question,
     Tolerance,
     Verdict,
-    ended,
+    answer,
     limit,
 )
 from kcl.tuning.race import Standing
@@ -58,6 +63,7 @@ LIMIT_SECONDS = 30.0  # of one candidate
 _SLOW = 5.0  # a generation may take this many times what that of the default took
 _TOO_MUCH = "takes too much memory"
 _YOUNG_SECONDS = 60.0  # a folder of this age may have no lock yet
+UNMADE = ("crashes", "hangs", _TOO_MUCH)  # what may become of a process that generates
 _MOST_BYTES = 1 << 30  # of arrays in files
 # values of arguments beside arrays
 _PLAIN = (
@@ -80,15 +86,20 @@ class Trial:
     hangs. `needed` has the dtypes of the arguments that the code left open, and that decide it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, verdict: Verdict = OPEN) -> None:
         self.codes: dict[str, Code] = {}
         self.digests: dict[str, str] = {}
         self.needed: dict[str, str] = {}
         self.program = ""
         self.limit = 0.0
-        self.verdict = Verdict("")
+        self.verdict = verdict
         self.standing: Standing | None = None
         self.ragged = False
+
+    @property
+    def ratio(self) -> float | None:
+        """Its time by that of the default, if it ran and computed the same."""
+        return self.standing.ratio if self.standing and self.verdict.outcome == "ok" else None
 
 
 class TuningCandidate(NamedTuple):
@@ -104,12 +115,8 @@ class TuningCandidate(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """Its time by that of the default, if it ran and computed the same."""
-        return (
-            self.trial.standing.ratio
-            if self.trial.standing and self.verdict.outcome == "ok"
-            else None
-        )
+        """Its time by that of the default, if it has one."""
+        return self.trial.ratio
 
 
 @contextlib.contextmanager
@@ -150,51 +157,26 @@ class _Call(NamedTuple):
     drawn: dict[str, str]
 
 
-class Generation(NamedTuple):
-    """What a generator made of a choice: its verdict, the code by form, and the dtypes that the code left open."""
-
-    verdict: Verdict
-    codes: dict[str, Code]
-    needed: dict[str, str]
-
-
-class Generator:
+class Generator(Answerer):
     """A forked child that generates code: it has the recipes of `__main__` and closures, and calls no OpenCL."""
 
-    def __init__(self, generate: Callable[[Choice], Generation]) -> None:
-        self._generate = generate
-        self._start()
-
-    def ask(self, choice: Choice, seconds: float) -> Generation:
-        """Return what is made of a choice; a child that does not answer is replaced at the next question."""
-        if not self._process.is_alive():
-            self._start()
-        try:
-            self._pipe.send((seconds, choice))
-            found: Generation | None = self._pipe.recv() if self._pipe.poll(seconds) else None
-        except (EOFError, OSError):
-            return Generation(Verdict("crashes", f"{ended(self.end())}, while generating"), {}, {})
-        if found is None or found.verdict.outcome == _TOO_MUCH:
-            self.end()
-        return found or Generation(Verdict("hangs", f"no code in {seconds:.3g} s"), {}, {})
-
-    def end(self) -> int:
-        """End the child, whatever it does, and return its status."""
-        self._pipe.close()
-        self._process.kill()
-        self._process.join()
-        return self._process.exitcode or 0
-
-    def _start(self) -> None:
-        self._pipe, end = Pipe()
-        self._process = get_context("fork").Process(target=self._serve, args=(end,), daemon=True)
+    def __init__(self, files: CandidateFiles) -> None:
+        self._files = files
+        self.pipe, end = Pipe()
+        self.process = get_context("fork").Process(target=self._serve, args=(end,), daemon=True)
         with end, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other threads
-            self._process.start()
+            self.process.start()
+
+    def end(self) -> int:
+        """End the child, whatever it does."""
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
+        return self.process.exitcode or 0
 
     def _serve(self, pipe: Connection) -> None:
-        """Answer questions, until the parent closes the pipe or takes too long."""
-        self._pipe.close()
+        self.pipe.close()
         os.setsid()  # Ctrl-C is for the parent
         gc.freeze()  # objects of OpenCL stay
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
@@ -203,27 +185,24 @@ class Generator:
         for descriptor in range(3):
             os.dup2(null, descriptor)
         limit(0)
-        with suppress(EOFError):
-            while True:
-                seconds, choice = pipe.recv()
-                signal.setitimer(signal.ITIMER_REAL, seconds + ORPHAN_SECONDS)
-                pipe.send(self._generate(choice))
-                signal.setitimer(signal.ITIMER_REAL, 0)
+        answer(pipe, self._files)
 
 
 class CandidateFiles:
     """Makes the candidates of one tuning, and the files of its call. Raises TypeError for other arguments.
 
     `default` is the candidate that runs untuned; the others get code for those forms of the call that its trial keeps.
-    `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that.
+    `limit` returns the seconds that the generation of one may take, in a forked child where the driver allows that. It
+    gets a time that would do.
     """
 
     def __init__(
         self, kernel: TunedKernel, queue: cl.CommandQueue, arguments: Mapping[str, Any], folder: str
     ) -> None:
         self.kernel, self.queue, self.folder = kernel, queue, folder
-        self.limit: Callable[[], float] = lambda: LIMIT_SECONDS
+        self.limit: Callable[..., float] = lambda least=0.0: max(least, LIMIT_SECONDS)
         self._generator: Generator | None = None
+        self._may_fork = False
         self._trials = list[Trial]()
         self._took = 0.0  # seconds of the generation of the default
         whole = self._call(_Call({}, {}, {}, {}), arguments)
@@ -237,13 +216,14 @@ class CandidateFiles:
             for form, names in inputs.drawn_forms(code, *whole[:3]).items():
                 self._calls[form], trial.codes[form] = whole._replace(drawn=names), code
             is_daemon = current_process().daemon  # multiprocessing gives it no child
-            if hasattr(os, "fork") and drivers.of(queue.context).may_fork and not is_daemon:
-                self._generator = Generator(self._made)
+            can_fork = hasattr(os, "fork") and drivers.of(queue.context).may_fork
+            self._may_fork = can_fork and not is_daemon
 
     def close(self) -> None:
-        """End the child that generates."""
+        """End the child that generates; the next question goes to another one."""
         if self._generator is not None:
             self._generator.end()
+        self._generator = None
 
     def question(self, places: Any, tolerance: Tolerance, seconds: float) -> Question:
         """Write the arrays; return what the children have to know."""
@@ -280,21 +260,20 @@ class CandidateFiles:
             for name in inputs.constant(code, arrays)
         ]
 
-    def candidate(self, choice: Choice, refusal: str = "") -> TuningCandidate:
-        """Generate the code of a choice, for the call and for each form of it where the choice is valid."""
-        trial, began = Trial(), time.monotonic()
-        if refusal:
-            trial.verdict = Verdict("not valid", refusal)
-        elif self._trials and said(choice) == said(self.default.choice):
-            return self.default
-        elif self._generator is None:
-            trial.verdict, trial.codes, trial.needed = self._made(choice)
-        else:
-            trial.limit = max(self.limit(), _SLOW * self._took)
-            made = self._generator.ask(choice, trial.limit)
-            trial.verdict, trial.codes, trial.needed = made
+    def candidate(self, choice: Choice, known: Verdict = OPEN) -> TuningCandidate:
+        """Generate the code of a choice, for the call and for each form of it where the choice is valid.
+
+        Nothing is generated if its verdict is `known`.
+        """
+        trial, began = Trial(known), time.monotonic()
+        if not known.outcome:
+            if self._trials and said(choice) == said(self.default.choice):
+                return self.default
+            trial = self._asked(choice) if self._may_fork else self.made(choice)
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
+            is_unmade = self._trials and trial.verdict.outcome in UNMADE
+            trial.digests[""] = self.unmade if is_unmade else ""
             return TuningCandidate(choice, trial)
         build = bindings_of(self.queue).build
         with suppress(UnknownInput):
@@ -305,9 +284,9 @@ class CandidateFiles:
         trial.codes |= dict.fromkeys(drawn, trial.codes[""])
         cuts = [form for form in self._forms() if inputs.is_cut(form)]
         trial.ragged = bool(cuts) and trial.codes.keys() >= set(cuts)
-        known = next((one for one in self._trials if one.codes == trial.codes), None)
-        self._trials += [] if known else [trial]
-        return TuningCandidate(choice, known or trial)
+        same = next((one for one in self._trials if one.codes == trial.codes), None)
+        self._trials += [] if same else [trial]
+        return TuningCandidate(choice, same or trial)
 
     def sizes_at(self, form: str) -> dict[str, int]:
         """Return the sizes of a form of the call."""
@@ -326,24 +305,47 @@ class CandidateFiles:
         """Return the forms of the call at which the default runs, as far as that is known."""
         return list(self._trials[0].codes if self._trials else self._calls)
 
-    def _made(self, choice: Choice) -> Generation:
+    @functools.cached_property
+    def unmade(self) -> str:
+        """The digest of what is known of a choice without code: the recipe and the code of the default."""
+        with suppress(OSError, TypeError):
+            text = inspect.getsource(self.kernel.function)
+            known = repr([text, self.kernel.given, *sorted(self._trials[0].digests.items())])
+            return Key([Part("unmade", known)]).digest[:32]
+        return ""
+
+    def _asked(self, choice: Choice) -> Trial:
+        """Return what a child makes of a choice."""
+        self._generator = self._generator or Generator(self)
+        seconds = self.limit(_SLOW * self._took)
+        try:
+            found: Trial = self._generator.ask(seconds, "made", choice)
+        except ChildFault as fault:
+            words = f"{fault.verdict.detail}, while generating"
+            found = Trial(fault.verdict._replace(detail=words))
+        if found.verdict.outcome in UNMADE:
+            self.close()
+        found.limit = seconds
+        return found
+
+    def made(self, choice: Choice) -> Trial:
         """Return the code of a choice, or why there is none; what loopy prints of a failure is caught."""
-        codes, needed, whole = dict[str, Code](), dict[str, str](), {**self.kernel.given, **choice}
+        trial, whole = Trial(), {**self.kernel.given, **choice}
         calls = {form: self._calls[form] for form in self._forms() if not self._calls[form].drawn}
         try:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 for form, call in calls.items():
                     if not form or not self.kernel.space.refusal(whole, call.sizes):
-                        codes[form] = self._generated(needed, choice, call)
+                        trial.codes[form] = self._generated(trial.needed, choice, call)
         except Skip as error:
-            return Generation(Verdict("skipped", str(error)), {}, {})
+            return Trial(Verdict("skipped", str(error)))
         except MemoryError:
-            return Generation(Verdict(_TOO_MUCH, f"{MEMORY >> 30} GiB, while generating"), {}, {})
+            return Trial(Verdict(_TOO_MUCH, f"{MEMORY >> 30} GiB, while generating"))
         except Exception as error:
             words = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-            return Generation(Verdict("raises", words[:200]), {}, {})
-        return Generation(Verdict(""), codes, needed)
+            return Trial(Verdict("raises", words[:200]))
+        return trial
 
     def _generated(self, needed: dict[str, str], choice: Choice, call: _Call) -> Code:
         """Return the code of a choice; add the dtypes that it needs."""

@@ -43,7 +43,7 @@ MEMORY = 4 << 30  # bytes of a candidate
 OTHER_SHAPE = "has another shape"
 _SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
 BY = "by the default"
-ORPHAN_SECONDS = 10.0
+_ORPHAN_SECONDS = 10.0
 _LAUNCHES = 20  # of a sample, at most
 _LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
 
@@ -57,6 +57,9 @@ class Verdict(NamedTuple):
 
     outcome: str
     detail: str = ""
+
+
+OPEN = Verdict("")
 
 
 class ArrayFile(NamedTuple):
@@ -89,8 +92,32 @@ class Question(NamedTuple):
     compared: tuple[str, ...] | None = None
 
 
-class LocalMemoryError(Exception):
-    """A launch needs more local memory than the device has."""
+class ChildFault(Exception):
+    """What a child could not do: it died or was stopped at a question, or it cannot launch the default."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(": ".join(verdict[:2]))
+        self.verdict = verdict
+
+
+class Answerer:
+    """The parent's end of a process that answers questions, one at a time; `end` ends it and returns its status."""
+
+    pipe: Connection
+
+    def ask(self, seconds: float, verb: str, *given: Any) -> Any:
+        """Return the answer; if there is none in some seconds, the process is ended and ChildFault is raised."""
+        try:
+            self.pipe.send((seconds, verb, *given))
+            if self.pipe.poll(seconds):
+                return self.pipe.recv()
+        except (EOFError, OSError):
+            raise ChildFault(Verdict("crashes", ended(self.end()))) from None
+        self.end()
+        raise ChildFault(Verdict("hangs", f"no result in {seconds:.3g} s"))
+
+    def end(self) -> int:
+        raise NotImplementedError
 
 
 def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
@@ -120,18 +147,21 @@ def limit(more: int | None = None) -> None:
 
 
 def main(descriptor: int) -> None:
-    """Answer the parent's questions, until it closes the pipe."""
+    """Launch candidates for the parent."""
     limit()
     pipe = Connection(descriptor)
-    rig = Rig(pipe.recv())
-    while True:
-        try:
+    answer(pipe, Rig(pipe.recv()))
+    os._exit(0)
+
+
+def answer(pipe: Connection, of: Any) -> None:
+    """Answer the parent's questions, which name methods of an object, until it closes the pipe or takes too long."""
+    with suppress(EOFError):
+        while True:
             seconds, verb, *given = pipe.recv()
-        except EOFError:
-            os._exit(0)
-        signal.setitimer(signal.ITIMER_REAL, seconds + ORPHAN_SECONDS)
-        pipe.send(getattr(rig, verb)(*given))
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, seconds + _ORPHAN_SECONDS)
+            pipe.send(getattr(of, verb)(*given))
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class GuardedCall:
@@ -284,12 +314,12 @@ class Rig:
 
     def weigh(self, form: str, code: Code) -> tuple[Verdict, float, list[Arrays]]:
         """Launch the default on inputs without signs; what it computes says how large the terms of a result are."""
-        call, began = self._calls[form], time.monotonic()
+        call = self._calls[form]
         starts, launcher = call.results(call.starts), self._launcher(code)
         given = inputs.magnitudes(starts, call.values, launcher.required)
         weighed = GuardedCall(self, launcher, *given, PATTERN)
         call.scales = weighed.expected
-        return Verdict("ok"), time.monotonic() - began, self._returned([weighed.expected])
+        return Verdict("ok"), 0.0, self._returned([weighed.expected])
 
     def check(self, codes: Mapping[str, Code]) -> tuple[Verdict, dict[str, Arrays]]:
         """Build a candidate, launch it once on each form, and compare."""
@@ -351,8 +381,8 @@ class Rig:
             new = {} if is_default else _named(self.outputs, call.left, call.arrays)
             read = call.read()
             results = {**call.results(read), **{name: one.get() for name, one in new.items()}}
-        except LocalMemoryError as error:
-            return Verdict("needs too much local memory", str(error)), {}
+        except ChildFault as fault:
+            return fault.verdict, {}
         except Exception as error:
             if found := _SHAPES.search(str(error)):
                 return Verdict(OTHER_SHAPE, f"{found[1]} has {found[3]}, {BY} {found[2]}"), {}
@@ -430,12 +460,11 @@ class Rig:
     def _noted(
         self, queue: cl.CommandQueue, kernel: cl.Kernel, *given: Any, **named: Any
     ) -> cl.Event:
-        """Enqueue, and note the event; raises LocalMemoryError."""
+        """Enqueue, and note the event; raises ChildFault if the device has too little local memory."""
         wanted = kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, queue.device)
         if wanted > queue.device.local_mem_size:
-            raise LocalMemoryError(
-                f"{wanted} bytes, and the device has {queue.device.local_mem_size}"
-            )
+            words = f"{wanted} bytes, and the device has {queue.device.local_mem_size}"
+            raise ChildFault(Verdict("needs too much local memory", words))
         event = self._enqueue(queue, kernel, *given, **named)
         self._events.append(event)
         return event

@@ -14,7 +14,6 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import process, settings
@@ -93,6 +92,10 @@ class Row(NamedTuple):
     terms: str = ""
     limit: float = 0.0
 
+    def served(self) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
+        """Return the choices in their order, with the digests of their code; the default stays without any."""
+        return [(one.choice, one.codes) for one in self.best] or [(self.choice, ())]
+
     @property
     def name(self) -> str:
         """What a row is about: one row of a name is kept."""
@@ -140,13 +143,13 @@ class ChoiceTable:
 
     def near(self, sizes: tuple[int, ...], variant: str = "") -> list[Row]:
         """Return the rows whose sizes are within a factor of two on each axis: of the variant, the nearest first."""
-        rows = [row for row in self.rows if max(_ratios(sizes, row), default=1.0) <= FAR]
-        rows.sort(key=lambda row: (row.variant != variant, _distance(sizes, row)))
+        rows = [row for row in self.rows if is_near(sizes, row)]
+        rows.sort(key=lambda row: (row.variant != variant, sum(_distances(sizes, row))))
         return rows
 
     def nearest(self, sizes: tuple[int, ...]) -> Row | None:
         """Return the nearest row by ratio."""
-        return min(self.rows, key=partial(_distance, sizes), default=None)
+        return min(self.rows, key=lambda row: sum(_distances(sizes, row)), default=None)
 
     def put(self, row: Row) -> None:
         """Store a row in the place of that for the same case; other processes may have stored rows since."""
@@ -194,8 +197,8 @@ class ChoiceTable:
 class Decision(NamedTuple):
     """The kernel for some sizes, with its choice, and the row that led to it: None for the defaults.
 
-    `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `codes`
-    are the digests of the code that was measured, None if nothing is left to compare. `place` is for the handle.
+    `why` says why no row serves. `lost` says what was measured and is not served, as it is not what would run. `error` is
+    what kept the code of the choice from being compared.
     """
 
     kernel: Any
@@ -205,8 +208,7 @@ class Decision(NamedTuple):
     table: ChoiceTable | None
     why: str = ""
     lost: str = ""
-    codes: tuple[str, ...] | None = None
-    place: Any = None
+    error: Exception | None = None
 
     def __str__(self) -> str:
         head = "".join(f"{name} = {one or 'any'}, " for name, one in self.sizes.items())[:-2]
@@ -247,11 +249,9 @@ def off() -> str:
     return layer.off() if layers.binary().off() else ""
 
 
-def key_of(
-    kernel: str, subject: Key, free: Iterable[Part], identity: Iterable[Part], units: int
-) -> Key:
-    """Return the key of a table: `subject` is the generator key of the default choice, `free` has what is left open."""
-    return Key([Part("recipe", kernel), *_asked(subject), *free, *_device(identity, units)])
+def key_of(kernel: str, subject: Key, free: Iterable[Part]) -> Key:
+    """Return the key of a table: `subject` is the generator key of the default, `free` has what is open, and the device."""
+    return Key([Part("recipe", kernel), *_asked(subject), *free])
 
 
 def asked(subject: Key | None) -> str:
@@ -259,13 +259,12 @@ def asked(subject: Key | None) -> str:
     return Key(_asked(subject)).digest[:_DIGITS] if subject else os.urandom(16).hex()
 
 
-def note_of(function: Any, given: Iterable[Part], identity: Iterable[Part], units: int) -> str:
-    """Return the name of the note on the last table of a recipe, whatever its text, on a device."""
+def note_of(function: Any, case: Iterable[Part]) -> str:
+    """Return the name of the note on the last table of a recipe, whatever its text, in some case on a device."""
     module = function.__module__ or ""
     if module == "__main__":
         module = program_path()
-    case = Key([*given, *_device(identity, units)]).digest[:_DIGITS]
-    return f"tuned {module}.{function.__qualname__} {case}"
+    return f"tuned {module}.{function.__qualname__} {Key([*case]).digest[:_DIGITS]}"
 
 
 def _asked(subject: Key) -> list[Part]:
@@ -276,7 +275,8 @@ def _asked(subject: Key) -> list[Part]:
     ]
 
 
-def _device(identity: Iterable[Part], units: int) -> list[Part]:
+def device_parts(identity: Iterable[Part], units: int) -> list[Part]:
+    """Return the parts of a device for the key of a table."""
     threads = Part("threads", settings.variable(_THREADS) or "")
     return [*devices.parts(identity), Part(devices.UNITS, str(units)), threads]
 
@@ -318,47 +318,40 @@ def measured(row: Row, sizes: Mapping[str, int], choice: Mapping[str, Any] | Non
     return f"{said(choice or row.choice)}, measured{place}"
 
 
-def _ratios(sizes: tuple[int, ...], row: Row) -> list[float]:
-    """Return by how much the sizes of a row are larger or smaller than these, on each axis."""
-    pairs = [
-        sorted((max(one, 1), max(other, 1))) for one, other in zip(sizes, row.sizes, strict=False)
-    ]
-    return [large / small for small, large in pairs]
+def is_near(sizes: tuple[int, ...], row: Row) -> bool:
+    """Return True if sizes are within a factor of two of those of a row, on each axis."""
+    return max(_distances(sizes, row), default=0.0) <= math.log(FAR)
 
 
-def _distance(sizes: tuple[int, ...], row: Row) -> float:
-    """Return how far a row lies from these sizes, by their ratios."""
-    return sum(map(math.log, _ratios(sizes, row)))
+def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
+    """Return how far sizes lie from those of a row, on each axis: the logarithm of their ratio."""
+    pairs = zip(sizes, row.sizes, strict=False)
+    return [abs(math.log(max(one, 1) / max(other, 1))) for one, other in pairs]
 
 
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
     """Return the rows in the metadata of a table, or of facts; none where it is of another kcl."""
     try:
-        found = [
-            Row(**{**one, "choice": dict(one["choice"])}) for one in metadata.get(_LISTS[label], ())
-        ]
-        return [_sound(one) for one in found if _is_sound(one)]
+        return [_sound(one) for one in metadata.get(_LISTS[label], ())]
     except (TypeError, ValueError, KeyError, AttributeError):
         return []
 
 
-def _sound(one: Row) -> Row:
-    """Return a row as it was written, after JSON."""
-    best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in one.best]
-    return one._replace(sizes=tuple(one.sizes), best=tuple(best), codes=tuple(one.codes))
-
-
-def _is_sound(one: Row) -> bool:
-    """Return True if sizes, choices and ratio are what a decision needs; the rest is shown only."""
-    sizes = all(type(size) is int and size >= 0 for size in one.sizes)
-    choices = [one.choice, *(dict(served[0]) for served in one.best)]
-    return (
-        sizes
-        and isinstance(one.ratio, (float, int, type(None)))
-        and isinstance(one.dtypes, dict)
-        and isinstance(one.includes, dict)
-        and all(is_scalar(value) for choice in choices for value in choice.values())
-    )
+def _sound(given: Mapping[str, Any]) -> Row:
+    """Return a row as it was written, after JSON; raises an error for what no decision can be made of."""
+    best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in given.get("best", ())]
+    one = Row(**{**given, "choice": dict(given["choice"]), "best": tuple(best)})
+    values = [
+        value
+        for choice in (one.choice, *(each.choice for each in best))
+        for value in choice.values()
+    ]
+    if not all(map(is_scalar, values)) or not all(
+        type(size) is int and size >= 0 for size in one.sizes
+    ):
+        raise TypeError(one.name)
+    dict(one.dtypes), dict(one.includes), float(one.ratio or 0)  # or an error
+    return one._replace(sizes=tuple(one.sizes), codes=tuple(one.codes))
 
 
 def _written(row: Row) -> dict[str, Any]:

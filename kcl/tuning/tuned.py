@@ -10,10 +10,11 @@ process. What was launched last is compared first.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -29,10 +30,10 @@ from kcl.cache.key import Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
-from kcl.sized import UNKNOWN, SizedKernel, Sizes, whole_number
+from kcl.sized import UNKNOWN, SizedKernel, Sizes
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said
-from kcl.tuning.table import ChoiceTable, Decision, RankedChoice, Row
+from kcl.tuning.table import ChoiceTable, Decision, Row
 
 if TYPE_CHECKING:
     from kcl.record.declarations import RecipeCall
@@ -43,12 +44,9 @@ Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]
 _DECISIONS = 1024  # of a handle, found at once
 _NOTED = 64  # of a process
 _LOOKED = 4096  # candidates that are asked for a first valid one
+_COMPARED = 3  # choices whose code is generated in vain: after another loopy it is that of all
 _NAMED = 200  # characters of a variant
 _PASSING = (MemoryError, cl.MemoryError, OSError)  # errors that another moment may not have
-
-
-class _Changed(Exception):
-    """What would run is not what was measured."""
 
 
 class State:
@@ -94,7 +92,7 @@ class TunedKernel(SizedKernel):
 
     def __init__(self, call: RecipeCall, space: Space, sizes: Sizes, free: list[str]) -> None:
         super().__init__(call, sizes, handle)
-        self.space = space
+        self.space, self.function = space, call.function
         self.defaults: Choice = {name: call.arguments[name] for name in free}
         self.given = {
             name: call.arguments[name] for name in space.lists if name not in self.defaults
@@ -102,11 +100,9 @@ class TunedKernel(SizedKernel):
         self.size_texts = sizes.texts
         self._own = _asked_by(call, sizes)
         self.has_variants = bool(self._own.texts)
-        self.variant = _variant(call, space)
         self._made: dict[str, Any] = {}
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
-        self._changed: dict[Any, str] = {}  # what is not served though it was measured
         self._noted: set[Any] = set()
         self._launches: dict[Any, tuple[Any, str, Any]] = {}
         # the sizes of a launch, the digest of its code, and its device
@@ -140,7 +136,7 @@ class TunedKernel(SizedKernel):
         return self._decided(queue, unnamed, options, arguments)
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
-        """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes that its choice excludes.
+        """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes beyond those of its choice.
 
         The choice is that for the sizes of these arguments. If it can be bound or launched no longer, the defaults are.
         """
@@ -148,30 +144,25 @@ class TunedKernel(SizedKernel):
             return self.made({}).bind(queue, **arguments)  # type: ignore[no-any-return]  # it raises the error
         sizes, fitting = self.sizes_of(arguments), set[Any]()
 
-        def binding(one: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
-            self._prove(one, queue, arguments)
+        def bound(one: Decision) -> tuple[Decision, Callable[..., cl.Event]]:
             return one, self.made(one.choice).bind(queue, **arguments)
 
-        now = self._guarded(self._decision(queue, arguments, sizes), binding, queue, arguments)
+        now = self._guarded(self._decision(queue, arguments, sizes), bound, queue, arguments)
 
         def launching(one: Decision, given: dict[str, Any]) -> cl.Event:
             nonlocal now
             if one is not now[0]:  # the choice fails, and these are the defaults
-                now = one, self.made(one.choice).bind(queue, **arguments)
+                now = bound(one)
                 fitting.clear()
             return now[1](**given)
 
         def launch(**given: Any) -> cl.Event:
             if (place := self._sizes(given)) not in fitting:
                 here = self._whole(place)
-                if (
-                    here != sizes
-                    and 0 not in here.values()
-                    and (refusal := self.refusal(now[0].choice, here))
-                ):
-                    bound = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
+                if here != sizes and 0 not in here.values() and (why := self._far(now[0], here)):
+                    known = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
                     raise ValueError(
-                        f"kernel {self.name!r} is bound for {bound}, as {refusal}: bind again"
+                        f"kernel {self.name!r} is bound for {known}, as {why}: bind again"
                     )
                 fitting.add(place)
             return self._guarded(now[0], lambda one: launching(one, given), queue, given)
@@ -180,8 +171,8 @@ class TunedKernel(SizedKernel):
 
     def explain(self, context_or_queue: cl.Context | cl.CommandQueue, **arguments: Any) -> str:
         """Say what each layer holds for the choice at these sizes, and which row of the table led to it."""
-        decision, left = self._asked(context_or_queue, arguments)
-        words: str = decision.kernel.explain(context_or_queue, **left)
+        decision = self._asked(context_or_queue, arguments)
+        words: str = decision.kernel.explain(context_or_queue, **arguments)
         table, other = decision.table, ""
         if table is not None and not table.rows:
             from kcl.tuning import views
@@ -249,6 +240,15 @@ class TunedKernel(SizedKernel):
             return ""
         return tables.asked(handle.line_of(self.kernel_at(choice, sizes)).generate.key())
 
+    @functools.cached_property
+    def variant(self) -> str:
+        """The parameters beside the space that are not the function's defaults: code may depend on them unseen."""
+        known, texts = inspect.signature(self.function).parameters, list[str]()
+        for name, one in self._call.arguments.items():
+            if name not in self.space.lists and repr(one) != repr(known[name].default):
+                texts.append(f"{name}={one!r}")
+        return ", ".join(text for text in texts if " at 0x" not in text)[:_NAMED]
+
     def refusal(self, choice: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
         """Return why a choice does not serve these sizes; empty if it does."""
         if said(choice) != said(self.defaults) and not (
@@ -259,10 +259,9 @@ class TunedKernel(SizedKernel):
 
     def made(self, choice: Mapping[str, Any]) -> Any:
         """Return the handle with a choice of the free parameters; memoised, and nothing is stored before its launch."""
-        chosen = {name: choice.get(name, default) for name, default in self.defaults.items()}
-        place, known = said(chosen), self._made  # another thread may forget
+        place, known = said(choice), self._made  # another thread may forget
         if place not in known:
-            call = self._call._replace(arguments={**self._call.arguments, **chosen})
+            call = self._call._replace(arguments={**self._call.arguments, **choice})
             known.setdefault(place, _plain(call, self._declared))
         return known[place]
 
@@ -280,7 +279,7 @@ class TunedKernel(SizedKernel):
         """Forget what was decided: the next call reads the table again."""
         self._latest = (None, "", None)
         self._made, self._tables, self._decisions, self._launches = {}, {}, {}, {}
-        self._changed, self._noted = {}, set()
+        self._noted = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy as the recipe by its name, with the parameters that were given."""
@@ -301,17 +300,14 @@ class TunedKernel(SizedKernel):
         arguments: dict[str, Any],
     ) -> tuple[Any, Any]:
         """Decide, if these sizes are new, and launch."""
-        try:
-            found = eval(self._code, self._beside, arguments)
-        except UNKNOWN:
-            found = None
-        if unnamed or found is None or not isinstance(queue, cl.CommandQueue):
+        found = self._sizes(arguments)
+        sizes = self._whole(found)
+        if unnamed or 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
             kernel = self.kernel_at(self.defaults, {})
-            return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it raises the error
-        decision = self._decision(queue, arguments, self._whole(found), is_launch=True)
+            return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it may raise the error
+        decision = self._decision(queue, arguments, sizes)
 
         def launching(one: Decision) -> tuple[Any, Any]:
-            self._prove(one, queue, arguments)
             result: tuple[Any, Any] = one.kernel(queue, **options, **arguments)
             if len(self._launches) >= _DECISIONS:
                 self._launches.clear()
@@ -330,20 +326,15 @@ class TunedKernel(SizedKernel):
         The error is raised if some of several kernels may have been launched already.
         """
         try:
+            if decision.error is not None:
+                raise decision.error
             return use(decision)
-        except _Changed:
-            again = self._decision(queue, arguments, decision.sizes)
-            return self._guarded(again, use, queue, arguments)
         except Exception as error:
             table, row, name = decision.table, decision.row, said(decision.choice)
             # by KCL_STRICT
             is_asked = isinstance(error, KclError) and not isinstance(error, RecipeError)
-            if (
-                is_asked
-                or table is None
-                or row is None
-                or name == said(self.default_at(decision.sizes))
-            ):
+            is_default = name == said(self.default_at(decision.sizes))
+            if is_asked or is_default or table is None or row is None:
                 raise
             began = handle.may_have_launched(decision.kernel, queue, arguments)
             # the error of a call is raised again
@@ -356,103 +347,103 @@ class TunedKernel(SizedKernel):
                     left = left._replace(outcome="no longer runs", detail=words)
                 table.put(left)
                 reason = reason.replace("does not run now", "no longer runs")
-                self._decisions = {
-                    place: one for place, one in [*self._decisions.items()] if one.row is not row
-                }
+                self._decisions = {}
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:
                 raise
             return result
-
-    def _prove(
-        self, decision: Decision, holder: Any, arguments: Mapping[str, Any], is_launch: bool = True
-    ) -> None:
-        """Raise _Changed unless the code of a choice is what was measured; say once what is not served, and why.
-
-        The look-up of the code is that of the launch.
-        """
-        if decision.codes is not None and decision.row is not None:
-            build = bindings_of(holder).build
-            digest = "-"
-            if decision.codes:
-                take = handle.code_for if is_launch else handle.code_seen
-                digest = tables.code_digest(build, *take(decision.kernel, holder, arguments))
-            self._decisions.pop(decision.place, None)
-            if digest not in decision.codes:
-                row, words = decision.row, "this variant was not measured"
-                is_same = not self._own.texts or tuple(decision.sizes.values()) == row.sizes
-                if row.variant == self.variant and is_same:
-                    words = f"the code of {said(decision.choice)} changed since it was measured"
-                self._changed[decision.place, decision.row.name, said(decision.choice)] = words
-                raise _Changed
-            decision = self._decisions[decision.place] = decision._replace(codes=None)
-        if is_launch and decision.place not in self._noted:
-            self._noted.add(decision.place)
-            if len(_state().decided) < _NOTED:
-                _state().decided.append((self.name, decision._replace(kernel=None)))
-            if decision.lost:
-                told = f"kernel {self.name!r}, {decision}: measure again with `kcl tune` and the program"
-                layer.warn_once(f"tuned {self.name}", told)
 
     def _decision(
         self,
         holder: Any,
         arguments: Mapping[str, Any],
         sizes: dict[str, int],
-        is_launch: bool = False,
+        is_launch: bool = True,
     ) -> Decision:
-        """Return what was decided for these sizes and dtypes; decide it the first time."""
+        """Return what was decided for these sizes and dtypes; decide it the first time, and say it at a launch."""
         types = {}
         with suppress(TypeError):  # a text that names no dtype: the launch says so
             types = {name: dtype_text(one) for name, one in dtypes_of(arguments).items()}
         place = (_device(holder), *types.items(), *sizes.values())
-        found = self._decisions.get(place)
+        found, state = self._decisions.get(place), _state()
         if found is None:
-            state = _state()
             if is_launch and state.untuned is not None:
                 state.untuned(self, holder, dict(arguments))
-            found = self._decide(self.table(holder), sizes, types, place)
+            found = self._decide(holder, arguments, sizes, types, is_launch)
             if len(self._decisions) >= _DECISIONS:
                 self._decisions.clear()
-            if is_launch or state.untuned is None:
+            if found.error is None and (is_launch or state.untuned is None):
                 self._decisions[place] = found
+        if is_launch and found.error is None and place not in self._noted:
+            self._noted.add(place)
+            if len(state.decided) < _NOTED:
+                state.decided.append((self.name, found._replace(kernel=None)))
+            if found.lost:
+                told = (
+                    f"kernel {self.name!r}, {found}: measure again with `kcl tune` and the program"
+                )
+                layer.warn_once(f"tuned {self.name}", told)
         return found
 
     def _decide(
-        self, table: ChoiceTable | None, sizes: dict[str, int], types: dict[str, str], place: Any
+        self,
+        holder: Any,
+        arguments: Mapping[str, Any],
+        sizes: dict[str, int],
+        types: dict[str, str],
+        is_launch: bool,
     ) -> Decision:
+        """Return the first choice that is valid here and whose code is what was measured; the look-up is the launch's."""
+        table, build = self.table(holder), bindings_of(holder).build
+        take = handle.code_for if is_launch else handle.code_seen
         is_known = table is not None and 0 not in sizes.values()
         rows = table.near(tuple(sizes.values()), self.variant) if table and is_known else []
         why, lost, unlike = "", "", table.lost if table and not table.rows else ""
         refusals = {
             said(one.choice): f"{one.outcome}: {one.detail}" for one in rows if one.outcome != "ok"
         }
-        untuned = self._untuned(table, sizes)
+        untuned, digests = self._untuned(table, sizes), dict[str, str]()
         default, asked = said(untuned.choice), self.asked_at(sizes, untuned.choice) if rows else ""
-        refusals.setdefault(default, "")
         for row in rows:
             if reason := _unlike(row, types, asked):
                 unlike = unlike or f"{tables.measured(row, sizes)}, {reason}"
                 continue
-            for choice, _ratio, _noise, codes in row.best or (
-                RankedChoice(row.choice, 1.0, 0.0, ()),
-            ):
+            is_same = row.variant == self.variant
+            for choice, codes in row.served() if row.best or is_same else ():
                 name = said(choice)
+                found = untuned._replace(choice=choice, row=row, lost=lost)
+                if name == default and is_same and name not in refusals:
+                    return found
                 if name not in refusals:
                     refusal = self.refusal(choice, sizes)
                     refusals[name] = f"is not valid here: {refusal}" if refusal else ""
-                changed = self._changed.get((place, row.name, name), "")
-                is_default = name == default
-                if is_default and row.variant != self.variant:
+                if refusals[name]:
+                    is_gone = not self.space.has(choice)
+                    lost = lost or (f"{name} {refusals[name]}" if is_gone else "")
+                    why = why or f"{tables.measured(row, sizes, choice)}, {refusals[name]}"
                     continue
-                if not refusals[name] and not changed:
-                    kernel = self.kernel_at(choice, sizes)
-                    left = None if is_default else codes
-                    return Decision(kernel, choice, sizes, row, table, "", lost, left, place)
-                is_gone = bool(refusals[name]) and not self.space.has(choice)
-                lost = lost or changed or (f"{name} {refusals[name]}" if is_gone else "")
-                why = why or f"{tables.measured(row, sizes, choice)}, {refusals[name]}"
-        return untuned._replace(why=why, lost=lost or unlike, place=place)
+                if name not in digests and len(digests) >= _COMPARED:
+                    continue
+                found = found._replace(kernel=self.kernel_at(choice, sizes))
+                try:
+                    if name not in digests:
+                        code = take(found.kernel, holder, arguments)
+                        digests[name] = tables.code_digest(build, *code)
+                except Exception as error:
+                    return found._replace(error=error)
+                if digests[name] in codes:
+                    return found
+                if is_same and (not self._own.texts or tuple(sizes.values()) == row.sizes):
+                    lost = lost or f"the code of {name} changed since it was measured"
+                lost = lost or "this variant was not measured"
+        return untuned._replace(why=why, lost=lost or unlike)
+
+    def _far(self, decision: Decision, sizes: dict[str, int]) -> str:
+        """Return why the choice of a decision does not serve other sizes; empty if it does."""
+        row, here = decision.row, tuple(sizes.values())
+        is_far = row is not None and row.best and not tables.is_near(here, row)
+        why = "it was measured at no size within a factor of two" if is_far else ""
+        return self.refusal(decision.choice, sizes) or why
 
     def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
         choice = self.default_at(sizes)
@@ -467,35 +458,14 @@ class TunedKernel(SizedKernel):
             else made
         )
 
-    def asked(
-        self, holder: cl.Context | cl.CommandQueue, arguments: dict[str, Any]
-    ) -> tuple[Any, dict[str, Any]]:
-        decision, left = self._asked(holder, arguments)
-        return decision.kernel, left
+    def asked(self, holder: cl.Context | cl.CommandQueue, arguments: Mapping[str, Any]) -> Any:
+        """Return the kernel for the sizes that are given by name, or by arrays."""
+        return self._asked(holder, arguments).kernel
 
-    def _asked(self, holder: Any, arguments: dict[str, Any]) -> tuple[Decision, dict[str, Any]]:
-        """Return the decision for sizes that are given by name, or by arrays, and the other arguments."""
-        whole = {name for name in self._names if hasattr(type(arguments.get(name)), "__index__")}
-        sizes = self._whole(
-            arguments[name] if name in whole else value
-            for name, value in zip(self._names, self._sizes(arguments), strict=True)
-        )
-        left = {name: value for name, value in arguments.items() if name not in whole}
-        while True:
-            decision = self._decision(holder, left, sizes)
-            try:
-                self._prove(decision, holder, left, is_launch=False)
-            except _Changed:
-                continue
-            except Exception:
-                return decision, left  # what was asked raises the error again
-            return decision, left
-
-    def _whole(self, values: Iterable[Any]) -> dict[str, int]:
-        return {
-            name: whole_number(self.name, name, one)
-            for name, one in zip(self._names, values, strict=True)
-        }
+    def _asked(self, holder: Any, arguments: Mapping[str, Any]) -> Decision:
+        pairs = zip(self._given(arguments), self._sizes(arguments), strict=True)
+        sizes = self._whole(named or found for named, found in pairs)
+        return self._decision(holder, arguments, sizes, is_launch=False)
 
     def _opened(self, holder: Any, device: cl.Device) -> ChoiceTable | None:
         """Return a table; its key is made from that of the recipe with its defaults, which may be unknown, or raise."""
@@ -516,7 +486,8 @@ class TunedKernel(SizedKernel):
         free = [Part("free", name) for name in sorted(self.defaults)]
         texts = [Part(f"size {name}", text) for name, text in self.size_texts.items()]
         where = {"name": device.name, "driver": device.driver_version}
-        key = tables.key_of(self.name, subject, [*free, *texts], identity, device.max_compute_units)
+        place = tables.device_parts(identity, device.max_compute_units)
+        key = tables.key_of(self.name, subject, [*free, *texts, *place])
         about = {
             "kernel": self.name,
             "names": list(self._names),
@@ -524,8 +495,8 @@ class TunedKernel(SizedKernel):
             "device": where,
         }
         table = tables.of(key, about)
-        given = [Part("given", f"{self.variant} {said(self.given)}"), *free]
-        table.note = tables.note_of(self._call.function, given, identity, device.max_compute_units)
+        given = Part("given", f"{self.variant} {said(self.given)}")
+        table.note = tables.note_of(self.function, [given, *free, *place])
         return table
 
 
@@ -544,16 +515,6 @@ def _asked_by(call: RecipeCall, sizes: Sizes) -> Sizes:
 
 def _device(holder: cl.Context | cl.CommandQueue) -> cl.Device:
     return bindings_of(holder).device
-
-
-def _variant(call: RecipeCall, space: Space) -> str:
-    """Name the parameters beside the space that are not the function's defaults: code may depend on them unseen."""
-    known = inspect.signature(call.function).parameters
-    others = {name: value for name, value in call.arguments.items() if name not in space.lists}
-    texts = [
-        f"{name}={one!r}" for name, one in others.items() if repr(one) != repr(known[name].default)
-    ]
-    return ", ".join(text for text in texts if " at 0x" not in text)[:_NAMED]
 
 
 def _unlike(row: Row, types: Mapping[str, str], asked: str) -> str:

@@ -25,9 +25,9 @@ from kcl.errors import CacheFault
 from kcl.line import bindings_of
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
-from kcl.tuning.bench import Bench, ChildFault
+from kcl.tuning.bench import Bench
 from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
-from kcl.tuning.child import Question, Tolerance, Verdict
+from kcl.tuning.child import OPEN, ChildFault, Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name
@@ -38,7 +38,6 @@ _LEAST_SECONDS = 2.0  # of the last race
 _NEAR = 2.0  # of the last race: who may take less than so many times the best time
 _BELIEVED_SECONDS = 30 * 86400.0  # crashes and time-outs
 _NOTED_SECONDS = 1.0  # between two writes of outcomes
-_OF_WINNER = ("ratio", "noise", "ragged", "program", "seconds", "gigabytes")
 
 
 class Tuning(NamedTuple):
@@ -114,10 +113,12 @@ def tune(
     if not device or not settings.is_python():
         return result._replace(why="it takes child processes: a whole device, and Python by itself")
     with _turn(queue), candidates.folder() as folder, contextlib.ExitStack() as stack:
+        began = time.monotonic()
         files = CandidateFiles(kernel, queue, arguments, folder)
         stack.callback(files.close)
         if files.default.verdict.outcome:
             return result._replace(why=f"the default {': '.join(files.default.verdict[:2])}")
+        files.limit = lambda least=0.0: min(seconds, max(least, LIMIT_SECONDS))
         tuner = _Tuner(files, table, level, search, tolerance)
         row = None if again else tuner.stored()
         if row is not None:
@@ -125,7 +126,7 @@ def tune(
                 row=row, why="tuned before; again=True (kcl tune --again) measures again"
             )
         tuner.known = {} if again else tuner.before()
-        return tuner.run(files.question(device, tolerance, limit), seconds, result)
+        return tuner.run(files.question(device, tolerance, limit), began, seconds, result)
 
 
 class _Tuner:
@@ -162,12 +163,12 @@ class _Tuner:
         row = self.table.row(self._case.sizes, self._case.dtypes, self._case.variant)
         if row is None or row.unfinished or row.outcome != "ok" or row.level < self.level:
             return None
-        now = self._row(row.choice)
+        now = self._row(self.default)
         is_same = row.includes.items() <= now.includes.items() and {*row.codes} <= {*now.codes}
         if not is_same or (row.of, row.terms) != (now.of, now.terms):
             return None
         for choice, *_times, codes in row.best[:1]:
-            one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
+            one = self._candidate(choice)
             if one.trial.digests.get("") not in codes:
                 return None
         return row
@@ -176,10 +177,7 @@ class _Tuner:
         """Return the outcomes that may stand; a search of all choices begins with the others."""
         facts = self.table.facts() if self._case.terms else {}
         if self.level == 2 and isinstance(self.search, searches.Interpolation):
-            names = {fact_name(self._case._replace(choice=one)): one for one in self.search.first}
-            self.search.first = [
-                names[name] for name in sorted(names, key=lambda name: name in facts)
-            ]
+            self.search.first.sort(key=lambda one: self._name(one) in facts)
         return facts
 
     @property
@@ -187,9 +185,9 @@ class _Tuner:
         """The candidates with an outcome."""
         return [one for one in tuple(self._made) if one.verdict.outcome]
 
-    def run(self, question: Question, seconds: float, result: Tuning) -> Tuning:
+    def run(self, question: Question, began: float, seconds: float, result: Tuning) -> Tuning:
         """Search until there is nothing to ask, or the time is over; then let the best race, and store the winner."""
-        began, is_done = time.monotonic(), False
+        is_done = False
         arrays = question.forms[""].arrays.values()
         self._size = sum(math.prod(one.shape) * one.dtype.itemsize for one in arrays)
         checked = began + _CHECKED * seconds
@@ -293,28 +291,35 @@ class _Tuner:
 
     def _candidate(self, choice: Choice) -> TuningCandidate:
         """Return the candidate; the outcome of an earlier tuning stands for the same code, under the same terms."""
-        one = self.files.candidate(choice, self.kernel.refusal(choice, self.files.sizes))
-        trial, fact = one.trial, self.known.get(fact_name(self._case._replace(choice=choice)))
-        if one.verdict.outcome or fact is None or not _codes(trial):
-            return one
-        is_same = (fact.codes, fact.terms) == (_codes(trial), self._case.terms)
-        is_young = fact.outcome not in ("crashes", "hangs") or fact.day >= _day(_BELIEVED_SECONDS)
-        is_long = fact.outcome != "hangs" or fact.limit >= min(self.files.limit(), LIMIT_SECONDS)
-        if is_same and is_young and is_long:
+        refusal, verdict = self.kernel.refusal(choice, self.files.sizes), OPEN
+        fact = self._standing_fact(choice)
+        if refusal:
+            verdict = Verdict("not valid", refusal)
+        elif fact and fact.codes == (self.files.unmade,):
+            verdict = Verdict(fact.outcome, fact.detail)
+        one = self.files.candidate(choice, verdict)
+        trial = one.trial
+        if fact and not refusal and fact.codes == _codes(trial):
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
                 low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
                 trial.standing = Standing(fact.ratio, low, high, fact.seconds)
         return one
 
+    def _standing_fact(self, choice: Choice) -> Row | None:
+        """Return the outcome of an earlier tuning if it stands for equal code; a crash is believed for a while."""
+        fact = self.known.get(self._name(choice))
+        if fact is None or not fact.codes or fact.terms != self._case.terms:
+            return None
+        is_old = fact.outcome in ("crashes", "hangs") and fact.day < _day(_BELIEVED_SECONDS)
+        is_short = fact.outcome == "hangs" and fact.limit < min(self.files.limit(), LIMIT_SECONDS)
+        return None if is_old or is_short else fact
+
     def _finalists(self) -> list[Trial]:
         """Return who may be the fastest, and faster than the default."""
-        found = {
-            one.trial: one.trial.standing.low
-            for one in self.tried
-            if one.ratio and one.trial.standing
-        }
-        found.pop(self.default.trial, None)
+        default = self.default.trial
+        trials = [one.trial for one in self.tried if one.ratio and one.trial is not default]
+        found = {one: one.standing.low for one in trials if one.standing}
         most = min(1.0, _NEAR * min(found.values(), default=1.0))
         return sorted((one for one in found if found[one] < most), key=found.__getitem__)[:SERVED]
 
@@ -322,7 +327,7 @@ class _Tuner:
         """Return the trials that are right; compare those on the data of this tuning that an earlier one compared."""
         old = [one for one in trials if one in self._before]
         for one in old:
-            one.verdict = Verdict("")
+            one.verdict = OPEN
         bench.check(old, max(end, time.monotonic() + _LEAST_SECONDS))
         right = [one for one in trials if one.verdict.outcome == "ok"]
         for one in old:
@@ -338,45 +343,44 @@ class _Tuner:
             {one: one.standing for one in racers if one.standing}, [one.trial for one in order]
         )
         choices = {one.trial: one.choice for one in reversed(order)}
-        row = self._row(self.default.choice)._replace(ratio=1.0, unfinished=is_unfinished)
-        row = row._replace(ragged=True, program=self.default.trial.program)
+        row = self._row(self.default)._replace(ratio=1.0, noise=0.0, seconds=0.0)
+        row = row._replace(gigabytes=0.0, ragged=True)
         if best is not None:
-            others = [one for one in finalists if one is not best and self._is_faster(one)]
-            others.sort(key=lambda one: one.standing.ratio if one.standing else 1.0)
+            others = [one for one in finalists if one is not best and (one.ratio or 1.0) < 1.0]
+            others.sort(key=lambda one: one.ratio or 1.0)
             served = tuple(
                 RankedChoice(choices[one], end.ratio, end.noise, _codes(one))
                 for one in (best, *others)
                 if (end := one.standing)
             )
-            won = self._fact(TuningCandidate(choices[best], best))
-            row = row._replace(
-                **{name: getattr(won, name) for name in _OF_WINNER}, choice=won.choice, best=served
-            )
+            row = self._row(TuningCandidate(choices[best], best))._replace(best=served)
+        row = row._replace(unfinished=is_unfinished)
         self.table.put(row)
         self.kernel.forget()
         return row
 
-    def _is_faster(self, one: Trial) -> bool:
-        return one.verdict.outcome == "ok" and one.standing is not None and one.standing.ratio < 1.0
-
-    def _row(self, choice: Choice) -> Row:
-        """Return a row for a choice, as it is if the default stays."""
+    def _row(self, one: TuningCandidate) -> Row:
+        """Return the row that serves a candidate."""
         default, asked = self.default, set[str]()
         build, includes = bindings_of(self.files.queue).build, dict[str, str]()
         for form, code in default.trial.codes.items():
             asked.add(self.kernel.asked_at(self.files.sizes_at(form), default.choice))
             includes |= header_files(code.text.source, build.options(code.text.options))
-        return self._case._replace(
-            choice=choice,
+        return self._fact(one)._replace(
+            of=self.count,
             tried=len(self.tried),
             versions=_versions(),
             includes=includes,
             codes=tuple(sorted(asked)) if asked != {""} else (),
+            limit=0.0,
         )
 
     def _fact(self, one: TuningCandidate) -> Row:
         """Return what became of a candidate, as it is stored beside the row of its tuning."""
         trial, end = one.trial, one.trial.standing
+        known = self._before.get(trial)
+        if known and not known.ratio and known.outcome == one.verdict.outcome:
+            return known._replace(choice=one.choice)  # its day and its limit stay
         return self._case._replace(
             choice=one.choice,
             ratio=one.ratio,
@@ -391,6 +395,9 @@ class _Tuner:
             codes=_codes(trial),
             limit=trial.limit,
         )
+
+    def _name(self, choice: Choice) -> str:
+        return fact_name(self._case._replace(choice=choice))
 
     def _place(self, one: TuningCandidate) -> list[int]:
         """Return the place of a choice in the order of declaration."""

@@ -37,22 +37,15 @@ def tables(kernel: str | None = None) -> list[TableFile]:
     """Return the tables on disk, or those of a kernel, by kernel and device. Raises nothing."""
     found: dict[str, TableFile] = {}
     for place, entry in run_memo.used(places.TUNING, every=True):
-        about, device = entry.metadata, entry.metadata.get("device")
-        with suppress(TypeError, ValueError, AttributeError):
-            name, names = (
-                str(about["kernel"]) if "kernel" in about else "",
-                list(map(str, about.get("names", ()))),
-            )
-            words = ", ".join(str(device[of]) for of in ("name", "driver")) if device else ""
-            one = found.setdefault(
-                entry.key.digest, TableFile(name, names, words, entry.key, [], [])
-            )
-            kind = place.partition("-")[0]
+        about, kind = entry.metadata, place.partition("-")[0]
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            device = ", ".join(str(about["device"][of]) for of in ("name", "driver"))
+            name, names = str(about["kernel"]), [*map(str, about["names"])]
+            empty = TableFile(name, names, device, entry.key, [], [])
+            one = found.setdefault(entry.key.digest, empty)
             {TABLE: one.rows, FACT: one.facts}[kind].extend(listed(about, kind))
-    return sorted(
-        [one for one in found.values() if kernel in (None, one.kernel)],
-        key=lambda one: (one[0], one[2]),
-    )
+    kept = [one for one in found.values() if kernel in (None, one.kernel)]
+    return sorted(kept, key=lambda one: (one.kernel, one.device))
 
 
 def facts() -> dict[str, Any]:
@@ -82,14 +75,9 @@ def lines(table: TableFile, with_facts: bool = False) -> list[str]:
         for row in table.rows
     ]
     found = [f"{table.kernel} on {table.device}", *layout.lines(_HEAD, rows)]
-    return [
-        *found,
-        *(
-            ["", *outcomes(table.names, table.facts, table.rows)]
-            if with_facts and table.facts
-            else []
-        ),
-    ]
+    if with_facts and table.facts:
+        found += ["", *outcomes(table.names, table.facts, table.rows)]
+    return found
 
 
 def outcomes(names: list[str], found: Iterable[Row], rows: Iterable[Row]) -> list[str]:
@@ -177,8 +165,8 @@ def folders(
     """Yield what `kcl unpack` writes of each table: its folder, its files, and the digest of each numbered program."""
     for table in tables(kernel):
         numbers = {said(row.choice): row.program for row in reversed(table.rows)}
-        order = list(dict.fromkeys(said(row.choice) for row in table.rows))
         cells = [_start(table.names, row) for row in table.rows]
+        order = list(dict.fromkeys(choice for _sizes, choice in cells))
         files = {
             "dispatch_table.txt": [
                 f"{sizes or '()'} -> {order.index(one)}  {one}" for sizes, one in cells
@@ -202,8 +190,10 @@ def _start(names: list[str], row: Row) -> tuple[str, str]:
 
 def _notes(row: Row) -> str:
     """Return what else a reader of a row should know."""
-    notes = [] if row.outcome == "ok" else [f"{row.outcome}: {row.detail}"]
-    notes += [] if row.ragged else ["not tried ragged"]
-    notes += ["not finished"] if row.unfinished else []
-    notes += [f"measured with {row.versions}"] if row.versions else []
-    return "; ".join(notes)
+    notes = {
+        f"{row.outcome}: {row.detail}": row.outcome != "ok",
+        "not tried ragged": not row.ragged,
+        "not finished": row.unfinished,
+        f"measured with {row.versions}": row.versions,
+    }
+    return "; ".join(note for note, holds in notes.items() if holds)

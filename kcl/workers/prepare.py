@@ -112,7 +112,8 @@ def _item(one: Any, context: cl.Context | cl.CommandQueue) -> PreparationItem:
     if isinstance(kernel, Kernel) and isinstance(values, Mapping):
         return PreparationItem(kernel, dict(values))
     if isinstance(kernel, SizedKernel) and isinstance(values, Mapping):
-        return PreparationItem(*kernel.asked(context, dict(values)), is_variant=kernel.has_variants)
+        asked = kernel.asked(context, values)
+        return PreparationItem(asked, dict(values), is_variant=kernel.has_variants)
     cure = f"; call it: {one.__name__}()" if callable(one) and hasattr(one, "__name__") else ""
     raise TypeError(
         f"kcl.prepare takes kernels, or pairs (kernel, {{name: dtype or array}}), not {one!r}{cure}"

@@ -266,6 +266,25 @@ class TestVariants:
         with pytest.raises(TypeError, match=r"the size n is 4\.5"):
             asking()(queue, n=4.5)
 
+    @pytest.mark.parametrize("given", [{}, {"space": kcl.space(value=[1, 2])}])
+    def test_no_integer_beside_its_integer(self, queue, given):
+        """A text that gives 64.0 is refused before 64 was seen, and after that."""
+
+        def asking(value=1):
+            text = "kernel void asking(global double *x, double m) { x[0] = m; }"
+            arguments = [kcl.Array("x", np.float64, 1, "inout"), kcl.Scalar("m", np.float64)]
+            return kcl.Source(text, entry="asking", arguments=arguments, global_size=value)
+
+        def sized(n):
+            assert n.multiple == 64
+            return asking()
+
+        kernel = kcl.kernel(sizes={"n": "2*m"}, **given)(asking if given else sized)()
+        for _time in range(2):
+            with pytest.raises(TypeError, match=r"the size n is 64\.0, which is no whole number"):
+                kernel(queue, x=np.zeros(1), m=32.0)
+            assert kernel(queue, x=np.zeros(1), m=32)[1][0][0] == 32
+
 
 @pytest.mark.one_platform
 class TestNamed:

@@ -17,6 +17,7 @@ from kcl.tuning import bench as benches
 from kcl.tuning import candidates, inputs, race
 from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
+from kcl.tuning.child import Verdict
 from kcl.tuning.inputs import is_cut
 from kcl.tuning.race import Sample
 
@@ -96,7 +97,7 @@ class TestCheck:
     def test_an_innocent(self, bench, workshop):
         """Of a child that dies after others were there nobody knows the reason: a new child decides."""
         bench.check([first := trial(workshop, ";")], later())
-        bench._children[-1]._process.kill()
+        bench._children[-1].process.kill()
         bench.check([second := trial(workshop, ";;")], later())
         assert [first.verdict.outcome, second.verdict.outcome] == ["ok", "ok"]
 
@@ -208,7 +209,7 @@ class TestBench:
         with Bench(question, trial(workshop, ""), workshop.folder) as made:
             made.check([trial(workshop, "z[i] = q;")], later())
             made.race([trial(workshop, ";")], 1, later())
-            processes = [child._process for child in made._children]
+            processes = [child.process for child in made._children]
             assert len(processes) > 1
         assert all(process.returncode is not None for process in processes)
 
@@ -316,6 +317,22 @@ class TestLeft:
         made = Bench(question, workshop.default.trial, workshop.folder, later(-6))
         assert made.seconds(60.0) <= 3.0
 
+    def test_slow_default(self, workshop, question, monkeypatch):
+        """No question has more time than is left for the whole call, however slow the default is."""
+        asked = []
+        monkeypatch.setattr(Child, "__init__", lambda *_given: None)
+        monkeypatch.setattr(Child, "end", lambda _self: 0)
+
+        def ask(_self, limit, _verb, *_given):
+            asked.append(limit)
+            return Verdict("ok"), 100.0, []
+
+        monkeypatch.setattr(Child, "ask", ask)
+        made = Bench(question, workshop.default.trial, workshop.folder, later(5))
+        made._start()
+        assert made._least == 300.0
+        assert max(asked) <= made.seconds(made._least) + 1 <= 15.0
+
 
 class TestChild:
     def test_caches(self, workshop, question, monkeypatch):
@@ -324,7 +341,7 @@ class TestChild:
         own = Child(question, workshop.folder)
         try:
             assert own.ask(60.0, "begin", "", trial(workshop, "").codes[""])[0].outcome == "ok"
-            with open(f"/proc/{own._process.pid}/environ", "rb") as stream:
+            with open(f"/proc/{own.process.pid}/environ", "rb") as stream:
                 found = dict(
                     line.split("=", 1) for line in stream.read().decode().split("\0") if "=" in line
                 )
@@ -341,8 +358,8 @@ class TestChild:
     def test_ends_with_its_parent(self, workshop, question):
         """A child ends as its pipe is closed."""
         own = Child(question, workshop.folder)
-        own._pipe.close()
-        assert own._process.wait(60) == 0
+        own.pipe.close()
+        assert own.process.wait(60) == 0
 
     def test_hang(self, workshop, question):
         """A question without an answer in time ends the child."""
@@ -350,5 +367,5 @@ class TestChild:
         with pytest.raises(ChildFault) as caught:
             own.ask(0.0, "begin", "", trial(workshop, "").codes[""])
         assert caught.value.verdict.outcome == "hangs"
-        assert own._process.returncode is not None
-        assert not os.path.exists(f"/proc/{own._process.pid}")
+        assert own.process.returncode is not None
+        assert not os.path.exists(f"/proc/{own.process.pid}")

@@ -122,7 +122,7 @@ class TestCandidate:
         for found, verdict in (
             (made.candidate({"block": 0}), ("skipped", "no block")),
             (
-                made.candidate({"block": 4}, "where 1 does not hold"),
+                made.candidate({"block": 4}, Verdict("not valid", "where 1 does not hold")),
                 ("not valid", "where 1 does not hold"),
             ),
         ):
@@ -167,23 +167,23 @@ class TestGenerator:
         [
             ("abort", 60.0, ("crashes", "SIGABRT, while generating")),
             ("exit", 60.0, ("crashes", "status 3, while generating")),
-            ("endless", 0.5, ("hangs", "no code in 0.5 s")),
+            ("endless", 0.5, ("hangs", "no result in 0.5 s, while generating")),
             ("memory", 60.0, ("takes too much memory", "4 GiB, while generating")),
         ],
     )
     def test_ends(self, files, kind, seconds, verdict):
         """A choice that ends, stops or fills the process that generates is named, and the next one is generated."""
-        files.limit, files._took = (lambda: seconds), 1e-3
+        files.limit = lambda _least: seconds
         found = files.candidate({"kind": kind})
         assert (found.verdict, found.trial.limit) == (verdict, seconds)
-        files.limit = lambda: 60.0
+        files.limit = lambda _least: 60.0
         assert files.candidate({"kind": "closure"}).verdict.outcome == ""
 
     def test_no_child_stays(self, queue, tmp_path):
         """The child ends with the tuning."""
         made = CandidateFiles(generating(), queue, {}, str(tmp_path))
         made.candidate({"kind": "closure"})
-        process = made._generator and made._generator._process.pid
+        process = made._generator and made._generator.process.pid
         assert not process or os.path.exists(f"/proc/{process}")
         made.close()
         made.close()
@@ -195,8 +195,8 @@ class TestGenerator:
         config["daemon"] = True
         try:
             with contextlib.closing(CandidateFiles(generating(), queue, {}, str(tmp_path))) as made:
-                assert made._generator is None
                 assert made.candidate({"kind": "closure"}).verdict.outcome == ""
+                assert made._generator is None
         finally:
             del config["daemon"]
 

@@ -433,8 +433,28 @@ class TestDispatch:
         assert "block=16" in added(kernel, queue, 100)
         added(kernel, queue, 100)
         assert seen == [100]
+        x = cl_array.zeros(queue, 200, np.float32)
+        kernel.bind(queue, x=x, z=cl_array.zeros_like(x))
+        assert seen == [100, 200]
         tuned.tune_untuned(None)
         added(kernel, queue, 300)
+        assert seen == [100, 200]
+
+    def test_hook_of_changed_code(self, queue):
+        """The function is called once a size, too, if the code of the row that it stores is not what would run."""
+        seen = []
+
+        def tune(kernel, queue, arguments):
+            seen.append(arguments["x"].shape[0])
+            one = row(100, block=16, exact=False)
+            one = one._replace(best=(RankedChoice(one.choice, 0.5, 0.01, ("other",)),))
+            axpy_table(kernel, queue, one)
+
+        tuned.tune_untuned(tune)
+        kernel = axpy()
+        with pytest.warns(kcl.CacheWarning, match="changed since it was measured"):
+            kernel(queue, x=np.empty(100, np.float32))
+        tuned.tune_untuned(None)
         assert seen == [100]
 
 
@@ -530,6 +550,24 @@ class TestMeasuredCode:
             factor, said = edited({}, {"faster": "3*x[i]"})
         assert factor == 2
         assert said.startswith("n = 64: way='fast', measured at n=64, takes 0.5 of the time")
+
+    def test_all_changed(self, queue):
+        """Where the code of all choices changed, as by another loopy, a few are generated before the default runs."""
+        asked = []
+
+        @kcl.kernel(space=kcl.space(value=range(1, 10)))
+        def several(value=1):
+            asked.append(value)
+            return filling.function(value)
+
+        choices = [{"value": value} for value in range(2, 10)]
+        best = tuple(RankedChoice(one, 0.5, 0.01, ("other",)) for one in choices)
+        kernel = several()
+        put(kernel, queue, row(value=2)._replace(best=best), x=np.zeros(4, np.int32))
+        asked.clear()
+        with pytest.warns(kcl.CacheWarning, match="the code of value=2 changed"):
+            assert filled(kernel, queue) == 1
+        assert {*asked} - {1} == {2, 3, 4}
 
     def test_back(self, edited, queue):
         """An edit that is taken back is served again."""
@@ -729,6 +767,20 @@ class TestHandle:
             match=r"bound for n=64 with block=16, exact=True, and not for n=17, as where 2",
         ):
             launch(x=x[:17], z=z[:17])
+
+    def test_bind_far_away(self, queue):
+        """A bound choice serves sizes within a factor of two of its row; bound defaults serve all."""
+        kernel, z = axpy(), cl_array.zeros(queue, 129, np.float32)
+        axpy_table(kernel, queue, row(64, block=16, exact=False))
+        x = cl_array.to_device(queue, np.arange(129, dtype=np.float32))
+        launch = kernel.bind(queue, x=x[:100], z=z[:100])
+        launch(x=x[:128], z=z[:128]).wait()
+        words = "not for n=129, as it was measured at no size within a factor of two"
+        with pytest.raises(ValueError, match=words):
+            launch(x=x, z=z)
+        default = kernel.bind(queue, x=x[:10], z=z[:10])
+        default(x=x, z=z).wait()
+        assert np.array_equal(z.get(), 2 * x.get() + 1)
 
     @pytest.mark.parametrize("how", ["does not build", "cannot be launched"])
     def test_bind_of_a_failing_choice(self, queue, how):

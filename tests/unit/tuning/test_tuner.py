@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import multiprocessing
 import os
 import time
 
@@ -92,6 +93,25 @@ def axpy(block=64, exact=False):
 @kcl.kernel(space=kcl.space(kind=["right", "endless"]))
 def hanging(kind="right"):
     """Double, or never end."""
+    return doubling.__wrapped__(kind)
+
+
+@kcl.kernel(
+    space=kcl.space(kind=["right", "abort", "stuck", "memory", "raises", "null", "endless"])
+)
+def ending(kind="right"):
+    """Double, or fail as it is generated or launched."""
+    if kind == "abort":
+        os.abort()
+    while kind == "stuck":
+        pass
+    blocks = [bytearray(1 << 30) for _ in range(16)] if kind == "memory" else []
+    return doubling.__wrapped__(kind if kind in KINDS and not blocks else "right")
+
+
+@kcl.kernel(space=kcl.space(kind=["right", "endless"]))
+def never(kind="endless"):
+    """Never end with the default."""
     return doubling.__wrapped__(kind)
 
 
@@ -223,6 +243,23 @@ class TestOutcomes:
         asked = Given([{"kind": "even"}])
         found = tuner.tune(kernel, queue, given, search=asked, limit=LIMIT, **LONG)
         assert (found.tried[0].verdict.detail == "before") is is_believed
+        (fact,) = table.facts().values()
+        assert (fact.day == day) is is_believed  # it is not younger for being believed
+
+    @pytest.mark.parametrize("codes", [None, ("-",)])
+    def test_failure_without_code_is_believed(self, queue, platform_name, codes):
+        """A choice that ends its generation is not generated again, for the same recipe and code of the default."""
+        if platform_name != "pocl":
+            pytest.skip("the recipes run in this process")
+        kernel, choice = ending(), {"kind": "abort"}
+        table, given = kernel.table(queue), {"x": vectors()[0]}
+        tuner.tune(kernel, queue, given, search=Given([dict(choice)]), **LONG)
+        (fact,) = table.facts().values()
+        assert (fact.outcome, fact.detail) == ("crashes", "SIGABRT, while generating")
+        table.put_facts([fact._replace(detail="before", codes=codes or fact.codes)])
+        table.put(table.rows[0]._replace(unfinished=True))
+        found = tuner.tune(kernel, queue, given, search=Given([dict(choice)]), **LONG)
+        assert (found.tried[0].verdict.detail == "before") is (codes is None)
 
     def test_output_of_loopy_is_caught(self, queue, capfd):
         """loopy prints a kernel for which it cannot generate code; nobody sees it."""
@@ -406,6 +443,44 @@ class TestWinner:
         found = slow().tune(queue, level=2, seconds=2.0)
         assert runs.stat().st_size < 30
         assert found.row is None or found.row.unfinished
+
+
+class TestDeadline:
+    """The limits on time are guards against a call that hangs: three times what a call may take."""
+
+    def test_bad_choices(self, queue, folders, platform_name):
+        """Choices that hang, abort, raise and eat memory, generating and launching, cost the seconds of the call.
+
+        What was tried has its own outcome, or had too little time for that.
+        """
+        if platform_name != "pocl":
+            pytest.skip("the recipes run in this process")
+        began = time.monotonic()
+        found = tuner.tune(ending(), queue, {"x": vectors()[0]}, level=2, seconds=5.0)
+        assert time.monotonic() - began < 3 * 15
+        named = {
+            "right": "ok",
+            "abort": "crashes",
+            "stuck": "hangs",
+            "memory": "takes too much memory",
+            "raises": "raises",
+            "null": "crashes",
+            "endless": "hangs",
+        }
+        for kind, outcome in outcomes(found).items():
+            assert outcome in (named[kind], "hangs")
+        assert os.listdir(folders) == []
+        assert multiprocessing.active_children() == []
+
+    def test_endless_default(self, queue, folders):
+        """A default that never ends is named, and ends with the call."""
+        began = time.monotonic()
+        found = tuner.tune(never(), queue, {"x": vectors()[0]}, seconds=0.5)
+        assert time.monotonic() - began < 3 * 10.5
+        assert (found.row, found.was_time) == (None, False)
+        assert "hangs: no result in" in found.why
+        assert found.why.endswith("give it more seconds")
+        assert os.listdir(folders) == []
 
 
 class Given:
