@@ -29,7 +29,10 @@ LINT = ["ruff>=0.14,<1", "mypy>=1.15,<3"]
 # that of rich. kcl itself uses none of them.
 BENCH = ["matplotlib>=3.8,<4", "zstandard>=0.22,<1", "rich>=13,<16"]
 # Public OpenCL libraries, for which `tools/compat_libraries.py` has programs.
-LIBRARIES = ["gputools", "nengo-ocl", "pyclesperanto-prototype", "reikna", "sasmodels", "silx"]
+LIBRARIES = [
+    *("boxtree", "compyle", "gputools", "nengo-ocl", "pyFAI", "pyclesperanto-prototype"),
+    *("reikna", "sasmodels", "silx"),
+]
 DOC = ["sphinx>=8,<10", "furo>=2024.8", "myst-parser>=4,<6", "sphinx-copybutton>=0.5.2,<1"]
 
 setup(

@@ -609,6 +609,15 @@ GOALS = (
         least=3.0,
         clock=CPU,
     ),
+    *(
+        Goal(
+            f"unchanged, ten failing builds on {name}: without / with",
+            _gain(f"failing builds, {platform}"),
+            least=0.98,
+            clock=CPU,
+        )
+        for name, platform in (("PoCL", unchanged.POCL), ("Intel", unchanged.INTEL))
+    ),
     Goal(
         "`kcl run` of a program that uses neither package: milliseconds more",
         _unchanged(lambda figures: Figure(unchanged.nothing(figures))),

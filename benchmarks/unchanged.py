@@ -42,6 +42,8 @@ def cases(count: int) -> list[Case]:
     for platform in _platforms():
         driver = ("drive_pyopencl.py", platform)
         found.append(Case(f"pyopencl, {platform}", (RUN, driver), (PLAIN, driver)))
+        refused = ("drive_failing.py", "10", platform)
+        found.append(Case(f"failing builds, {platform}", (RUN, refused), (PLAIN, refused)))
     return found
 
 

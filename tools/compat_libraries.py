@@ -25,6 +25,7 @@ BEGIN, END = (
     "<!-- libraries, made by make compat: begin -->",
     "<!-- libraries, made by make compat: end -->",
 )
+LIMIT_SECONDS = 600.0  # of a run: boxtree compiles for minutes on a busy machine
 MODULES = {"pyclesperanto": "pyclesperanto_prototype"}  # where it is not the name of the library
 HEAD = (
     "library",
@@ -104,7 +105,7 @@ def once(
         env=compat_unchanged.environment(work) | variables,
         capture_output=True,
         text=True,
-        timeout=compat_unchanged.EXAMPLE_SECONDS,
+        timeout=LIMIT_SECONDS,
         stdin=subprocess.DEVNULL,
     )
     wall, used = (now - then for now, then in zip(compat_unchanged.clocks(), before, strict=True))
