@@ -2,8 +2,8 @@
 
 The files of loopy and of what it generates with are in each key. A process that has imported loopy may hold something
 else than these files say: a method of an AST builder, an entry of a table, a constant. A baseline holds what the import
-of each module gave: the module's names, the bodies of its classes, the items of its tables. `now` compares with it,
-which takes half a millisecond; a process without loopy has no baseline and pays nothing.
+of each module gave: the module's names, the bodies of its classes, the items of its tables, the code of its functions.
+`now` compares what was changed since its last call; a process without loopy has no baseline and pays nothing.
 
 A module that was imported before kcl could attend counts as it is, except for callables of other packages.
 What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
@@ -12,12 +12,10 @@ stored.
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -27,6 +25,7 @@ from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.record import below_kcl, distributions, is_of_kcl, texts
 from kcl.record.callables.facts import facts
+from kcl.record.watch import PARTS, Watch, content_of
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
@@ -37,36 +36,31 @@ _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
 _DISK = "pytools.persistent_dict"  # the classes of loopy's disk caches, which kcl does without
-_CODES = "code"  # the name of the holder of the functions' code
-_PARTS = ("__code__", "__defaults__")
 
 Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
 
 
 class _Holder:
-    """One module, class, object or table, with its content as of its import and as of the last comparison."""
+    """One module, class, object, table or function, with its content as of its import."""
 
     def __init__(self, name: str, thing: Any) -> None:
         self.name = name
         self.thing = thing
+        is_content = isinstance(thing, (*_TABLES, FunctionType))
         self.is_table = isinstance(thing, _TABLES)
-        self.held = thing if self.is_table else vars(thing)
+        self.held = thing if is_content else content_of(thing)
         self.base = self.content()
-        self.last = self.base
         self.changes: dict[Any, Any] = {}
 
     def content(self) -> dict[Any, Any]:
-        """Return the content by name; that of a list has one name."""
+        """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
+        if isinstance(self.held, FunctionType):
+            return {part: getattr(self.held, part) for part in PARTS}
         return {"": tuple(self.held)} if isinstance(self.held, list) else dict(self.held)
-
-    def is_same(self) -> bool:
-        """Return True if nothing has changed since the last comparison."""
-        found, last = self.content(), self.last
-        return [*found] == [*last] and all(map(_is_same, found.values(), last.values()))
 
     def compare(self) -> None:
         """Find the names whose values are not those of the import."""
-        self.last = found = self.content()
+        found = self.content()
         names = [
             name for name, value in found.items() if self.base.get(name, _MISSING) is not value
         ]
@@ -77,6 +71,8 @@ class _Holder:
         }
 
     def _counts(self, name: Any, before: Any, now: Any) -> bool:
+        if isinstance(self.held, FunctionType):
+            return True
         if self.is_table:
             return name != "" or type(now) is not tuple or _decisive(now) != _decisive(before)
         if name in _MEMOS or isinstance(before, ModuleType) or isinstance(now, ModuleType):
@@ -103,44 +99,9 @@ class _Holder:
             self.thing.extend(value)
 
 
-class _Codes(_Holder):
-    """The functions of the generators by name, each with the code and the defaults that its import gave it."""
-
-    def __init__(self) -> None:
-        self.functions: dict[str, FunctionType] = {}
-        super().__init__(_CODES, self.functions)
-
-    def content(self) -> dict[Any, Any]:
-        """Return code and defaults by the name of the function, and their own."""
-        return {
-            f"{name}.{part}": getattr(one, part)
-            for part in _PARTS
-            for name, one in self.functions.items()
-        }
-
-    def add(self, name: str, function: FunctionType) -> None:
-        """Take the code and the defaults of a function for those of its import."""
-        if name not in self.functions:
-            self.functions[name] = function
-            self.base |= {f"{name}.{part}": getattr(function, part) for part in _PARTS}
-
-    def put(self, name: Any, value: Any) -> None:
-        function, _, part = name.rpartition(".")
-        setattr(self.functions[function], part, value)
-
-
 def _decisive(items: Any) -> list[Any]:
     """List the items of a list that may decide code: kcl generates without loopy's caches, which are registered."""
     return [one for one in items if type(one) not in _TABLES and type(one).__module__ != _DISK]
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Compare a value with an earlier one; a list is compared by its items."""
-    return one is other or (
-        type(one) is tuple is type(other)
-        and len(one) == len(other)
-        and all(map(operator.is_, one, other))
-    )
 
 
 class State(process.LockedState):
@@ -148,13 +109,12 @@ class State(process.LockedState):
 
     def __init__(self) -> None:
         super().__init__()
-        self.codes = _Codes()
-        self.holders: dict[str, _Holder] = {_CODES: self.codes}
+        self.holders: dict[str, _Holder] = {}
+        self.order: list[_Holder] = []  # that of the watched things
+        self.watch = Watch()
+        self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
         self.changes: Changes = {}
-        self.things: list[Any] = []  # the content of all holders, for its names
-        self.values: list[Any] = []  # the views of its values
-        self.last: tuple[list[Any], list[Any]] = ([], [])  # the picture of the last comparison
         self.depth = 0  # of imports of the generators that are under way
 
 
@@ -162,8 +122,10 @@ _state = process.shared(State)
 
 
 def is_off() -> bool:
-    """Return True if the generator layer is off: then nothing is compared, and nothing is taken for that."""
-    return bool(layers.unopened(settings.GENERATOR).off(frozenset({"loopy"})))
+    """Return True if the generator layer was off so far: then nothing is compared, and nothing is taken for that."""
+    return not _state().modules and bool(
+        layers.unopened(settings.GENERATOR).off(frozenset({"loopy"}))
+    )
 
 
 def attend() -> None:
@@ -183,7 +145,7 @@ def _run(module: ModuleType, loader: Any) -> None:
         loader.exec_module(module)
     finally:
         state.depth -= 1
-        if not state.depth and (state.modules or not is_off()):
+        if not (state.depth or is_off()):
             with state.lock:
                 _absorb()
                 _take(_loaded(), is_early=False)
@@ -209,20 +171,22 @@ def _loaded() -> list[ModuleType]:
 def _absorb() -> None:
     """Take what an import changed for the import's own."""
     state = _state()
-    known = state.changes
-    for holder in _different():
-        if holder is not state.codes:
+    known, holders = state.changes, _changed()
+    for holder in holders:
+        if not isinstance(holder.held, FunctionType):
             before, holder.base = holder.base, holder.content()
             for name in {*before, *holder.base}:
                 if (holder.name, name) in known or before.get(name) is _UNKNOWN:
                     holder.base[name] = before.get(name, _MISSING)
                     if holder.base[name] is _MISSING:
                         del holder.base[name]
+    _compare(holders)
 
 
 def _take(modules: list[ModuleType], is_early: bool) -> None:
     """Make the baseline of modules."""
     state = _state()
+    known = len(state.order)
     state.modules.update([module.__name__ for module in modules])
     for module in modules:
         _hold(module.__name__, module, is_early)
@@ -232,6 +196,9 @@ def _take(modules: list[ModuleType], is_early: bool) -> None:
                 value
             ):
                 _hold(dotted, value, is_early)
+    state.watch.add([holder.held for holder in state.order[known:]])
+    if is_early:
+        _compare(state.order[known:])
 
 
 def _is_object(value: Any) -> bool:
@@ -246,31 +213,29 @@ def _is_object(value: Any) -> bool:
 
 
 def _hold(name: str, thing: Any, is_early: bool) -> None:
-    state = _state()
-    if name in state.holders:
+    holder = _add(name, thing)
+    if holder is None:
         return
-    holder = _add(_Holder(name, thing))
     for key, value in holder.content().items():
         is_table = type(value) in _TABLES and key not in _MEMOS and key[:2] != "__"
         # whose tables are memos; that of dtypes is in each key
         if is_table and not name.startswith("pyopencl"):
-            _add(_Holder(f"{name}.{key}", value))
+            _add(f"{name}.{key}", value)
         function = _function(value)
         if is_early and callable(function) and not _is_own(function):
             holder.base[key] = _UNKNOWN
-            holder.last = {}  # compared next time
         elif isinstance(function, FunctionType):
             module = function.__globals__.get("__name__")
             if module == getattr(thing, "__module__", name):
-                state.codes.add(f"{name}.{key}", function)
+                _add(f"{name}.{key}", function)
 
 
-def _add(holder: _Holder) -> _Holder:
-    state, held = _state(), holder.held
-    state.holders[holder.name] = holder
-    is_list = isinstance(held, list)
-    state.things.append(() if is_list else held)
-    state.values.append(held if is_list else held.values())
+def _add(name: str, thing: Any) -> _Holder | None:
+    state = _state()
+    if name in state.holders:
+        return None
+    holder = state.holders[name] = _Holder(name, thing)
+    state.order.append(holder)
     return holder
 
 
@@ -318,36 +283,29 @@ def now() -> Changes:
     with state.lock:
         if not state.modules:
             attend()
-        names, values = _picture(state)
-        if not (
-            names == state.last[0]
-            and len(values) == len(state.last[1])
-            and all(map(operator.is_, values, state.last[1]))
-        ):
-            state.last = names, values
-            for holder in _different():
-                holder.compare()
-            state.changes = {
-                (one.name, name): value
-                for one in state.holders.values()
-                for name, value in one.changes.items()
-            }
+        _compare(_changed())
         return state.changes
 
 
-def _picture(state: State) -> tuple[list[Any], list[Any]]:
-    """Return all names with the code of functions, and all values with the defaults of functions."""
-    functions = state.codes.functions.values()
-    names = [*chain.from_iterable(state.things), *[one.__code__ for one in functions]]
-    return names, [
-        *chain.from_iterable(state.values),
-        *[one.__defaults__ for one in functions],
-    ]
+def _changed() -> list[_Holder]:
+    """List the holders that were changed since the last call."""
+    state = _state()
+    return [state.order[place] for place in state.watch.changed()]
 
 
-def _different() -> list[_Holder]:
-    """List the holders that differ from what the last comparison found."""
-    return [one for one in _state().holders.values() if not one.is_same()]
+def _compare(holders: list[_Holder]) -> None:
+    """Find the changes in some holders."""
+    state = _state()
+    for holder in holders:
+        holder.compare()
+    if holders:
+        found = dict.fromkeys([*state.differing, *holders])
+        state.differing = [one for one in found if one.changes]
+        state.changes = {
+            (one.name, name): value
+            for one in state.differing
+            for name, value in one.changes.items()
+        }
 
 
 def text(changes: Changes) -> str:
@@ -371,7 +329,8 @@ def _value(value: Any) -> str:
     function, code = _function(value), ""
     # code in the place of a library's own sees the library's names
     if isinstance(function, FunctionType):
-        code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
+        given = (function.__defaults__, function.__kwdefaults__)
+        code = f" {facts(function.__code__).digest} {texts.walked(given)}"
     return texts.walked(value) + code
 
 

@@ -85,13 +85,14 @@ class TestNow:
             parser.Parser.lex_table.pop()
         assert not changed()
 
-    @pytest.mark.parametrize("name", ["__code__", "__defaults__"])
+    @pytest.mark.parametrize("name", ["__code__", "__defaults__", "__kwdefaults__"])
     def test_the_code_of_a_function(self, monkeypatch, name):
         """Other code or other defaults of the same function are changes."""
         function = importlib.import_module("loopy.kernel.creation").parse_instructions
         with monkeypatch.context() as patch:
-            patch.setattr(function, name, emit.__code__ if name == "__code__" else (5,))
-            assert changed() == {f"code.loopy.kernel.creation.parse_instructions.{name}"}
+            value = {"__code__": emit.__code__, "__defaults__": (5,)}.get(name, {"mine": 5})
+            patch.setattr(function, name, value)
+            assert changed() == {f"loopy.kernel.creation.parse_instructions.{name}"}
         assert not changed()
 
     def test_memos_and_modules(self, monkeypatch):
