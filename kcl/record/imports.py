@@ -58,7 +58,7 @@ class _Attendant:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return what the attending finder finds."""
-        if name not in GENERATING:
+        if name not in GENERATING or _is_off():
             return None
         from kcl.record import insides
 
@@ -153,11 +153,19 @@ def _is_faced(names: dict[str, Any]) -> bool:
     state, faced = _state(), names.get(FACED)
     if faced or str(names.get("__name__")).partition(".")[0] in state.packages:
         return True
-    if not (state.faces or state.own):
+    if not (state.faces or (state.own and not _is_off())):
         return False
     if faced is None:
         faced = names[FACED] = _is_own(names, state.faces)
     return bool(faced)
+
+
+def _is_off() -> bool:
+    """Return True if the generator layer is off: then a program without recipes has loopy itself."""
+    from kcl.base import settings
+    from kcl.cache import layers
+
+    return bool(layers.unopened(settings.GENERATOR).off(frozenset({"loopy"})))
 
 
 def _is_own(names: dict[str, Any], editable: bool) -> bool:

@@ -12,10 +12,11 @@ stored.
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -31,7 +32,10 @@ GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopen
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
+_is_unknown = functools.partial(operator.is_, _UNKNOWN)
+_parts = operator.attrgetter(*PARTS)
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
+_PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
@@ -83,8 +87,11 @@ class _Holder:
             return False
         if type(now) in _CONSTANTS and type(now) is type(before):
             return bool(now != before)
-        below = below_kcl(now)
-        return below is not below_kcl(before) and not is_of_kcl(_function(below))
+        functions = _function(now), _function(before)
+        if not any(map(is_of_kcl, functions)):
+            return now is not before
+        below = [*map(below_kcl, functions)]
+        return below[0] is not below[1] and not any(map(is_of_kcl, below))
 
     def put(self, name: Any, value: Any) -> None:
         """Give a name another value; `_MISSING` removes it."""
@@ -110,7 +117,9 @@ class State(process.LockedState):
     def __init__(self) -> None:
         super().__init__()
         self.holders: dict[str, _Holder] = {}
-        self.order: list[_Holder] = []  # that of the watched things
+        # That of the watched things. A function has no holder before it is changed, only what its import gave.
+        self.order: list[_Holder | tuple[str, FunctionType, tuple[Any, ...]]] = []
+        self.early: frozenset[str] | None = None  # the modules that were there before kcl attended
         self.watch = Watch()
         self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
@@ -130,9 +139,12 @@ def is_off() -> bool:
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
+    state = _state()
+    if state.early is None:
+        state.early = frozenset([module.__name__ for module in _loaded()])
     finder.install()
     if not is_off():
-        _take(_loaded(), is_early=True)
+        _take(_loaded())
 
 
 def _run(module: ModuleType, loader: Any) -> None:
@@ -148,7 +160,7 @@ def _run(module: ModuleType, loader: Any) -> None:
         if not (state.depth or is_off()):
             with state.lock:
                 _absorb()
-                _take(_loaded(), is_early=False)
+                _take(_loaded())
 
 
 finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
@@ -183,22 +195,25 @@ def _absorb() -> None:
     _compare(holders)
 
 
-def _take(modules: list[ModuleType], is_early: bool) -> None:
+def _take(modules: list[ModuleType]) -> None:
     """Make the baseline of modules."""
     state = _state()
     known = len(state.order)
+    early = state.early or frozenset()
     state.modules.update([module.__name__ for module in modules])
     for module in modules:
-        _hold(module.__name__, module, is_early)
+        module_name = module.__name__
+        is_early = module_name in early
+        _hold(module_name, module, is_early)
         for name, value in list(vars(module).items()):
-            dotted = f"{module.__name__}.{name}"
-            if (isinstance(value, type) and value.__module__ == module.__name__) or _is_object(
-                value
-            ):
-                _hold(dotted, value, is_early)
-    state.watch.add([holder.held for holder in state.order[known:]])
-    if is_early:
-        _compare(state.order[known:])
+            is_class = isinstance(value, type) and value.__module__ == module_name
+            if is_class or (type(value) not in _PLAIN and _is_object(value)):
+                _hold(f"{module_name}.{name}", value, is_early)
+    new = state.order[known:]
+    state.watch.add([one[1] if isinstance(one, tuple) else one.held for one in new])
+    if early:
+        holders = [one for one in new if isinstance(one, _Holder)]
+        _compare([one for one in holders if any(map(_is_unknown, one.base.values()))])
 
 
 def _is_object(value: Any) -> bool:
@@ -216,18 +231,18 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
     holder = _add(name, thing)
     if holder is None:
         return
-    for key, value in holder.content().items():
-        is_table = type(value) in _TABLES and key not in _MEMOS and key[:2] != "__"
-        # whose tables are memos; that of dtypes is in each key
-        if is_table and not name.startswith("pyopencl"):
-            _add(f"{name}.{key}", value)
+    module, order = getattr(thing, "__module__", name), _state().order
+    for key, value in [*holder.base.items()]:
+        # the tables of pyopencl are memos; that of dtypes is in each key
+        if type(value) in _TABLES and key not in _MEMOS and key[:2] != "__":
+            if not name.startswith("pyopencl"):
+                _add(f"{name}.{key}", value)
+            continue
         function = _function(value)
         if is_early and callable(function) and not _is_own(function):
             holder.base[key] = _UNKNOWN
-        elif isinstance(function, FunctionType):
-            module = function.__globals__.get("__name__")
-            if module == getattr(thing, "__module__", name):
-                _add(f"{name}.{key}", function)
+        elif isinstance(function, FunctionType) and module == function.__globals__.get("__name__"):
+            order.append((f"{name}.{key}", function, _parts(function)))
 
 
 def _add(name: str, thing: Any) -> _Holder | None:
@@ -289,8 +304,15 @@ def now() -> Changes:
 
 def _changed() -> list[_Holder]:
     """List the holders that were changed since the last call."""
-    state = _state()
-    return [state.order[place] for place in state.watch.changed()]
+    state, found = _state(), []
+    for place in state.watch.changed():
+        one = state.order[place]
+        if isinstance(one, tuple):
+            name, function, parts = one
+            one = state.order[place] = state.holders[name] = _Holder(name, function)
+            one.base = dict(zip(PARTS, parts, strict=True))
+        found.append(one)
+    return found
 
 
 def _compare(holders: list[_Holder]) -> None:
@@ -360,4 +382,4 @@ def original(holder: str, name: str) -> Any:
     if not state.modules:
         attend()
     found = state.holders[holder].base.get(name) if holder in state.holders else None
-    return None if found is _UNKNOWN or isinstance(found, partial) else below_kcl(found)
+    return None if found is _UNKNOWN or isinstance(found, functools.partial) else below_kcl(found)

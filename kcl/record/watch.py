@@ -26,6 +26,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._things: list[Any] = []
+        self._addresses: list[int] = []  # of their words
         self._lists: dict[int, list[Any]] = {}  # those among them, by position
         self._owners: list[int] = []  # positions: of the thing that has a word
         self._memory: Any = None  # from the first word to the last one
@@ -38,11 +39,17 @@ class Watch:
         if not things:
             return
         self._changed |= self._different()
+        layout, known = _layout(), len(self._things)
         self._things += things
-        self._lists = {n: one for n, one in enumerate(self._things) if isinstance(one, list)}
-        layout = _layout()
-        if layout is not None:
-            self._find(*layout)
+        for place, one in enumerate(things, known):
+            if isinstance(one, list):
+                self._lists[place] = one
+            elif layout is not None:
+                words = layout[1] if isinstance(one, FunctionType) else layout[0]
+                self._addresses += [id(one) + word for word in words]
+                self._owners += [place] * len(words)
+        if self._addresses:
+            self._find()
         self._last = self._read()
 
     def changed(self) -> set[int]:
@@ -50,19 +57,11 @@ class Watch:
         found, self._changed = self._changed | self._different(), set()
         return found
 
-    def _find(self, number: int, code: int) -> None:
-        """Find the words of all things; the pages between them are not read."""
+    def _find(self) -> None:
+        """Find the memory that all words lie in; the pages between them are not read."""
         import numpy as np
 
-        codes = [code + part * _WORD for part in range(len(PARTS))]
-        found = [
-            (position, id(one) + offset)
-            for position, one in enumerate(self._things)
-            if position not in self._lists
-            for offset in (codes if isinstance(one, FunctionType) else [number])
-        ]
-        self._owners = [position for position, _ in found]
-        addresses = np.array([address for _, address in found])
+        addresses = np.array(self._addresses)
         first, last = int(addresses.min()), int(addresses.max())
         memory = (ctypes.c_int64 * ((last - first) // _WORD + 1)).from_address(first)
         self._memory = np.frombuffer(memory, np.int64)  # type: ignore[call-overload]
@@ -97,8 +96,8 @@ def content_of(thing: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _layout() -> tuple[int, int] | None:
-    """Return the places of the number in a dictionary and of the code in a function; None if they are elsewhere."""
+def _layout() -> tuple[list[int], list[int]] | None:
+    """Return the places of the words in a dictionary and in a function; None if they are elsewhere."""
     if sys.implementation.name != "cpython":
         return None
 
@@ -134,4 +133,6 @@ def _layout() -> tuple[int, int] | None:
     for change in changes:
         change()
         seen.append(word(table, number))
-    return (number, codes[0]) if len({*seen}) == len(seen) and codes else None
+    if not codes or len({*seen}) != len(seen):
+        return None
+    return [number], [codes[0] + part * _WORD for part in range(len(PARTS))]

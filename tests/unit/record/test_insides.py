@@ -132,6 +132,22 @@ class TestNow:
         loopy.register_reduction_parser(emit)
         assert changed()
 
+    @pytest.mark.parametrize("first", ["import loopy", "kcl.install()"])
+    def test_integrations(self, child, first):
+        """What kcl puts in the place of functions, and takes away again, is no change."""
+        code = f"""
+            import json, pyopencl, kcl
+            {first}
+            import loopy
+            from kcl.record import insides
+            found = [len(insides.now())]
+            for change in (kcl.install, kcl.uninstall, kcl.uninstall):
+                change()
+                found.append(len(insides.now()))
+            print(json.dumps(found))
+            """
+        assert child.json(code) == [0, 0, 0, 0]
+
 
 class TestText:
     def test_code_counts(self, monkeypatch):
