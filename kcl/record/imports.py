@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.record import GENERATING, is_of_kcl
 
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
@@ -162,10 +162,9 @@ def _is_faced(names: dict[str, Any]) -> bool:
 
 def _is_off() -> bool:
     """Return True if the generator layer is off: then a program without recipes has loopy itself."""
-    from kcl.base import settings
     from kcl.cache import layers
 
-    return bool(layers.unopened(settings.GENERATOR).off(frozenset({"loopy"})))
+    return bool(layers.off(settings.GENERATOR, "loopy"))
 
 
 def _is_own(names: dict[str, Any], editable: bool) -> bool:

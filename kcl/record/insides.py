@@ -32,7 +32,6 @@ GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopen
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
-_is_unknown = functools.partial(operator.is_, _UNKNOWN)
 _parts = operator.attrgetter(*PARTS)
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
 _PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
@@ -55,6 +54,7 @@ class _Holder:
         self.held = thing if is_content else content_of(thing)
         self.base = self.content()
         self.changes: dict[Any, Any] = {}
+        self.is_unknown = False  # whether something was replaced before kcl could see it
 
     def content(self) -> dict[Any, Any]:
         """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
@@ -119,7 +119,7 @@ class State(process.LockedState):
         self.holders: dict[str, _Holder] = {}
         # That of the watched things. A function has no holder before it is changed, only what its import gave.
         self.order: list[_Holder | tuple[str, FunctionType, tuple[Any, ...]]] = []
-        self.early: frozenset[str] | None = None  # the modules that were there before kcl attended
+        self.early: Any = None  # the modules that were there before kcl attended
         self.watch = Watch()
         self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
@@ -132,16 +132,14 @@ _state = process.shared(State)
 
 def is_off() -> bool:
     """Return True if the generator layer was off so far: then nothing is compared, and nothing is taken for that."""
-    return not _state().modules and bool(
-        layers.unopened(settings.GENERATOR).off(frozenset({"loopy"}))
-    )
+    return not _state().modules and bool(layers.off(settings.GENERATOR, "loopy"))
 
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
     state = _state()
     if state.early is None:
-        state.early = frozenset([module.__name__ for module in _loaded()])
+        state.early = _loaded()
     finder.install()
     if not is_off():
         _take(_loaded())
@@ -167,16 +165,13 @@ finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
 
 
 def _loaded() -> list[ModuleType]:
-    found = [
-        (name, module)
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in GENERATORS
-    ]
     # A module of a class of its own may be one that runs at its first use.
     return [
         module
-        for name, module in found
-        if type(module) is ModuleType and name not in _state().modules
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in GENERATORS
+        and type(module) is ModuleType
+        and name not in _state().modules
     ]
 
 
@@ -198,12 +193,11 @@ def _absorb() -> None:
 def _take(modules: list[ModuleType]) -> None:
     """Make the baseline of modules."""
     state = _state()
+    _compare(_changed())
     known = len(state.order)
-    early = state.early or frozenset()
     state.modules.update([module.__name__ for module in modules])
     for module in modules:
-        module_name = module.__name__
-        is_early = module_name in early
+        module_name, is_early = module.__name__, module in state.early
         _hold(module_name, module, is_early)
         for name, value in list(vars(module).items()):
             is_class = isinstance(value, type) and value.__module__ == module_name
@@ -211,19 +205,13 @@ def _take(modules: list[ModuleType]) -> None:
                 _hold(f"{module_name}.{name}", value, is_early)
     new = state.order[known:]
     state.watch.add([one[1] if isinstance(one, tuple) else one.held for one in new])
-    if early:
-        holders = [one for one in new if isinstance(one, _Holder)]
-        _compare([one for one in holders if any(map(_is_unknown, one.base.values()))])
+    _compare([one for one in new if isinstance(one, _Holder) and one.is_unknown])
 
 
 def _is_object(value: Any) -> bool:
     """Return True if a value of a module is an object of the generators that may hold a table."""
     module = str(type(value).__module__)
-    is_theirs = (
-        module.partition(".")[0] in GENERATORS
-        and module != _DISK
-        and not isinstance(value, ModuleType)
-    )
+    is_theirs = module.partition(".")[0] in GENERATORS and module != _DISK
     return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
 
 
@@ -240,7 +228,7 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
             continue
         function = _function(value)
         if is_early and callable(function) and not _is_own(function):
-            holder.base[key] = _UNKNOWN
+            holder.base[key], holder.is_unknown = _UNKNOWN, True
         elif isinstance(function, FunctionType) and module == function.__globals__.get("__name__"):
             order.append((f"{name}.{key}", function, _parts(function)))
 

@@ -19,6 +19,17 @@ from typing import Any
 
 PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function: side by side in memory
 _WORD = 8
+# of a dictionary, by all its methods
+_CHANGES = (
+    "table['a'] = True",
+    "table['c'] = 3",
+    "del table['b']",
+    "table.pop('c')",
+    "table.setdefault('d', 4)",
+    "table.update({5: 6})",
+    "table.popitem()",
+    "table.clear()",
+)
 
 
 class Watch:
@@ -32,40 +43,28 @@ class Watch:
         self._memory: Any = None  # from the first word to the last one
         self._places: Any = None  # of the words in it
         self._last: tuple[Any, list[Any]] = ([], [])
-        self._changed: set[int] = set()
 
     def add(self, things: list[Any]) -> None:
-        """Look at more things, for changes from now on."""
-        if not things:
-            return
-        self._changed |= self._different()
+        """Look at more things, from now on; a change of the others that was not told counts no more."""
         layout, known = _layout(), len(self._things)
         self._things += things
         for place, one in enumerate(things, known):
             if isinstance(one, list):
                 self._lists[place] = one
             elif layout is not None:
-                words = layout[1] if isinstance(one, FunctionType) else layout[0]
+                words = layout[isinstance(one, FunctionType)]
                 self._addresses += [id(one) + word for word in words]
                 self._owners += [place] * len(words)
         if self._addresses:
-            self._find()
+            import numpy as np
+
+            addresses = np.array(self._addresses)
+            first, last = int(addresses.min()), int(addresses.max())
+            # the pages between the words are not read
+            memory = (ctypes.c_int64 * ((last - first) // _WORD + 1)).from_address(first)
+            self._memory = np.frombuffer(memory, np.int64)  # type: ignore[call-overload]
+            self._places = (addresses - first) // _WORD
         self._last = self._read()
-
-    def changed(self) -> set[int]:
-        """Return the positions of the things that were changed since the last call."""
-        found, self._changed = self._changed | self._different(), set()
-        return found
-
-    def _find(self) -> None:
-        """Find the memory that all words lie in; the pages between them are not read."""
-        import numpy as np
-
-        addresses = np.array(self._addresses)
-        first, last = int(addresses.min()), int(addresses.max())
-        memory = (ctypes.c_int64 * ((last - first) // _WORD + 1)).from_address(first)
-        self._memory = np.frombuffer(memory, np.int64)  # type: ignore[call-overload]
-        self._places = (addresses - first) // _WORD
 
     def _read(self) -> tuple[Any, list[Any]]:
         """Return the words of all things, and the items of lists; names and contents where there are no words."""
@@ -78,7 +77,8 @@ class Watch:
         values += [getattr(one, part) for part in PARTS for one in functions]
         return [*map(len, dicts), *chain.from_iterable(dicts)], values
 
-    def _different(self) -> set[int]:
+    def changed(self) -> set[int]:
+        """Return the positions of the things that were changed since the last call."""
         before, self._last = self._last, self._read()
         (words, values), (words_before, values_before) = self._last, before
         same = len(values) == len(values_before) and all(map(operator.is_, values, values_before))
@@ -91,8 +91,7 @@ class Watch:
 def content_of(thing: Any) -> dict[str, Any]:
     """Return the dictionary behind the attributes of a module, a class or an object."""
     names: Any = vars(thing)
-    found: dict[str, Any] = names if isinstance(names, dict) else gc.get_referents(names)[0]
-    return found
+    return names if isinstance(names, dict) else gc.get_referents(names)[0]
 
 
 @functools.cache
@@ -119,19 +118,9 @@ def _layout() -> tuple[list[int], list[int]] | None:
         for value in map(str, range(64)):  # so often that Python has a faster way to do it
             holder.name = value
             seen.append(word(content_of(holder), number))
-    table: dict[Any, Any] = {}
-    changes = (
-        lambda: table.update(a=1, b=2),
-        lambda: table.__setitem__("a", True),
-        lambda: table.setdefault("c", 3),
-        lambda: table.pop("b"),
-        lambda: table.__delitem__("c"),
-        table.popitem,
-        lambda: table.update({5: 6}),
-        table.clear,
-    )
-    for change in changes:
-        change()
+    table = {"a": 1, "b": 2}
+    for change in _CHANGES:
+        exec(change, {"table": table})
         seen.append(word(table, number))
     if not codes or len({*seen}) != len(seen):
         return None

@@ -84,12 +84,12 @@ class TestChanged:
         assert 0 in looked.changed()
 
     def test_added_things(self):
-        """What was added counts from then on; an earlier change is told nevertheless."""
+        """What was added counts from then on."""
         tables, looked = [{"a": 1}, {"a": 1}], watch.Watch()
         looked.add(tables[:1])
-        tables[0]["a"] = tables[1]["a"] = 2
+        tables[1]["a"] = 2
         looked.add(tables[1:])
-        assert 0 in looked.changed()
+        assert not looked.changed()
         tables[1]["a"] = 3
         assert 1 in looked.changed()
 
