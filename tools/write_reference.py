@@ -136,6 +136,9 @@ def environment() -> str:
     lines += [
         "loaded: " + "; ".join(dict.fromkeys(f"`{cache.flag[3]}`" for _, cache in flagged())) + ".",
         "",
+        "`LOOPY_ABORT_ON_CACHE_MISS=1` counts for the generator layer as for loopy's own caches: a launch that no store",
+        "has code for raises `NoSuchEntryError` of pytools. With the layer off the variable has no effect.",
+        "",
     ]
     lines += places()
     lines += ["## Variables that change code", ""]

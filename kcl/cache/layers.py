@@ -77,6 +77,11 @@ def unopened(name: str) -> Layer:
     return Layer(name, row.owners, [], settings.read(), place=row.folder())
 
 
+def off(name: str, front_end: str) -> str:
+    """Return why a layer is off now for the kernels of a front end, without opening it; empty if it is on."""
+    return unopened(name).off(frozenset({front_end}))
+
+
 def at(name: str, folder: str) -> Layer:
     """Return a layer that keeps files in a folder, to store entries there for the process that named it."""
     return Layer(name, {}, [Directory(folder)], settings.read(), TABLE[name].keeps_read)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,11 +39,14 @@ def generate(
     dtypes: Mapping[str, np.dtype[Any]],
     has_key: bool = True,
 ) -> tuple[Code, str]:
-    """Generate code for one choice of dtypes: (Code, why it must not be stored). Without a key nothing is stored."""
+    """Generate code for one choice of dtypes: (Code, why it must not be stored).
+
+    Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
+    """
     with (
         spans.span("generate", name, settings.GENERATOR),
         recorder.carrying(),
-        quiet(result.front_end),
+        quiet(result.front_end if has_key else ""),
     ):
         before = result.state() if has_key else ""
         heard = (
@@ -56,6 +60,18 @@ def generate(
         why = result.volatile or (_CHANGED if result.state() != before else unkept)
         edited = "" if why or result.front_end != "loopy" else distributions.changed()
         return generated, why or (f"files of {edited} changed as the program ran" if edited else "")
+
+
+def abort(name: str, front_end: str) -> None:
+    """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
+    loopy = sys.modules.get("loopy")
+    if front_end == "loopy" and getattr(loopy, "ABORT_ON_CACHE_MISS", False):
+        from pytools.persistent_dict import NoSuchEntryError
+
+        raise NoSuchEntryError(
+            f"no store has code for kernel {name!r}, and LOOPY_ABORT_ON_CACHE_MISS is set: "
+            "run once without it to fill the cache"
+        )
 
 
 def _heard(

@@ -178,7 +178,8 @@ class RecordedOrigin:
         from kcl.generate import miss
 
         changed = self._record is not None and self._record.changed()
-        generated, refused = miss.generate(self.name, self._accepted(), dtypes, not self._unknown)
+        has_key = self._key is not None
+        generated, refused = miss.generate(self.name, self._accepted(), dtypes, has_key)
         if changed:
             return generated, f"{_CHANGED}, and after the key"
         stands = not self._row.uses_loopy or self._stands()

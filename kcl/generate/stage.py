@@ -221,9 +221,13 @@ class Generate(Stage[CallValues]):
 
     def make(self, given: CallValues, look: Look) -> Product:
         """Make the result and generate code."""
+        from kcl.generate import miss
+
         started = time.perf_counter()
         self._origin.remark = ""
         made, used = self._made(given)
+        if look.outcome == "miss":
+            miss.abort(self._origin.name, made.front_end)
         code, refused = self._origin.generate(used)
         why = self.layer.off(frozenset({made.front_end}))
         off = look.reason if look.reason.startswith("off: ") else why and f"off: {why}"
@@ -232,8 +236,6 @@ class Generate(Stage[CallValues]):
             look = look._replace(outcome="bypass", reason=refused)
         key, entries = look.key, list[tuple[str, Entry]]()
         if not refused and look.outcome != "bypass" and self._key is not None:
-            from kcl.generate import miss
-
             assert self.base is not None
             proofs.write()
             seconds = time.perf_counter() - started
@@ -271,7 +273,8 @@ class Generate(Stage[CallValues]):
         if given.launch:
             _require(self.base, given.values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}
-        if made.follows(used, self.base.needed):
+        # without a key no row has the dtypes
+        if self._key is not None and made.follows(used, self.base.needed):
             used = {name: dtype for name, dtype in used.items() if name in self.base.needed}
         return made, used
 

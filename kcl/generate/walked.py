@@ -31,6 +31,7 @@ class WalkedOrigin:
         self.front_ends: frozenset[str] = frozenset()
         self._task = task
         self._result: frontends.Result | None = None
+        self._has_key = False
 
     def renew(self) -> bool:
         """Keep the key, which is that of the first query."""
@@ -43,15 +44,16 @@ class WalkedOrigin:
         more = [*beside.parts(with_loopy)]
         if with_loopy:
             more += [*beside.switches(), *beside.state(beside.now())]
+        self._has_key = True
         return Key((*more, *parts))
 
     def outcome(self) -> frontends.Result:
-        """Run the recipe; loopy's disk caches are off if loopy may be what it runs."""
+        """Run the recipe; with a key loopy's disk caches are off if loopy may be what it runs."""
         from kcl.generate import miss
 
         with (
             recorder.carrying(),
-            miss.quiet("opencl" if self.front_ends == {"opencl"} else "loopy"),
+            miss.quiet("loopy" if self._has_key and self.front_ends != {"opencl"} else "opencl"),
         ):
             value = self._task.function(**self._task.arguments)
         self._result = frontends.accept(value, self.name)
@@ -62,13 +64,13 @@ class WalkedOrigin:
         from kcl.generate import miss
 
         assert self._result is not None
-        return miss.generate(self.name, self._result, dtypes)
+        return miss.generate(self.name, self._result, dtypes, self._has_key)
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Run the recipe again and generate its code."""
         from kcl.generate import miss
 
-        return miss.generate(self.name, self.outcome(), dtypes)[0]
+        return miss.generate(self.name, self.outcome(), dtypes, self._has_key)[0]
 
     def place(self) -> Evidence:
         """Return the text and the place of the recipe; slow."""

@@ -69,8 +69,16 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
         (program, "build", _build(program.build)),
         (program, "get_info", _get_info(program.get_info)),
         (program, "get_build_info", _get_build_info(program.get_build_info)),
-        (program, "source", property(lambda self: self.get_info(cl.program_info.SOURCE))),
+        (program, "source", _source_of(program.source)),
     ]
+
+
+def _source_of(original: property) -> property:
+    @functools.wraps(original.fget)  # type: ignore[arg-type]
+    def source(self: Any) -> Any:
+        return self.get_info(cl.program_info.SOURCE)
+
+    return property(source)
 
 
 def _build(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -95,7 +95,15 @@ def main(arguments: list[str]) -> bool:
         print(f"kcl run: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     inherit()
-    integrations.install()
+    chosen = settings.read()
+    # with every layer off the program runs as without kcl, unless somebody wants to hear of it
+    if (
+        not chosen.no_cache.issuperset(settings.LAYERS)
+        or chosen.report
+        or chosen.trace
+        or chosen.dump
+    ):
+        integrations.install()
     if settings.variable("KCL_REPORT"):
         from kcl.base import events
 

@@ -114,15 +114,16 @@ def _launcher(unit: Any, entrypoint: str, holder: Any) -> Any:
     Return None if loopy has to launch it. A kernel is found again while its unit has the same content.
     """
     from kcl.cache import layers
-    from kcl.errors import RecipeError, UnknownInput
-    from kcl.generate.recorded import RecordedOrigin
-    from kcl.handle import kernel_of, line_of
 
     off = layers.generator().off(_LOOPY)
     if not isinstance(unit.target, sys.modules["loopy"].PyOpenCLTarget) or (
         off and not _is_taken(unit)
     ):
         return None
+    from kcl.errors import RecipeError, UnknownInput
+    from kcl.generate.recorded import RecordedOrigin
+    from kcl.handle import kernel_of, line_of
+
     found = _kernels(unit).found  # before the key, which counts that the unit has this attribute
     try:
         made = RecordedOrigin.of_unit(unit, entrypoint)

@@ -230,7 +230,7 @@ def with_version(keywords: dict[str, Any], names: Mapping[str, Any]) -> dict[str
 
 
 def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Call loopy's own function with loopy's own objects; a call that makes a unit does without loopy's disk caches."""
+    """Call loopy's own function with loopy's own objects."""
 
     def own(value: Any) -> Any:
         kind = type(value)
@@ -246,11 +246,7 @@ def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) ->
     with suppress(RecursionError):  # values that hold themselves stay as they are
         arguments, keywords = own_in((arguments, keywords))
     recorder.loopy(name)
-    function = recorder.own(name)
-    if name not in table.DEFERRED or not recorder.is_on():
-        return function(*arguments, **keywords)
-    with recorder.alone():
-        return function(*arguments, **keywords)
+    return recorder.own(name)(*arguments, **keywords)
 
 
 def _constructed(kind: Any, *arguments: Any, **keywords: Any) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kcl.base import process
+from kcl.base import process, settings
 from kcl.record import GENERATING, is_of_kcl
 
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
@@ -58,7 +58,7 @@ class _Attendant:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return what the attending finder finds."""
-        if name not in GENERATING:
+        if name not in GENERATING or _is_off():
             return None
         from kcl.record import insides
 
@@ -153,11 +153,18 @@ def _is_faced(names: dict[str, Any]) -> bool:
     state, faced = _state(), names.get(FACED)
     if faced or str(names.get("__name__")).partition(".")[0] in state.packages:
         return True
-    if not (state.faces or state.own):
+    if not (state.faces or (state.own and not _is_off())):
         return False
     if faced is None:
         faced = names[FACED] = _is_own(names, state.faces)
     return bool(faced)
+
+
+def _is_off() -> bool:
+    """Return True if the generator layer is off: then a program without recipes has loopy itself."""
+    from kcl.cache import layers
+
+    return bool(layers.off(settings.GENERATOR, "loopy"))
 
 
 def _is_own(names: dict[str, Any], editable: bool) -> bool:

@@ -2,8 +2,8 @@
 
 The files of loopy and of what it generates with are in each key. A process that has imported loopy may hold something
 else than these files say: a method of an AST builder, an entry of a table, a constant. A baseline holds what the import
-of each module gave: the module's names, the bodies of its classes, the items of its tables. `now` compares with it,
-which takes half a millisecond; a process without loopy has no baseline and pays nothing.
+of each module gave: the module's names, the bodies of its classes, the items of its tables, the code of its functions.
+`now` compares what was changed since its last call; a process without loopy has no baseline and pays nothing.
 
 A module that was imported before kcl could attend counts as it is, except for callables of other packages.
 What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
@@ -12,13 +12,12 @@ stored.
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
-from itertools import chain
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -28,46 +27,45 @@ from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.record import below_kcl, distributions, is_of_kcl, texts
 from kcl.record.callables.facts import facts
+from kcl.record.watch import PARTS, Watch, content_of
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
+_parts = operator.attrgetter(*PARTS)
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
+_PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
 _DISK = "pytools.persistent_dict"  # the classes of loopy's disk caches, which kcl does without
-_CODES = "code"  # the name of the holder of the functions' code
-_PARTS = ("__code__", "__defaults__")
 
 Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
 
 
 class _Holder:
-    """One module, class, object or table, with its content as of its import and as of the last comparison."""
+    """One module, class, object, table or function, with its content as of its import."""
 
     def __init__(self, name: str, thing: Any) -> None:
         self.name = name
         self.thing = thing
+        is_content = isinstance(thing, (*_TABLES, FunctionType))
         self.is_table = isinstance(thing, _TABLES)
-        self.held = thing if self.is_table else vars(thing)
+        self.held = thing if is_content else content_of(thing)
         self.base = self.content()
-        self.last = self.base
         self.changes: dict[Any, Any] = {}
+        self.is_unknown = False  # whether something was replaced before kcl could see it
 
     def content(self) -> dict[Any, Any]:
-        """Return the content by name; that of a list has one name."""
+        """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
+        if isinstance(self.held, FunctionType):
+            return {part: getattr(self.held, part) for part in PARTS}
         return {"": tuple(self.held)} if isinstance(self.held, list) else dict(self.held)
-
-    def is_same(self) -> bool:
-        """Return True if nothing has changed since the last comparison."""
-        found, last = self.content(), self.last
-        return [*found] == [*last] and all(map(_is_same, found.values(), last.values()))
 
     def compare(self) -> None:
         """Find the names whose values are not those of the import."""
-        self.last = found = self.content()
+        found = self.content()
         names = [
             name for name, value in found.items() if self.base.get(name, _MISSING) is not value
         ]
@@ -78,6 +76,8 @@ class _Holder:
         }
 
     def _counts(self, name: Any, before: Any, now: Any) -> bool:
+        if isinstance(self.held, FunctionType):
+            return True
         if self.is_table:
             return name != "" or type(now) is not tuple or _decisive(now) != _decisive(before)
         if name in _MEMOS or isinstance(before, ModuleType) or isinstance(now, ModuleType):
@@ -88,8 +88,11 @@ class _Holder:
             return False
         if type(now) in _CONSTANTS and type(now) is type(before):
             return bool(now != before)
-        below = below_kcl(now)
-        return below is not below_kcl(before) and not is_of_kcl(_function(below))
+        functions = _function(now), _function(before)
+        if not any(map(is_of_kcl, functions)):
+            return now is not before
+        below = [*map(below_kcl, functions)]
+        return below[0] is not below[1] and not any(map(is_of_kcl, below))
 
     def put(self, name: Any, value: Any) -> None:
         """Give a name another value; `_MISSING` removes it."""
@@ -104,44 +107,9 @@ class _Holder:
             self.thing.extend(value)
 
 
-class _Codes(_Holder):
-    """The functions of the generators by name, each with the code and the defaults that its import gave it."""
-
-    def __init__(self) -> None:
-        self.functions: dict[str, FunctionType] = {}
-        super().__init__(_CODES, self.functions)
-
-    def content(self) -> dict[Any, Any]:
-        """Return code and defaults by the name of the function, and their own."""
-        return {
-            f"{name}.{part}": getattr(one, part)
-            for part in _PARTS
-            for name, one in self.functions.items()
-        }
-
-    def add(self, name: str, function: FunctionType) -> None:
-        """Take the code and the defaults of a function for those of its import."""
-        if name not in self.functions:
-            self.functions[name] = function
-            self.base |= {f"{name}.{part}": getattr(function, part) for part in _PARTS}
-
-    def put(self, name: Any, value: Any) -> None:
-        function, _, part = name.rpartition(".")
-        setattr(self.functions[function], part, value)
-
-
 def _decisive(items: Any) -> list[Any]:
     """List the items of a list that may decide code: kcl generates without loopy's caches, which are registered."""
     return [one for one in items if type(one) not in _TABLES and type(one).__module__ != _DISK]
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Compare a value with an earlier one; a list is compared by its items."""
-    return one is other or (
-        type(one) is tuple is type(other)
-        and len(one) == len(other)
-        and all(map(operator.is_, one, other))
-    )
 
 
 class State(process.LockedState):
@@ -149,13 +117,14 @@ class State(process.LockedState):
 
     def __init__(self) -> None:
         super().__init__()
-        self.codes = _Codes()
-        self.holders: dict[str, _Holder] = {_CODES: self.codes}
+        self.holders: dict[str, _Holder] = {}
+        # That of the watched things. A function has no holder before it is changed, only what its import gave.
+        self.order: list[_Holder | tuple[str, FunctionType, tuple[Any, ...]]] = []
+        self.early: Any = None  # the modules that were there before kcl attended
+        self.watch = Watch()
+        self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
         self.changes: Changes = {}
-        self.things: list[Any] = []  # the content of all holders, for its names
-        self.values: list[Any] = []  # the views of its values
-        self.last: tuple[list[Any], list[Any]] = ([], [])  # the picture of the last comparison
         self.depth = 0  # of imports of the generators that are under way
 
 
@@ -163,15 +132,18 @@ _state = process.shared(State)
 
 
 def is_off() -> bool:
-    """Return True if the generator layer is off: then nothing is compared, and nothing is taken for that."""
-    return bool(layers.unopened(settings.GENERATOR).off(frozenset({"loopy"})))
+    """Return True if the generator layer was off so far: then nothing is compared, and nothing is taken for that."""
+    return not _state().modules and bool(layers.off(settings.GENERATOR, "loopy"))
 
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
+    state = _state()
+    if state.early is None:
+        state.early = _loaded()
     finder.install()
     if not is_off():
-        _take(_loaded(), is_early=True)
+        _take(_loaded())
 
 
 def _run(module: ModuleType, loader: Any) -> None:
@@ -184,94 +156,90 @@ def _run(module: ModuleType, loader: Any) -> None:
         loader.exec_module(module)
     finally:
         state.depth -= 1
-        if not state.depth and (state.modules or not is_off()):
+        if not (state.depth or is_off()):
             with state.lock:
                 _absorb()
-                _take(_loaded(), is_early=False)
+                _take(_loaded())
 
 
 finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
 
 
 def _loaded() -> list[ModuleType]:
-    found = [
-        (name, module)
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in GENERATORS
-    ]
     # A module of a class of its own may be one that runs at its first use.
     return [
         module
-        for name, module in found
-        if type(module) is ModuleType and name not in _state().modules
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in GENERATORS
+        and type(module) is ModuleType
+        and name not in _state().modules
     ]
 
 
 def _absorb() -> None:
     """Take what an import changed for the import's own."""
     state = _state()
-    known = state.changes
-    for holder in _different():
-        if holder is not state.codes:
+    known, holders = state.changes, _changed()
+    for holder in holders:
+        if not isinstance(holder.held, FunctionType):
             before, holder.base = holder.base, holder.content()
             for name in {*before, *holder.base}:
                 if (holder.name, name) in known or before.get(name) is _UNKNOWN:
                     holder.base[name] = before.get(name, _MISSING)
                     if holder.base[name] is _MISSING:
                         del holder.base[name]
+    _compare(holders)
 
 
-def _take(modules: list[ModuleType], is_early: bool) -> None:
+def _take(modules: list[ModuleType]) -> None:
     """Make the baseline of modules."""
     state = _state()
+    _compare(_changed())
+    known = len(state.order)
     state.modules.update([module.__name__ for module in modules])
     for module in modules:
-        _hold(module.__name__, module, is_early)
+        module_name, is_early = module.__name__, module in state.early
+        _hold(module_name, module, is_early)
         for name, value in list(vars(module).items()):
-            dotted = f"{module.__name__}.{name}"
-            if (isinstance(value, type) and value.__module__ == module.__name__) or _is_object(
-                value
-            ):
-                _hold(dotted, value, is_early)
+            is_class = isinstance(value, type) and value.__module__ == module_name
+            if is_class or (type(value) not in _PLAIN and _is_object(value)):
+                _hold(f"{module_name}.{name}", value, is_early)
+    new = state.order[known:]
+    state.watch.add([one[1] if isinstance(one, tuple) else one.held for one in new])
+    _compare([one for one in new if isinstance(one, _Holder) and one.is_unknown])
 
 
 def _is_object(value: Any) -> bool:
     """Return True if a value of a module is an object of the generators that may hold a table."""
     module = str(type(value).__module__)
-    is_theirs = (
-        module.partition(".")[0] in GENERATORS
-        and module != _DISK
-        and not isinstance(value, ModuleType)
-    )
+    is_theirs = module.partition(".")[0] in GENERATORS and module != _DISK
     return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
 
 
 def _hold(name: str, thing: Any, is_early: bool) -> None:
-    state = _state()
-    if name in state.holders:
+    holder = _add(name, thing)
+    if holder is None:
         return
-    holder = _add(_Holder(name, thing))
-    for key, value in holder.content().items():
-        is_table = type(value) in _TABLES and key not in _MEMOS and key[:2] != "__"
-        # whose tables are memos; that of dtypes is in each key
-        if is_table and not name.startswith("pyopencl"):
-            _add(_Holder(f"{name}.{key}", value))
+    module, order = getattr(thing, "__module__", name), _state().order
+    for key, value in [*holder.base.items()]:
+        # the tables of pyopencl are memos; that of dtypes is in each key
+        if type(value) in _TABLES and key not in _MEMOS and key[:2] != "__":
+            if not name.startswith("pyopencl"):
+                _add(f"{name}.{key}", value)
+            continue
         function = _function(value)
         if is_early and callable(function) and not _is_own(function):
-            holder.base[key] = _UNKNOWN
-            holder.last = {}  # compared next time
-        elif isinstance(function, FunctionType):
-            module = function.__globals__.get("__name__")
-            if module == getattr(thing, "__module__", name):
-                state.codes.add(f"{name}.{key}", function)
+            holder.base[key], holder.is_unknown = _UNKNOWN, True
+        elif isinstance(function, FunctionType) and module == function.__globals__.get("__name__"):
+            order.append((f"{name}.{key}", function, _parts(function)))
 
 
-def _add(holder: _Holder) -> _Holder:
-    state, held = _state(), holder.held
-    state.holders[holder.name] = holder
-    is_list = isinstance(held, list)
-    state.things.append(() if is_list else held)
-    state.values.append(held if is_list else held.values())
+def _add(name: str, thing: Any) -> _Holder | None:
+    state = _state()
+    if name in state.holders:
+        return None
+    holder = state.holders[name] = _Holder(name, thing)
+    state.order.append(holder)
     return holder
 
 
@@ -321,36 +289,36 @@ def now() -> Changes:
     with state.lock:
         if not state.modules:
             attend()
-        names, values = _picture(state)
-        if not (
-            names == state.last[0]
-            and len(values) == len(state.last[1])
-            and all(map(operator.is_, values, state.last[1]))
-        ):
-            state.last = names, values
-            for holder in _different():
-                holder.compare()
-            state.changes = {
-                (one.name, name): value
-                for one in state.holders.values()
-                for name, value in one.changes.items()
-            }
+        _compare(_changed())
         return state.changes
 
 
-def _picture(state: State) -> tuple[list[Any], list[Any]]:
-    """Return all names with the code of functions, and all values with the defaults of functions."""
-    functions = state.codes.functions.values()
-    names = [*chain.from_iterable(state.things), *[one.__code__ for one in functions]]
-    return names, [
-        *chain.from_iterable(state.values),
-        *[one.__defaults__ for one in functions],
-    ]
+def _changed() -> list[_Holder]:
+    """List the holders that were changed since the last call."""
+    state, found = _state(), []
+    for place in state.watch.changed():
+        one = state.order[place]
+        if isinstance(one, tuple):
+            name, function, parts = one
+            one = state.order[place] = state.holders[name] = _Holder(name, function)
+            one.base = dict(zip(PARTS, parts, strict=True))
+        found.append(one)
+    return found
 
 
-def _different() -> list[_Holder]:
-    """List the holders that differ from what the last comparison found."""
-    return [one for one in _state().holders.values() if not one.is_same()]
+def _compare(holders: list[_Holder]) -> None:
+    """Find the changes in some holders."""
+    state = _state()
+    for holder in holders:
+        holder.compare()
+    if holders:
+        found = dict.fromkeys([*state.differing, *holders])
+        state.differing = [one for one in found if one.changes]
+        state.changes = {
+            (one.name, name): value
+            for one in state.differing
+            for name, value in one.changes.items()
+        }
 
 
 def text(changes: Changes) -> str:
@@ -374,7 +342,8 @@ def _value(value: Any) -> str:
     function, code = _function(value), ""
     # code in the place of a library's own sees the library's names
     if isinstance(function, FunctionType):
-        code = f" {facts(function.__code__).digest} {texts.walked(function.__defaults__)}"
+        given = (function.__defaults__, function.__kwdefaults__)
+        code = f" {facts(function.__code__).digest} {texts.walked(given)}"
     return texts.walked(value) + code
 
 
@@ -404,4 +373,4 @@ def original(holder: str, name: str) -> Any:
     if not state.modules:
         attend()
     found = state.holders[holder].base.get(name) if holder in state.holders else None
-    return None if found is _UNKNOWN or isinstance(found, partial) else below_kcl(found)
+    return None if found is _UNKNOWN or isinstance(found, functools.partial) else below_kcl(found)

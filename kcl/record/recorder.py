@@ -232,7 +232,7 @@ def loopy(question: str = "") -> Any:
         importlib.import_module("loopy")  # waits for another thread that is importing it
         found = loaded()
         # a line that names a class needs no store
-        off = layers.unopened(settings.GENERATOR).off(_LOOPY)
+        off = layers.off(settings.GENERATOR, "loopy")
         # an earlier question explains it
         if question and not (off or thread.carrying or events.total()["made"]):
             events.made(question, str(site() or "?"))

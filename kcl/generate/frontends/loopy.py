@@ -117,7 +117,7 @@ class LoopyResult(Result):
         from loopy.diagnostic import LoopyError
 
         try:
-            typed = self._executor.get_typed_and_scheduled_translation_unit_uncached(
+            typed = self._executor.get_typed_and_scheduled_translation_unit(
                 self._loopy_dtypes(dtypes) or None
             )
             code = generate_code_v2(typed)
@@ -126,6 +126,7 @@ class LoopyResult(Result):
             if words:
                 raise type(error)(words) from error
             raise
+        # one that loopy's disk cache holds has no source
         invoker = self._executor.get_invoker_uncached(typed, self._entry, code)
         source = _source_of(invoker)
         entry = typed[self._entry]

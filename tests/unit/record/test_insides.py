@@ -85,13 +85,14 @@ class TestNow:
             parser.Parser.lex_table.pop()
         assert not changed()
 
-    @pytest.mark.parametrize("name", ["__code__", "__defaults__"])
+    @pytest.mark.parametrize("name", ["__code__", "__defaults__", "__kwdefaults__"])
     def test_the_code_of_a_function(self, monkeypatch, name):
         """Other code or other defaults of the same function are changes."""
         function = importlib.import_module("loopy.kernel.creation").parse_instructions
         with monkeypatch.context() as patch:
-            patch.setattr(function, name, emit.__code__ if name == "__code__" else (5,))
-            assert changed() == {f"code.loopy.kernel.creation.parse_instructions.{name}"}
+            value = {"__code__": emit.__code__, "__defaults__": (5,)}.get(name, {"mine": 5})
+            patch.setattr(function, name, value)
+            assert changed() == {f"loopy.kernel.creation.parse_instructions.{name}"}
         assert not changed()
 
     def test_memos_and_modules(self, monkeypatch):
@@ -130,6 +131,22 @@ class TestNow:
         monkeypatch.setattr(table, "_REDUCTION_OP_PARSERS", [*table._REDUCTION_OP_PARSERS])
         loopy.register_reduction_parser(emit)
         assert changed()
+
+    @pytest.mark.parametrize("first", ["import loopy", "kcl.install()"])
+    def test_integrations(self, child, first):
+        """What kcl puts in the place of functions, and takes away again, is no change."""
+        code = f"""
+            import json, pyopencl, kcl
+            {first}
+            import loopy
+            from kcl.record import insides
+            found = [len(insides.now())]
+            for change in (kcl.install, kcl.uninstall, kcl.uninstall):
+                change()
+                found.append(len(insides.now()))
+            print(json.dumps(found))
+            """
+        assert child.json(code) == [0, 0, 0, 0]
 
 
 class TestText:

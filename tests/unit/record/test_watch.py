@@ -1,0 +1,105 @@
+"""The things that were changed since the last look, by words of memory and by contents."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from kcl.record import watch
+
+
+def function(first=1, *, second=2):
+    return first, second
+
+
+@pytest.fixture(params=["words", "contents"])
+def layout(request, monkeypatch):
+    """The words of this Python, and none as in a Python that has them elsewhere."""
+    if request.param == "contents":
+        monkeypatch.setattr(watch, "_layout", lambda: None)
+    elif watch._layout() is None:
+        pytest.skip("this Python has no words")
+    return request.param
+
+
+def exchanged(table):
+    first, second = table
+    table[first], table[second] = table[second], table[first]
+
+
+def renamed(table):
+    table["other"] = table.pop([*table][-1])
+
+
+CHANGES = {
+    "a new name": lambda table: table.update(new=1),
+    "another value": lambda table: table.update(a=5),
+    "an equal value": lambda table: table.update(a=True),
+    "no value": lambda table: table.pop("b"),
+    "another name": renamed,
+    "exchanged values": exchanged,
+    "another order": lambda table: table.update(a=table.pop("a")),
+}
+
+
+@pytest.mark.usefixtures("layout")
+class TestChanged:
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+    def test_dictionaries(self, change):
+        """A change of a dictionary is told once, with its position."""
+        tables, looked = [{"a": 1, "b": 2}, {"a": 1, "b": 2}], watch.Watch()
+        looked.add(tables)
+        assert not looked.changed()
+        change(tables[1])
+        assert 1 in looked.changed()
+        assert not looked.changed()
+
+    @pytest.mark.parametrize("name", watch.PARTS)
+    def test_functions(self, monkeypatch, name):
+        """Other code and other defaults of a function are changes."""
+        looked = watch.Watch()
+        looked.add([{}, function])
+        value = {"__code__": exchanged.__code__, "__defaults__": (5,)}.get(name, {"second": 5})
+        monkeypatch.setattr(function, name, value)
+        assert 1 in looked.changed()
+        monkeypatch.undo()
+        assert 1 in looked.changed()
+
+    def test_lists(self):
+        """Items of lists are compared."""
+        lists, looked = [[1, 2], [3]], watch.Watch()
+        looked.add([{}, *lists])
+        lists[0].append(lists[1].pop())
+        assert {1, 2} <= looked.changed()
+        assert not looked.changed()
+
+    def test_names_of_modules_and_classes(self):
+        """The dictionaries behind modules and classes are watched."""
+        module, kind, looked = types.ModuleType("mine"), type("Mine", (), {}), watch.Watch()
+        looked.add([watch.content_of(module), watch.content_of(kind)])
+        kind.name = 1
+        assert 1 in looked.changed()
+        module.name = 1
+        assert 0 in looked.changed()
+
+    def test_added_things(self):
+        """What was added counts from then on."""
+        tables, looked = [{"a": 1}, {"a": 1}], watch.Watch()
+        looked.add(tables[:1])
+        tables[1]["a"] = 2
+        looked.add(tables[1:])
+        assert not looked.changed()
+        tables[1]["a"] = 3
+        assert 1 in looked.changed()
+
+
+def test_put_back():
+    """A dictionary that was changed and put back was changed."""
+    if watch._layout() is None:
+        pytest.skip("this Python has no words")
+    table, looked = {"a": 1}, watch.Watch()
+    looked.add([table])
+    table["a"] = 2
+    table["a"] = 1
+    assert looked.changed() == {0}
