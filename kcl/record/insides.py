@@ -50,9 +50,8 @@ class _Holder:
     def __init__(self, name: str, thing: Any) -> None:
         self.name = name
         self.thing = thing
-        is_content = isinstance(thing, (*_TABLES, FunctionType))
         self.is_table = isinstance(thing, _TABLES)
-        self.held = thing if is_content else content_of(thing)
+        self.held = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
         self.base = self.content()
         self.changes: dict[Any, Any] = {}
         self.is_unknown = False  # whether something was replaced before kcl could see it
@@ -61,7 +60,9 @@ class _Holder:
         """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
         if isinstance(self.held, FunctionType):
             return {part: getattr(self.held, part) for part in PARTS}
-        return {"": tuple(self.held)} if isinstance(self.held, list) else dict(self.held)
+        if isinstance(self.held, dict):
+            return dict(self.held)
+        return {"": tuple(self.held)} if isinstance(self.held, list) else dict(vars(self.held))
 
     def compare(self) -> None:
         """Find the names whose values are not those of the import."""
@@ -232,6 +233,8 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
             holder.base[key], holder.is_unknown = _UNKNOWN, True
         elif isinstance(function, FunctionType) and module == function.__globals__.get("__name__"):
             order.append((f"{name}.{key}", function, _parts(function)))
+            if function.__kwdefaults__:
+                _add(f"{name}.{key}.__kwdefaults__", function.__kwdefaults__)
 
 
 def _add(name: str, thing: Any) -> _Holder | None:

@@ -272,7 +272,7 @@ class CandidateFiles:
             trial = self._asked(choice) if self._may_fork else self.made(choice)
         self._took = self._took or time.monotonic() - began
         if trial.verdict.outcome:
-            is_unmade = self._trials and trial.verdict.outcome in UNMADE
+            is_unmade = self._may_fork and self._trials and trial.verdict.outcome in UNMADE
             trial.digests[""] = self.unmade if is_unmade else ""
             return TuningCandidate(choice, trial)
         build = bindings_of(self.queue).build
@@ -307,9 +307,9 @@ class CandidateFiles:
 
     @functools.cached_property
     def unmade(self) -> str:
-        """The digest of what is known of a choice without code: the recipe and the code of the default."""
+        """The digest of what is known of a choice without code: the recipe's file and the code of the default."""
         with suppress(OSError, TypeError):
-            text = inspect.getsource(self.kernel.function)
+            text = "".join(inspect.findsource(self.kernel.function)[0])  # of the whole file
             known = repr([text, self.kernel.given, *sorted(self._trials[0].digests.items())])
             return Key([Part("unmade", known)]).digest[:32]
         return ""

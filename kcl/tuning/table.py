@@ -330,28 +330,32 @@ def _distances(sizes: tuple[int, ...], row: Row) -> list[float]:
 
 
 def listed(metadata: Mapping[str, Any], label: str) -> list[Row]:
-    """Return the rows in the metadata of a table, or of facts; none where it is of another kcl."""
+    """Return the sound rows in the metadata of a table, or of facts."""
+    given = metadata.get(_LISTS[label])
+    return [row for one in given if (row := _sound(one))] if isinstance(given, list) else []
+
+
+def _sound(given: Any) -> Row | None:
+    """Return a row as it was written, after JSON; None for what no decision can be made of, as of another kcl."""
     try:
-        return [_sound(one) for one in metadata.get(_LISTS[label], ())]
+        best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in given.get("best", ())]
+        one = Row(**{**given, "choice": dict(given["choice"]), "best": tuple(best)})
+        choices = (one.choice, *(each.choice for each in best))
+        numbers = [
+            one.ratio or 0.0,
+            one.noise,
+            *(n for each in best for n in (each.ratio, each.noise)),
+        ]
+        is_sound = (
+            all(is_scalar(value) for choice in choices for value in choice.values())
+            and all(type(size) is int and size >= 0 for size in one.sizes)
+            and all(isinstance(each, dict) for each in (one.dtypes, one.includes))
+            and all(type(number) in (int, float) for number in numbers)
+        )
+        found = one._replace(sizes=tuple(one.sizes), codes=tuple(one.codes))
+        return found if is_sound else None
     except (TypeError, ValueError, KeyError, AttributeError):
-        return []
-
-
-def _sound(given: Mapping[str, Any]) -> Row:
-    """Return a row as it was written, after JSON; raises an error for what no decision can be made of."""
-    best = [RankedChoice(dict(a), b, c, tuple(d)) for a, b, c, d in given.get("best", ())]
-    one = Row(**{**given, "choice": dict(given["choice"]), "best": tuple(best)})
-    values = [
-        value
-        for choice in (one.choice, *(each.choice for each in best))
-        for value in choice.values()
-    ]
-    if not all(map(is_scalar, values)) or not all(
-        type(size) is int and size >= 0 for size in one.sizes
-    ):
-        raise TypeError(one.name)
-    dict(one.dtypes), dict(one.includes), float(one.ratio or 0)  # or an error
-    return one._replace(sizes=tuple(one.sizes), codes=tuple(one.codes))
+        return None
 
 
 def _written(row: Row) -> dict[str, Any]:

@@ -104,6 +104,7 @@ class TunedKernel(SizedKernel):
         self._tables: dict[Any, ChoiceTable | None] = {}
         self._decisions: dict[Any, Decision] = {}
         self._noted: set[Any] = set()
+        self._offered: set[Any] = set()  # to `kcl tune`
         self._launches: dict[Any, tuple[Any, str, Any]] = {}
         # the sizes of a launch, the digest of its code, and its device
         self._latest: tuple[Any, str, Any] = (None, "", None)
@@ -136,9 +137,10 @@ class TunedKernel(SizedKernel):
         return self._decided(queue, unnamed, options, arguments)
 
     def bind(self, queue: cl.CommandQueue, **arguments: Any) -> Callable[..., cl.Event]:
-        """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError for sizes beyond those of its choice.
+        """Return `launch(**arguments)` as `Kernel.bind` does; it raises ValueError where a `where` refuses its choice.
 
-        The choice is that for the sizes of these arguments. If it can be bound or launched no longer, the defaults are.
+        The choice is that for the sizes of these arguments. If it can be bound or launched no longer, or comes to sizes
+        beyond a factor of two of its row, the defaults are bound from then on.
         """
         if not isinstance(queue, cl.CommandQueue):
             return self.made({}).bind(queue, **arguments)  # type: ignore[no-any-return]  # it raises the error
@@ -157,9 +159,13 @@ class TunedKernel(SizedKernel):
             return now[1](**given)
 
         def launch(**given: Any) -> cl.Event:
+            nonlocal now
             if (place := self._sizes(given)) not in fitting:
-                here = self._whole(place)
-                if here != sizes and 0 not in here.values() and (why := self._far(now[0], here)):
+                here, row = self._whole(place), now[0].row
+                if row and row.best and not tables.is_near(tuple(here.values()), row):
+                    now = bound(self._untuned(now[0].table, sizes))  # it was measured far away
+                why = self.refusal(now[0].choice, here) if here != sizes else ""
+                if why and 0 not in here.values():
                     known = f"{said(sizes)} with {said(now[0].choice)}, and not for {said(here)}"
                     raise ValueError(
                         f"kernel {self.name!r} is bound for {known}, as {why}: bind again"
@@ -303,7 +309,7 @@ class TunedKernel(SizedKernel):
         found = self._sizes(arguments)
         sizes = self._whole(found)
         if unnamed or 0 in sizes.values() or not isinstance(queue, cl.CommandQueue):
-            kernel = self.kernel_at(self.defaults, {})
+            kernel = self.kernel_at(self.defaults, sizes)
             return kernel(queue, *unnamed, **options, **arguments)  # type: ignore[no-any-return]  # it may raise the error
         decision = self._decision(queue, arguments, sizes)
 
@@ -367,7 +373,8 @@ class TunedKernel(SizedKernel):
         place = (_device(holder), *types.items(), *sizes.values())
         found, state = self._decisions.get(place), _state()
         if found is None:
-            if is_launch and state.untuned is not None:
+            if is_launch and state.untuned is not None and place not in self._offered:
+                self._offered.add(place)
                 state.untuned(self, holder, dict(arguments))
             found = self._decide(holder, arguments, sizes, types, is_launch)
             if len(self._decisions) >= _DECISIONS:
@@ -437,13 +444,6 @@ class TunedKernel(SizedKernel):
                     lost = lost or f"the code of {name} changed since it was measured"
                 lost = lost or "this variant was not measured"
         return untuned._replace(why=why, lost=lost or unlike)
-
-    def _far(self, decision: Decision, sizes: dict[str, int]) -> str:
-        """Return why the choice of a decision does not serve other sizes; empty if it does."""
-        row, here = decision.row, tuple(sizes.values())
-        is_far = row is not None and row.best and not tables.is_near(here, row)
-        why = "it was measured at no size within a factor of two" if is_far else ""
-        return self.refusal(decision.choice, sizes) or why
 
     def _untuned(self, table: ChoiceTable | None, sizes: dict[str, int]) -> Decision:
         choice = self.default_at(sizes)

@@ -26,7 +26,14 @@ from kcl.line import bindings_of
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
 from kcl.tuning.bench import Bench
-from kcl.tuning.candidates import LIMIT_SECONDS, CandidateFiles, Trial, TunedKernel, TuningCandidate
+from kcl.tuning.candidates import (
+    LIMIT_SECONDS,
+    UNMADE,
+    CandidateFiles,
+    Trial,
+    TunedKernel,
+    TuningCandidate,
+)
 from kcl.tuning.child import OPEN, ChildFault, Question, Tolerance, Verdict
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Space, said
@@ -299,7 +306,7 @@ class _Tuner:
             verdict = Verdict(fact.outcome, fact.detail)
         one = self.files.candidate(choice, verdict)
         trial = one.trial
-        if fact and not refusal and fact.codes == _codes(trial):
+        if fact and not refusal and fact.codes == _codes(trial) and one is not self.default:
             trial.verdict, self._before[trial] = Verdict(fact.outcome, fact.detail), fact
             if fact.ratio:
                 low, high = (fact.ratio * (1 + sign * fact.noise) for sign in (-1, 1))
@@ -311,7 +318,7 @@ class _Tuner:
         fact = self.known.get(self._name(choice))
         if fact is None or not fact.codes or fact.terms != self._case.terms:
             return None
-        is_old = fact.outcome in ("crashes", "hangs") and fact.day < _day(_BELIEVED_SECONDS)
+        is_old = fact.outcome in UNMADE and fact.day < _day(_BELIEVED_SECONDS)
         is_short = fact.outcome == "hangs" and fact.limit < min(self.files.limit(), LIMIT_SECONDS)
         return None if is_old or is_short else fact
 
@@ -343,8 +350,8 @@ class _Tuner:
             {one: one.standing for one in racers if one.standing}, [one.trial for one in order]
         )
         choices = {one.trial: one.choice for one in reversed(order)}
-        row = self._row(self.default)._replace(ratio=1.0, noise=0.0, seconds=0.0)
-        row = row._replace(gigabytes=0.0, ragged=True)
+        row = self._row(self.default)._replace(ratio=1.0, noise=0.0, seconds=0.0, outcome="ok")
+        row = row._replace(gigabytes=0.0, ragged=True, detail="")
         if best is not None:
             others = [one for one in finalists if one is not best and (one.ratio or 1.0) < 1.0]
             others.sort(key=lambda one: one.ratio or 1.0)
@@ -373,13 +380,15 @@ class _Tuner:
             includes=includes,
             codes=tuple(sorted(asked)) if asked != {""} else (),
             limit=0.0,
+            level=self._case.level,
+            day=self._case.day,
         )
 
     def _fact(self, one: TuningCandidate) -> Row:
         """Return what became of a candidate, as it is stored beside the row of its tuning."""
         trial, end = one.trial, one.trial.standing
         known = self._before.get(trial)
-        if known and not known.ratio and known.outcome == one.verdict.outcome:
+        if known and known.outcome == one.verdict.outcome != "ok":
             return known._replace(choice=one.choice)  # its day and its limit stay
         return self._case._replace(
             choice=one.choice,

@@ -95,6 +95,25 @@ class TestNow:
             assert changed() == {f"loopy.kernel.creation.parse_instructions.{name}"}
         assert not changed()
 
+    def test_keyword_defaults_in_place(self, monkeypatch):
+        """An item of a function's keyword defaults counts like the function's other defaults."""
+        defaults = importlib.import_module("pytools").UniqueNameGenerator.add_name.__kwdefaults__
+        name = next(iter(defaults))
+        monkeypatch.setitem(defaults, name, "changed")
+        assert changed() == {f"pytools.UniqueNameGenerator.add_name.__kwdefaults__.{name}"}
+        monkeypatch.undo()
+        assert not changed()
+
+    def test_another_dictionary(self):
+        """An object that gets another dictionary is changed."""
+        before = loopy.set_array_dim_names.__dict__
+        loopy.set_array_dim_names.__dict__ = {**before, "some": "value"}
+        try:
+            assert "loopy.set_array_dim_names.some" in changed()
+        finally:
+            loopy.set_array_dim_names.__dict__ = before
+        assert not changed()
+
     def test_memos_and_modules(self, monkeypatch):
         """What loopy itself keeps, submodules, and the switch of loopy's disk caches do not count."""
         monkeypatch.setattr(c.CASTBuilder, "fields", {"a"}, raising=False)

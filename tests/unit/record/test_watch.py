@@ -13,6 +13,15 @@ def function(first=1, *, second=2):
     return first, second
 
 
+class Plain:
+    def __init__(self):
+        self.name = 1
+
+
+class Other(Plain):
+    pass
+
+
 @pytest.fixture(params=["words", "contents"])
 def layout(request, monkeypatch):
     """The words of this Python, and none as in a Python that has them elsewhere."""
@@ -73,6 +82,26 @@ class TestChanged:
         lists[0].append(lists[1].pop())
         assert {1, 2} <= looked.changed()
         assert not looked.changed()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda one: setattr(one, "name", 2),
+            lambda one: setattr(one, "other", 1),
+            lambda one: delattr(one, "name"),
+            lambda one: vars(one).update(name=2),
+            lambda one: setattr(one, "__dict__", {"name": 2}),
+            lambda one: setattr(one, "__class__", Other),
+        ],
+    )
+    def test_objects(self, change):
+        """Attributes of an object, its class and another dictionary are changes, also in a loop that Python has sped up."""
+        for _time in range(64):
+            one, looked = Plain(), watch.Watch()
+            looked.add([{}, one])
+            change(one)
+            assert 1 in looked.changed()
+            assert not looked.changed()
 
     def test_names_of_modules_and_classes(self):
         """The dictionaries behind modules and classes are watched."""
