@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries lint docs docs-look transcripts bench bench-check bench-report clean
+.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries compat-pocl lint docs docs-look transcripts bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -60,6 +60,11 @@ compat: $(VENV)/.dev
 # Programs of public OpenCL libraries, without kcl and with it, in an environment of their own.
 compat-libraries: $(VENV)-libraries/.done
 	$(VENV)-libraries/bin/python tools/with_pocl.py $(VENV)-libraries/bin/python tools/compat_libraries.py --page
+
+# The PoCL of Debian 12, 13 and sid, each in a root of its own below build/roots: needs root and debootstrap, else it says
+# so and ends with status 2. It takes an hour and 5 GB. COMPAT="--root debian-13" takes one root, "--folder DIRECTORY" another place.
+compat-pocl: $(VENV)/.dev
+	$(BIN)/python tools/compat_pocl.py $(COMPAT)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

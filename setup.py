@@ -7,8 +7,12 @@ from setuptools import find_packages, setup
 HERE = pathlib.Path(__file__).parent
 LINUX_X86_64 = 'sys_platform == "linux" and platform_machine == "x86_64"'
 
-# islpy 2026 breaks transformations of loopy 2025.2 (prefetches, tight bounds).
-LOOPY = ["loopy>=2025.2,<2026", "islpy>=2025.2,<2026"]
+# islpy 2026 breaks transformations of loopy 2025.2 (prefetches, tight bounds), and Python 3.14 has wheels of no other.
+LOOPY = [
+    "loopy>=2025.2,<2026",
+    "islpy>=2025.2,<2026; python_version < '3.14'",
+    "islpy>=2026; python_version >= '3.14'",
+]
 # The wheels of pocl-binary-distribution exist for Linux x86-64 only.
 POCL = [*LOOPY, f"pocl-binary-distribution>=3.0,<4; {LINUX_X86_64}"]
 INTEL = [
@@ -56,7 +60,7 @@ setup(
         ]
     },
     install_requires=[
-        "pyopencl>=2026.1,<2027",
+        "pyopencl>=2024.3,<2027",
         "pytools>=2025.2,<2027",
         "numpy>=1.26,<3",
         "platformdirs>=4,<5",

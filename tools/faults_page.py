@@ -28,12 +28,14 @@ FOOT = """\
 ## Notes
 
 "Missed again" are rows of a database whose index is damaged in a way that SQLite does not notice. No number is wrong,
-and the code is generated again. A put that meets keys out of their order sets the file aside.
+and the code is generated again. A put whose row is not found again sets the file aside.
 
 The operations on files fail in the process: a call of kcl's code into `os`, `fcntl` or `open` raises the error. Calls
 that SQLite and OpenCL drivers make in C are not among them. Runs with many cases use Intel's driver where it is
 installed, because it hands out binaries at once; the rows with PoCL in their name, and flipped entries end to end, run
-on PoCL. The corpus of the fuzzer is made from ten entries of all shapes by the seed. A loss of power is the shutdown
+on PoCL 3.0, the wheel. [The table of PoCLs](../reference/compatibility.md) has the damage of PoCL's own cache for PoCL 3.1,
+6.0 and 7.1. kcl repairs the files of a program that has a complete entry; a program that no entry holds ends as without
+kcl. The corpus of the fuzzer is made from ten entries of all shapes by the seed. A loss of power is the shutdown
 of a mounted ext4 without its journal. The rows that mount file systems or give files away need root;
 without that right a row is left out.
 

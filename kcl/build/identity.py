@@ -117,11 +117,15 @@ class _DlInfo(ctypes.Structure):
 
 
 def _library_path(platform: cl.Platform) -> str:
-    """Ask the dynamic linker which file holds the first function of the platform's dispatch table (cl_khr_icd)."""
+    """Ask the dynamic linker which file holds the second function of the platform's dispatch table (cl_khr_icd).
+
+    From version 2 of that extension on a tag is in the place of the first one, for example in PoCL 7.1.
+    """
     dladdr = ctypes.CDLL(None).dladdr
     dladdr.argtypes = (ctypes.c_void_p, ctypes.POINTER(_DlInfo))
     table, info = ctypes.c_void_p.from_address(platform.int_ptr).value, _DlInfo()
-    function = ctypes.c_void_p.from_address(table).value if table else None
+    second = (table or 0) + ctypes.sizeof(ctypes.c_void_p)
+    function = ctypes.c_void_p.from_address(second).value if table else None
     if not (function and dladdr(function, ctypes.byref(info)) and info.fname):
         raise ValueError("no file has the driver's functions")
     return os.fsdecode(info.fname)

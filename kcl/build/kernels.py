@@ -12,6 +12,7 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # the words of pyopencl
 _HINT = "Non-empty compiler output encountered. Set the environment variable PYOPENCL_COMPILER_OUTPUT=1 to see more."
 _MODULE, _ASKED = "pyopencl.invoker", "generate_enqueue_and_set_args"
+_DICTIONARY = "invoker_cache"
 _OURS = "_kcl_late"  # on the function that kcl put in its place
 # beside name, counts and types
 _FORM = {
@@ -78,9 +80,32 @@ def generate_late() -> None:
     """Have pyopencl generate the functions of a kernel when they are first needed, from now on; thread-safe."""
     caches.import_anyway(_MODULE)
     asked = sys.modules[_MODULE]
-    generate = getattr(asked, _ASKED, None)
+    generate, dictionary = getattr(asked, _ASKED, None), getattr(asked, _DICTIONARY, None)
     if generate is not None and not hasattr(generate, _OURS):
         setattr(asked, _ASKED, _late(generate))  # two threads may wrap it twice, without effect
+    if dictionary is not None and type(dictionary) is not SparedDictionary:
+        setattr(asked, _DICTIONARY, SparedDictionary(dictionary))
+
+
+class SparedDictionary:
+    """pyopencl's dictionary of generated functions on disk: what damage hides is generated again."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __getitem__(self, key: object) -> Any:
+        try:
+            return self._real[key]
+        except Exception:
+            raise KeyError(key) from None
+
+    def store_if_not_present(self, *pair: object) -> None:
+        """Store a value under a key, if the dictionary can be written."""
+        with suppress(Exception):
+            self._real.store_if_not_present(*pair)
 
 
 def _late(generate: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,11 +1,15 @@
-"""The tool behind `make compat`, which runs suites and examples of others without kcl and with it."""
+"""The tools behind `make compat` and `make compat-pocl`, which run the programs and the PoCLs of others with kcl."""
 
+import json
+import subprocess
 import sys
 
+import pytest
 from harness import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
+import compat_pocl
 import compat_unchanged
 
 
@@ -24,3 +28,45 @@ class TestUnchanged:
         failed = "status 1, ModuleNotFoundError: No module named 'no_such_module'"
         assert run(command, child.directory, child.environment()) == failed
         assert run([sys.executable, "-c", ""], child.directory, child.environment()) == "passed"
+
+
+class TestPocls:
+    """Each PoCL of Debian runs in a root of its own."""
+
+    def test_nothing_to_make_a_root(self, tmp_path):
+        """Without debootstrap nothing runs, and the status and a line say so."""
+        command = [sys.executable, ROOT / "tools" / "compat_pocl.py", "--folder", tmp_path]
+        done = subprocess.run(
+            command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 2, done.stderr
+        assert "nothing ran" in done.stderr
+        assert "debootstrap" in done.stderr
+        assert not list(tmp_path.iterdir())
+
+    def test_requirements(self):
+        """A root gets what kcl needs under its Python: 3.14 has wheels of islpy 2026 only."""
+        for version, islpy in (("3.13", "islpy<2026,>=2025.2"), ("3.14", "islpy>=2026")):
+            found = compat_pocl.requirements(version)
+            assert [one for one in found if one.startswith("islpy")] == [islpy]
+            assert {"pyopencl", "loopy", "pytest"} <= {one.partition("<")[0] for one in found}
+
+    def test_page(self):
+        """The page has a row for each PoCL that ran."""
+        known = json.loads(compat_pocl.STATE.read_text())
+        page = compat_unchanged.PAGE.read_text()
+        assert known
+        for one in known.values():
+            assert compat_pocl.row(one) in page
+
+    @pytest.mark.slow
+    @pytest.mark.one_platform
+    def test_program(self, child):
+        """The program of the second run computes the same with kcl, and hits with its first run's entries."""
+        driver = ROOT / "tools" / "pocls" / "raw_driver.py"
+        plain, first = child.python(driver), child.python("-m", "kcl", "run", driver)
+        numbers = json.loads(plain.stdout.splitlines()[-1])["numbers"]
+        assert json.loads(first.stdout.splitlines()[-1])["numbers"] == numbers
+        second = child.python("-m", "kcl", "run", driver, "--without-failing", KCL_STRICT="hit")
+        looks = json.loads(second.stdout.splitlines()[-1])["looks"]
+        assert set(looks) == {"hit"}

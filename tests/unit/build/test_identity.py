@@ -1,6 +1,8 @@
 """kcl.build.identity: the facts that decide whether a binary fits."""
 
+import ctypes
 import os
+from types import SimpleNamespace
 
 import pyopencl as cl
 import pytest
@@ -58,6 +60,15 @@ class TestLibrary:
         path = devices._library_path(device.platform)
         assert os.path.isfile(path)
         assert MARKS[platform_name] in os.path.basename(path)
+
+    def test_tag(self, device):
+        """A tag in the place of the first function, as in PoCL 7.1, hides no file."""
+        table = ctypes.c_void_p.from_address(device.platform.int_ptr).value
+        second = ctypes.c_void_p.from_address(table + ctypes.sizeof(ctypes.c_void_p)).value
+        tagged = (ctypes.c_void_p * 2)(0x4F50454E434C3331, second)
+        start = ctypes.c_void_p(ctypes.addressof(tagged))
+        seen = SimpleNamespace(int_ptr=ctypes.addressof(start))
+        assert devices._library_path(seen) == devices._library_path(device.platform)
 
     def test_build(self, tmp_path):
         """A library of another size, or with another byte at its beginning or end, is another build."""

@@ -99,9 +99,10 @@ class TestBuilt:
         (folder / "addend.h").write_text("#define ADDEND 1\n")
         made = generated(INCLUDING, (f"-I{folder}",))
         if platform_name == "pocl":
-            with pytest.raises(cl.RuntimeError, match=r"addend\.h"):
+            try:
                 built_by(build_on(context), made)
-            return
+            except cl.RuntimeError:  # PoCL 3.0, for one, looks elsewhere; 7.1 finds the header
+                return
         seen = outcomes()
         for _ in range(2):
             assert fill(cl.Context(context.devices), made) == [2.0] * 4
@@ -234,7 +235,8 @@ DEVICES = """
     events = []
     kcl.add_hook(lambda event: event.layer == "binary" and events.append([event.outcome, event.key, event.reason]))
     platform = [one for one in cl.get_platforms() if one.name.startswith("Portable")][0]
-    devices = [one for one in platform.get_devices() if one.name.startswith(sys.argv[2])]
+    names = tuple(sys.argv[2].split()) or ""
+    devices = [one for one in platform.get_devices() if one.name.startswith(names)]
     context, kernel, found = cl.Context(devices), handle_recipes.add(), []
     queues = [cl.CommandQueue(context, device) for device in context.devices]
     for queue in queues:
@@ -292,11 +294,13 @@ class TestDevices:
         if platform_name != "pocl":
             pytest.skip("PoCL alone can be asked for two devices")
         tests, said = str(SUPPORT), []
-        for names, mode in ("basic", ""), ("", ""), ("", "forbid"):
+        for names, mode in ("basic cpu-minimal", ""), ("", ""), ("", "forbid"):
             found, events = child.json(DEVICES, tests, names, mode, POCL_DEVICES="pthread basic")
             assert found == [[2.0] * 8] * (1 if names else 2)
             said.append(sorted(events))
         (alone,), (absent,), (both,) = said
+        if alone[1] == absent[1]:
+            pytest.skip("this PoCL takes the same binaries for both devices")  # 7.1, for one
         assert alone[0] == absent[0] == "miss"
         assert absent[1] != alone[1]
         assert both[0] == "hit"
@@ -326,7 +330,10 @@ class TestDevices:
 
     def test_alike(self, device):
         """Devices that are alike share one entry, which counts once."""
-        parts = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        try:
+            parts = device.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+        except cl.Error as error:
+            pytest.skip(f"the device has no parts: {error}")
         if len(parts) < 2:
             pytest.skip("the device has one compute unit")
         seen = outcomes()

@@ -180,7 +180,8 @@ class TestIdentity:
         )
         assert driver.identity(other) != before
         assert driver.folder(other) == "pocl-skylake-avx512"
-        basic = SeenDevice(device, version=device.version.replace("pthread-", "basic-"))
+        version = device.version.replace("pthread-", "basic-").replace(": cpu-", ": basic-")
+        basic = SeenDevice(device, version=version)
         assert driver.identity(basic) != before
         monkeypatch.setattr(identity, "cpu_features", lambda: "sse2")
         assert driver.identity(device) != before
