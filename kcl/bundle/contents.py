@@ -9,7 +9,7 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.bundle.format import ENTRY_LIMIT, BundleRecord, read, write
 from kcl.bundle.info import CacheInfo, misfit
-from kcl.cache import layers, places, run_memo
+from kcl.cache import layers, notes, places, run_memo
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
 from kcl.cache.stores.base import Store, digest_of
@@ -112,6 +112,10 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
             target.publish(address, new)
         else:
             target.put(address, new.pack())
+            if note := str(
+                entry.metadata.get("note") or ""
+            ):  # an edit of that recipe is said here, too
+                notes.write(note, entry.key.digest)
 
 
 def _misplaced(kind: str, entry: Entry, usable: bool) -> str:

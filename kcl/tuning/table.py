@@ -119,13 +119,13 @@ _state = process.own(State)
 class ChoiceTable:
     """The table of a recipe on a device; read once a process. Thread-safe.
 
-    `about` is for views: the kernel, the names of its sizes, the defaults and the device.
+    `about` is stored: the kernel, the names of its sizes, the defaults and the device for views, and the name of a note.
     """
 
     def __init__(self, key: Key, about: Mapping[str, Any]) -> None:
         self.key = key
         self.about = about
-        self.note = ""  # the name of the note on the last table of this recipe
+        self.note = str(about.get("note", ""))  # the name of that on the last table of this recipe
         self.rows: list[Row] = self._stored()
 
     def row(self, sizes: tuple[int, ...], dtypes: Mapping[str, str], variant: str) -> Row | None:

@@ -488,16 +488,15 @@ class TunedKernel(SizedKernel):
         where = {"name": device.name, "driver": device.driver_version}
         place = tables.device_parts(identity, device.max_compute_units)
         key = tables.key_of(self.name, subject, [*free, *texts, *place])
+        given = Part("given", f"{self.variant} {said(self.given)}")
         about = {
             "kernel": self.name,
             "names": list(self._names),
             "defaults": self.defaults,
             "device": where,
+            "note": tables.note_of(self.function, [given, *free, *place]),
         }
-        table = tables.of(key, about)
-        given = Part("given", f"{self.variant} {said(self.given)}")
-        table.note = tables.note_of(self.function, [given, *free, *place])
-        return table
+        return tables.of(key, about)
 
 
 def _plain(call: RecipeCall, sizes: Sizes) -> Any:
