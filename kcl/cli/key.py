@@ -47,7 +47,7 @@ def trust_key(line: str) -> None:
     output.say(f"{line.strip().partition(':')[0]} is trusted")
 
 
-@key.command(name="list")
+@key.command(name="list", short_help="List the keys, with what they brought.")
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
     brought = Counter(signer for signers in notes.arrivals().values() for signer in signers)
