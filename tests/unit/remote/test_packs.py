@@ -430,9 +430,7 @@ packs.push(NAME, address, seconds=120.0)
 
 
 class TestCrowd:
-    @pytest.mark.parametrize(
-        ("kind", "caches"), [("file", 1), ("file", 4), ("redis", 4), ("s3", 4)]
-    )
+    @pytest.mark.parametrize(("kind", "caches"), [("file", 1), ("file", 4), ("redis", 4)])
     def test_at_once(self, kind, caches, tmp_path, monkeypatch):
         """Of several processes that push at once, of one machine and of many, none loses anything."""
         server = remotes.server(kind, tmp_path)
