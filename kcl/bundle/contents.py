@@ -112,9 +112,8 @@ def store(data: bytes, info: CacheInfo, usable: bool = False, into: str = "") ->
             target.publish(address, new)
         else:
             target.put(address, new.pack())
-            if note := str(
-                entry.metadata.get("note") or ""
-            ):  # an edit of that recipe is said here, too
+            # an edit of that recipe is said here, too
+            if note := str(entry.metadata.get("note") or ""):
                 notes.write(note, entry.key.digest)
 
 

@@ -45,9 +45,8 @@ def pull(name: str, address: str, load: bool = True) -> Outcome:
     keys = driver.believed(address)
     with suppress(RemoteFault):  # several keys, or none that can be read
         own = seal.signing()
-        keys.sort(
-            key=lambda key: own is None or _id(key) != own[0].id
-        )  # at a tie the first one counts
+        # at a tie the first one counts
+        keys.sort(key=lambda key: own is None or _id(key) != own[0].id)
     remarks += [f"only {_KEYS} of {len(keys)} keys are asked for"] if len(keys) > _KEYS else []
     for key, pack_name, blob in _packs(store, name, keys):
         signer = key.name if key is not None else seal.UNSIGNED
@@ -116,7 +115,8 @@ def push(
             return Outcome(name, remark="no run has used an entry here since the last push")
         before_asking()
         store = stores.store_of(address, _SECONDS)
-        pack = _Pack(store, driver.pack_name(name, key), key, private, anew)
+        place = stores.shown(address)
+        pack = _Pack(store, place, driver.pack_name(name, key), key, private, anew)
         there = _others(store, name, address, key)
         mine, remarks = _mine(found, there, key)
         joined = pack.join(mine, there, seconds)
@@ -143,9 +143,10 @@ def remove(signer: str) -> int:
 
 
 class _Pack(NamedTuple):
-    """The own pack, in its store."""
+    """The own pack, in its store at a place."""
 
     store: stores.PackStore
+    place: str
     name: str
     key: seal.PublicKey | None
     private: Any
@@ -166,11 +167,8 @@ class _Pack(NamedTuple):
                 and (better := contents.improved(held.get(place), entry))
             }
             if not new:
-                return (
-                    0,
-                    0,
-                    f"all of {counted(len(mine), 'entry', 'entries')} are there" if mine else "",
-                )
+                all_there = f"all of {counted(len(mine), 'entry', 'entries')} are there"
+                return 0, 0, all_there if mine else ""
             recent = [*dict.fromkeys(_kernel(entry) for entry in mine.values())]
             blob, kept = _fitting(
                 held | new, order, recent, partial(seal.seal, self.name, self.private)
@@ -211,11 +209,13 @@ class _Pack(NamedTuple):
         raise AssertionError
 
     def _is_due(self) -> bool:
-        """Return True once a day: there are servers that put what they should refuse."""
-        name = f"put {type(self.store).__name__} {self.name}"
+        """Return True once a day and address: there are servers that put what they should refuse."""
+        name = f"put {self.place}"
         age = states.age(name)
+        if age is not None and age < _DAY:
+            return False
         states.write(name, "")
-        return age is None or age > _DAY
+        return True
 
 
 def _packs(

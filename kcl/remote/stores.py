@@ -22,6 +22,7 @@ from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
+from kcl.remote.used import alone
 
 LIMIT = 16 << 20  # bytes of a pack
 _PREFIX = "kcl:pack:"  # of the keys in a Redis server
@@ -208,12 +209,7 @@ class FileStore(PackStore):
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         path = os.path.join(self._root, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        lock = _opened(os.path.join(self._root, ".lock"))
-        try:
-            with suppress(ImportError, OSError):  # a file system without locks lets everybody in
-                import fcntl
-
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with alone(_opened(os.path.join(self._root, ".lock"))):
             now: tuple[int, ...] = ()
             with suppress(FileNotFoundError), trust.reading(path) as stream:  # NFS asks its server
                 now = _mark(os.fstat(stream.fileno()))
@@ -221,8 +217,6 @@ class FileStore(PackStore):
                 return False
             publish(path, blob, 0o644)  # less the umask
             return True
-        finally:
-            os.close(lock)
 
 
 class WebStore(PackStore):

@@ -35,7 +35,8 @@ def path(name: str) -> str:
 def leave(project: str, used: Mapping[str, Iterable[str]]) -> bool:
     """Leave the addresses that this run used; return False if they wait, or were pushed, in an equal list."""
     folder = _folder(project, "used")
-    publish(path(_LAST), project.encode())
+    if last() != project:
+        publish(path(_LAST), project.encode())
     found = text_of((layer, address) for layer, addresses in used.items() for address in addresses)
     name, is_new = _write(folder, found)
     if is_new and len(names := {*os.listdir(folder)}) > _MANY:
@@ -77,7 +78,13 @@ def taken(project: str) -> Iterator[list[Place]]:
 @contextmanager
 def locked(file: str) -> Iterator[None]:
     """Wait until this process alone has locked a file; a file system without locks lets everybody in."""
-    lock = trust.opened(file, trust.LOCK)
+    with alone(trust.opened(file, trust.LOCK)):
+        yield
+
+
+@contextmanager
+def alone(lock: int) -> Iterator[None]:
+    """Wait until this process alone has locked an open file, and close it in the end."""
     try:
         with suppress(ImportError, OSError):
             import fcntl

@@ -388,6 +388,25 @@ class TestPush:
         assert len(reads) == 2
         assert content(here)[0] == {"one", "two"}
 
+    def test_tried_once_a_day(self, here, monkeypatch):
+        """Whether the server refuses what it should is tried once a day, however often a machine pushes."""
+        tried, days = [], [0.0]
+        monkeypatch.setattr(
+            stores.FileStore, "is_blind", lambda _self, name, _blob: tried.append(name)
+        )
+        monkeypatch.setattr(packs.states.time, "time", lambda: 1.8e9 + 86400 * days[0])
+        put = packs.states.Directory.put
+
+        def dated(self, place, blob):
+            put(self, place, blob)
+            os.utime(f"{self.location}/{place}", (1, 1.8e9 + 86400 * days[0]))
+
+        monkeypatch.setattr(packs.states.Directory, "put", dated)
+        for days[0], number in ((0.0, 1), (0.6, 1), (1.2, 2), (1.8, 2)):
+            here.makes(f"on day {days[0]}")
+            packs.push(NAME, here.address)
+            assert len(tried) == number
+
     def test_bound(self, here, monkeypatch):
         """Where there is too much, kernels go, the least recently used first."""
         monkeypatch.setattr(stores, "LIMIT", 100_000)
