@@ -77,7 +77,7 @@ def directories() -> Iterator[Finding]:
     for name, variable in (("pocl", "POCL_CACHE_DIR"), ("loopy", _XDG), ("pyopencl-binary", _XDG)):
         place = caches.place(name)
         if place.path and (why := usable.fault(place.path)):
-            effect = _POCL if name == "pocl" else f"{ROWS[name].title} fail then"
+            effect = _POCL if name == "pocl" else f"{ROWS[name].title} fails then"
             words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
             yield Finding(PROBLEM, words, f"set {variable} to a directory of your own")
 
@@ -172,8 +172,13 @@ def roots() -> Iterator[Finding]:
         words = f"XDG_CACHE_HOME={xdg} is relative: pytools, pyopencl and kcl ignore it, PoCL takes it from wherever a "
         cure = f"export XDG_CACHE_HOME={os.path.abspath(os.path.expanduser(xdg))}"
         yield Finding(WARNING, f"{words}program starts", cure)
-    if not settings.variable("HOME") and os.name != "nt":
+    home = settings.variable("HOME")
+    if not home and os.name != "nt":
         yield Finding(WARNING, "HOME is not set: PoCL goes to /tmp/pocl", "export HOME=...")
+    elif home == "/" and not xdg:
+        words = "HOME is /, as for a user that a container does not know: the caches lie in /.cache"
+        cure = "export XDG_CACHE_HOME=... to a volume that outlives the container"
+        yield Finding(WARNING, words, cure)
 
 
 def switches() -> Iterator[Finding]:

@@ -165,6 +165,16 @@ class TestRoots:
         monkeypatch.delenv("HOME")
         assert "/tmp/pocl" in only(doctor.roots()).words
 
+    def test_root_as_home(self, monkeypatch):
+        """HOME=/ is what a container gives to a user that it does not know: the caches go to /.cache."""
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        monkeypatch.setenv("HOME", "/")
+        finding = only(doctor.roots())
+        assert "/.cache" in finding.words
+        assert "XDG_CACHE_HOME" in finding.cure
+        monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+        assert list(doctor.roots()) == []
+
 
 class TestSwitches:
     @pytest.mark.parametrize(
