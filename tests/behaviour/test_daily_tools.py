@@ -1,6 +1,7 @@
 """Tools that people start their programs by, day for day: what a plain run has stored is found, and loopy stays out.
 
-A tool that is not installed is skipped. What a tool runs has KCL_STRICT=hit: it ends with an error unless all is found.
+A tool that is not installed is skipped: `pip install --editable ".[daily]"` brings them all. What a tool runs has
+KCL_STRICT=hit: it ends with an error unless all is found.
 """
 
 import json
@@ -89,6 +90,39 @@ allowlist_externals = *
 pass_env = *
 commands = PYTHON driver.py
 """
+RAY = """
+import json
+
+import kernels
+import ray
+
+if __name__ == "__main__":
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    work = ray.remote(kernels.work)
+    print(json.dumps(ray.get([work.remote(number) for number in range(2)])))
+"""
+SNAKEMAKE = """
+rule all:
+    input: "one.txt", "two.txt"
+rule one:
+    output: "{name}.txt"
+    shell: "PYTHON driver.py > {output}"
+"""
+NOTEBOOK = {
+    "cells": [
+        {
+            "cell_type": "code",
+            "id": "only",
+            "metadata": {"tags": ["parameters"]},
+            "execution_count": None,
+            "outputs": [],
+            "source": "import kernels\nimport json\nprint(json.dumps(kernels.work()))",
+        }
+    ],
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python", "language": "python"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 MAKE = "all: one two\none two:\n\t@PYTHON driver.py\n"
 RIGHT = [24.0, False]  # the sum, and that loopy was not imported
 
@@ -117,11 +151,15 @@ def answers(child, *words, **given):
 class TestTools:
     @pytest.mark.parametrize(
         "words",
-        [("-X", "dev"), ("-m", "pdb", "-c", "continue", "-c", "quit")],
+        [
+            ("-X", "dev"),
+            ("-m", "pdb", "-c", "continue", "-c", "quit"),
+            ("-m", "cProfile", "-o", "profile"),
+        ],
         ids=" ".join,
     )
     def test_python(self, filled, words):
-        """The development mode of Python, and its debugger."""
+        """The development mode of Python, its debugger and its profiler."""
         assert answers(filled, *words, filled.directory / "driver.py", stdin="quit\n") == [RIGHT]
 
     def test_without_assertions(self, filled):
@@ -170,3 +208,53 @@ class TestTools:
         text = {"dask": DASK, "distributed": DISTRIBUTED}[name]
         (filled.directory / f"{name}_driver.py").write_text(text)
         assert answers(filled, f"{name}_driver.py") == [[RIGHT, RIGHT]]
+
+    @pytest.mark.slow
+    def test_uv(self, filled):
+        """A program that `uv run` starts."""
+        pytest.importorskip("uv")
+        words = ("uv", "run", "--no-project", "--python", sys.executable, "python", "driver.py")
+        assert answers(filled, "-m", *words) == [RIGHT]
+
+    @pytest.mark.slow
+    def test_shiv(self, filled, tmp_path):
+        """The modules lie in an archive of shiv, which unpacks it at the first start."""
+        pytest.importorskip("shiv")
+        (tmp_path / "packages").mkdir()
+        for name in ("driver.py", "kernels.py"):
+            (tmp_path / "packages" / name).write_text((filled.directory / name).read_text())
+        (tmp_path / "packages" / "start.py").write_text(
+            "import json, kernels\n\ndef main():\n    print(json.dumps(kernels.work()))\n"
+        )
+        words = ("--site-packages", tmp_path / "packages", "-e", "start:main", "-o")
+        done = filled.python("-m", "shiv.cli", *words, tmp_path / "app.pyz")
+        assert done.returncode == 0, done.stderr
+        root = str(tmp_path / "root")
+        for _time in range(2):
+            assert answers(filled, tmp_path / "app.pyz", cwd=tmp_path, SHIV_ROOT=root) == [RIGHT]
+
+    @pytest.mark.slow
+    def test_papermill(self, filled, tmp_path):
+        """A notebook that papermill executes."""
+        for name in ("papermill", "ipykernel"):
+            pytest.importorskip(name)
+        (filled.directory / "cells.ipynb").write_text(json.dumps(NOTEBOOK))
+        assert answers(filled, "-m", "papermill", "cells.ipynb", tmp_path / "out.ipynb") == []
+        (cell,) = json.loads((tmp_path / "out.ipynb").read_text())["cells"]
+        assert [json.loads(one["text"][0]) for one in cell["outputs"]] == [RIGHT]
+
+    @pytest.mark.slow
+    def test_snakemake(self, filled):
+        """Two jobs of a workflow of Snakemake."""
+        pytest.importorskip("snakemake")
+        (filled.directory / "Snakefile").write_text(SNAKEMAKE.replace("PYTHON", sys.executable))
+        assert answers(filled, "-m", "snakemake", "--cores", "2") == []
+        for name in ("one.txt", "two.txt"):
+            assert json.loads((filled.directory / name).read_text()) == RIGHT
+
+    @pytest.mark.slow
+    def test_ray(self, filled):
+        """Calls that Ray sends to its worker processes."""
+        pytest.importorskip("ray")
+        (filled.directory / "ray_driver.py").write_text(RAY)
+        assert answers(filled, "ray_driver.py") == [[RIGHT, RIGHT]]
