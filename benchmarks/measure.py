@@ -45,9 +45,9 @@ class Effort(NamedTuple):
 
     kernels: tuple[int, ...] = (5, 42, 200)
     series: int = 2  # each from cold; of many kernels one
-    later: int = 24  # later runs in a series
+    later: int = 12  # later runs in a series
     imports: int = 11
-    pairs: int = 10  # of cold runs
+    pairs: int = 6  # of cold runs
     cold: int = 42  # kernels in them
     entries: tuple[int, ...] = (100, 10_000, 1_000_000)
     look_ups: int = 1000  # a round
@@ -56,7 +56,7 @@ class Effort(NamedTuple):
     storms: int = 5  # of each kind
     statements: tuple[int, ...] = (300, 1000)
     calls: int = 15  # rounds of calls
-    recorded: int = 50  # pairs of warm runs, with statistics and without
+    recorded: int = 20  # pairs of warm runs, with statistics and without
     listed: int = 10_000  # entries
     listings: int = 9  # runs of each command
 

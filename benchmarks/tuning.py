@@ -26,7 +26,7 @@ from choices import RECIPES
 from cold import interval
 from measure import Effort
 
-SECONDS = 100.0  # of one tuning
+SECONDS = 60.0  # of one tuning
 REPEATED, TIMES = "transposed copy", 5
 KERNELS, COLD = 20, 10  # tuned kernels of a warm start; kernels of a cold one
 DRAWN = 256  # choices of the random race in a large space
