@@ -353,6 +353,10 @@ class TunedKernel(SizedKernel):
                     left = left._replace(outcome="no longer runs", detail=words)
                 table.put(left)
                 reason = reason.replace("does not run now", "no longer runs")
+                told = (
+                    f"kernel {self.name!r}: {reason}; measure again with `kcl tune` and the program"
+                )
+                layer.warn_once(f"tuned {self.name}", told)
                 self._decisions = {}
             lookup.report(layers.binary(), self.name, table.key, reason)
             if began:

@@ -659,14 +659,16 @@ class TestMeasuredCode:
 class TestFailingChoices:
     @pytest.mark.parametrize("how", ["does not build", "cannot be launched", "raises", "skips"])
     def test_defaults_run(self, queue, how):
-        """A choice that no longer builds or launches: the defaults run, one event says so, and the row is marked."""
+        """A choice that no longer builds: the defaults run, an event and a warning say so, and the row is marked."""
         kernel, seen = filling(), []
         table = put(kernel, queue, row(value=2, how=how))
         remove = kcl.add_hook(seen.append)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
             assert [filled(kernel, queue) for _ in range(3)] == [1, 1, 1]
         remove()
+        (told,) = [str(one.message) for one in heard if "kcl tune" in str(one.message)]
+        assert "no longer runs, the defaults do: " in told
         (event,) = [one for one in seen if "no longer runs" in one.reason]
         assert event.outcome == "error"
         assert event.reason.startswith(
