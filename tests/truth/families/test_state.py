@@ -152,10 +152,10 @@ INSIDES = {
         early=True,
     ),
     "a direct call after a change": program(
-        "unit = make()\n"
+        "unit, other = make(), make('y[i] = 7*x[i] + 1')\n"
         "numbers = [float(unit(queue, x=X)[1][0].sum())]\n"
         "mapper().map_constant = times(THIS)\n"
-        "numbers.append(float(unit(queue, x=X)[1][0].sum()))",
+        "numbers.append(float(other(queue, x=X)[1][0].sum()))",
         refused=True,
     ),
     "other dtypes after a change": program(
