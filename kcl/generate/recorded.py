@@ -45,6 +45,7 @@ class RecordedOrigin:
         self._entry: str | None = None
         self._result: frontends.Result | None = None
         self._key: Key | None = None
+        self._is_plain = False  # the recipe ran unrecorded, with loopy's own caches
         self._is_new = False  # the first look-up finds the unit as it was when the key was made
         self._moment: beside.Moment | None = None  # of the key
         self._unknown = ""  # why there is no key at that moment
@@ -89,8 +90,9 @@ class RecordedOrigin:
         is_edited = not before and (record is None or record.changed())
         if not is_edited and self._moment is not None and self._stands():
             return False
+        # A result that was made without a key may come from loopy's own caches.
+        self._result = None if is_edited or self._key is None else self._result
         self._key, self._moment, self._unknown = None, None, ""
-        self._result = None if is_edited else self._result
         return True
 
     def key(self) -> Key:
@@ -98,6 +100,8 @@ class RecordedOrigin:
         if self._unknown:
             raise UnknownInput(self._unknown)
         if self._key is None:
+            if self._is_plain:
+                self._value, self._result, self._is_plain = _NOTHING, None, False
             if self._value is _NOTHING:
                 self._value = self._returned()
             record = unmade.record_of(self._value)
@@ -162,6 +166,7 @@ class RecordedOrigin:
             assert self._task is not None
             with recorder.carrying():
                 self._value = self._task.run()
+            self._is_plain = self._row.uses_loopy
         return self._accepted()
 
     def _accepted(self) -> frontends.Result:

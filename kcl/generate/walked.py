@@ -1,4 +1,4 @@
-"""The inputs of the code of a pure recipe: its version, its parameters, and the names in its code.
+"""The inputs of the code of a pure recipe: its version, its parameters, and the files of its code.
 
 The user promises that these decide the result. The recipe does not run on a hit, and nothing watches it on a miss.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kcl.cache.key import Key
 from kcl.generate import frontends
 from kcl.record import beside, recorder
-from kcl.record.callables import walker
+from kcl.record.callables import pure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +27,7 @@ class WalkedOrigin:
 
     def __init__(self, task: RecipeCall) -> None:
         self.name = task.name
-        # the front ends that the recipe's code leads to
+        # the front ends that the recipe's code names
         self.front_ends: frozenset[str] = frozenset()
         self._task = task
         self._result: frontends.Result | None = None
@@ -39,13 +39,11 @@ class WalkedOrigin:
 
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput if a parameter has no exact text."""
-        parts, self.front_ends = walker.reach(self._task)
-        with_loopy = self.front_ends != {"opencl"}
-        more = [*beside.parts(with_loopy)]
-        if with_loopy:
-            more += [*beside.switches(), *beside.state(beside.now())]
+        self.front_ends = pure.front_ends(self._task)
+        shared = [*beside.parts(True), *beside.switches(), *beside.state(beside.now())]
+        key = Key((*shared, *pure.key_parts(self._task)))
         self._has_key = True
-        return Key((*more, *parts))
+        return key
 
     def outcome(self) -> frontends.Result:
         """Run the recipe; with a key loopy's disk caches are off if loopy may be what it runs."""

@@ -1,7 +1,8 @@
 """The inputs beside a record that decide how loopy carries it out and generates code.
 
-The distributions that generate code count by version and installed files. What a program changed inside them, and the
-structures that it registered with pyopencl, count as of each call and as of the look-up.
+The distributions that generate code count by version and installed files. The structures
+that a program registered with pyopencl count as of each call and as of the look-up. While a program has changed
+something inside the generators, nothing has a key.
 """
 
 from __future__ import annotations
@@ -17,15 +18,14 @@ from kcl.base.dtypes import structures as registered_structures
 from kcl.cache.key import Key, Part
 from kcl.record import GENERATING, distributions
 
-FORMAT = "4"  # of the generator key; it stands beside the version and the files of kcl
+FORMAT = "5"  # of the generator key; it stands beside the version and the files of kcl
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"
 _FOR_SOURCE = ("numpy", "pyopencl")  # the distributions that the invoker of a kcl.Source depends on
 
 
 class Moment(NamedTuple):
-    """What a program has changed by now."""
+    """What a program has set by now."""
 
-    state: str = ""  # the text of its changes inside the generators
     structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
     names: str = ""  # a digest of the names in C of all other dtypes
     skips: str | None = (
@@ -67,22 +67,20 @@ def switches() -> list[Part]:
 
 
 def now() -> Moment:
-    """Return what the program has changed by now; raise UnknownInput if a change has no exact text."""
-    state = ""
+    """Return what the program has set by now; raise UnknownInput while it has changed something in the generators."""
     if not sys.modules.keys().isdisjoint(GENERATING):  # looks at the few names
         from kcl.record import insides
 
-        state = insides.text(insides.now())
-    return Moment(state, *_registered(), settings.variable(SKIP))
+        insides.refuse()
+    return Moment(*_registered(), settings.variable(SKIP))
 
 
 def state(moment: Moment, with_structures: bool = False) -> list[Part]:
-    """Return the parts of a key for the names of dtypes, and for the program's changes if there are any."""
-    counted = [moment.state] if moment.state else []
-    if with_structures and moment.structures:
-        counted.append(f"structures {moment.structures}")
+    """Return the parts of a key for the names of dtypes, and for registered structures."""
     names = [Part("dtype names", moment.names)] if moment.names else []
-    return [*names, Part("state", "; ".join(counted))] if counted else names
+    if with_structures and moment.structures:
+        names.append(Part("state", f"structures {moment.structures}"))
+    return names
 
 
 def structures() -> tuple[tuple[str, str], ...]:

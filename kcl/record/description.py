@@ -12,7 +12,7 @@ from typing import Any
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.record import texts, unmade
-from kcl.record.callables import walker
+from kcl.record.callables.content import content
 from kcl.record.declarations import Evidence, RecipeCall, site_of
 from kcl.record.record import Record, ordered
 from kcl.record.table import CONSTRUCTORS
@@ -114,7 +114,7 @@ def _reached(value: Any, text: str) -> dict[str, list[Part]]:
     This runs on a miss, so that a hit keeps no parts.
     """
     try:
-        found = walker.walked(value)
+        found = content(value)
     except UnknownInput:
         return {}
     return {found.digest: [*found.parts]} if found.parts and text == texts.walked(value) else {}

@@ -270,7 +270,7 @@ def _roots(name: str) -> files.Roots:
     if name == KCL:
         return ((KCL, PACKAGE),)
     module = name.replace("-", "_")
-    place = _loaded(module) or locate(module)
+    place = place_of(module)
     home = _home(_normal(name))
     if home is not None and name in _ONLY_RUN:
         return ((files.RECORD, home[0].path(home[1])),)
@@ -282,9 +282,10 @@ def _roots(name: str) -> files.Roots:
     return tuple(found.items())
 
 
-def _loaded(name: str) -> PackagePlace | None:
+def place_of(name: str) -> PackagePlace | None:
+    """Return the place of a top-level module: of the loaded one, else where an import finds it."""
     file = getattr(sys.modules.get(name), "__file__", None)
-    return _place(name, file) if file else None
+    return _place(name, file) if file else locate(name)
 
 
 def count(names: Iterable[str]) -> None:

@@ -18,15 +18,14 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import process, settings
 from kcl.base.attended import Finder
 from kcl.cache import layers
 from kcl.errors import UnknownInput
-from kcl.record import below_kcl, distributions, is_of_kcl, texts
-from kcl.record.callables.facts import facts
+from kcl.record import below_kcl, distributions, is_of_kcl
 from kcl.record.watch import PARTS, Watch, content_of
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
@@ -150,6 +149,9 @@ def attend() -> None:
 def _run(module: ModuleType, loader: Any) -> None:
     """Run a module of the generators; its import may also fill tables of others."""
     state = _state()
+    if getattr(state.holders.get(module.__name__), "thing", None) is module:
+        loader.exec_module(module)  # `importlib.reload`: what it changes is no import's own
+        return
     if not state.depth and state.modules:
         now()
     state.depth += 1
@@ -282,6 +284,14 @@ def _is_own(function: Any) -> bool:
     return whose.kind == distributions.DISTRIBUTION and whose.name in _OWNERS
 
 
+def refuse() -> None:
+    """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
+    for holder, name in now():
+        raise UnknownInput(
+            f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
+        )
+
+
 def now() -> Changes:
     """Return the changes in the generators as of now."""
     state = _state()
@@ -322,32 +332,6 @@ def _compare(holders: list[_Holder]) -> None:
             for one in state.differing
             for name, value in one.changes.items()
         }
-
-
-def text(changes: Changes) -> str:
-    """Return the text of changes for a key, empty for none; raise UnknownInput if one has no exact text."""
-    found = []
-    for (holder, name), value in changes.items():
-        try:
-            named = name if isinstance(name, str) else texts.walked(name)
-            found.append(f"{holder}.{named} = {_value(below_kcl(value))}")
-        except (UnknownInput, RecursionError, ValueError) as error:
-            words = f"{holder}.{name} was changed in this process, to what no key can hold: {error}"
-            raise UnknownInput(words) from None
-    return "; ".join(sorted(found))
-
-
-def _value(value: Any) -> str:
-    if value is _MISSING:
-        return "removed"
-    if isinstance(value, CodeType):
-        return facts(value).digest
-    function, code = _function(value), ""
-    # code in the place of a library's own sees the library's names
-    if isinstance(function, FunctionType):
-        given = (function.__defaults__, function.__kwdefaults__)
-        code = f" {facts(function.__code__).digest} {texts.walked(given)}"
-    return texts.walked(value) + code
 
 
 @contextmanager

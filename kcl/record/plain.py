@@ -74,12 +74,6 @@ def name_of(name: object) -> str:
     return name if type(name) is str and name.isidentifier() else repr(name)
 
 
-def label_of(name: str) -> str:
-    """Return the text of the name of a function or class, in which dots and angle brackets are usual."""
-    plain = name.replace(".", "").replace("<", "").replace(">", "")
-    return name if plain.isidentifier() else repr(name)
-
-
 def refuse(value: object) -> NoReturn:
     """Raise UnknownInput for an object with content that no key can hold."""
     kind = type(value)

@@ -197,13 +197,9 @@ def warn_again(facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
 def recorded(
     function: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
 ) -> Record | None:
-    """Return the record of a call; None while something inside the generators is changed.
-
-    None also for a call with an argument that has no exact text, and after a fault of kcl.
-    """
+    """Return the record of a call; None where no key holds what it gives, and after a fault of kcl."""
     try:
-        moment = beside.now()
-        return None if moment.state else Record(function, arguments, keywords, moment, place)
+        return Record(function, arguments, keywords, beside.now(), place)
     except Exception as error:
         events.made(f"{function}: {error}", str(place))
         if not isinstance(error, (UnknownInput, RecursionError)):

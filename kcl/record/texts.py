@@ -298,6 +298,6 @@ def _member(value: Any, kind: type) -> str | None:
 
 def walked(value: Any) -> str:
     """Return the text of any value, with a digest of the code and the distributions that it leads to."""
-    from kcl.record.callables import walker
+    from kcl.record.callables.content import exact
 
-    return walker.exact(value)
+    return exact(value)

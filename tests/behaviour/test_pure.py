@@ -55,10 +55,12 @@ RECIPES = {
     "@pure\ndef recipe():\n    return source(Level().get())\n",
     "imported": "@pure\ndef recipe():\n    from far import NUMBER\n    return source(NUMBER)\n",
     "installed": "import tuner\n\n\n@pure\ndef recipe():\n    return source(tuner.number())\n",
-    "noise": "# THIS is a comment\ndef other():\n    return THIS\n\n\n@pure\ndef recipe():\n    return source(1)\n",
+    "noise": "# THIS is a comment\n@pure\ndef recipe():\n    return source(1)\n",
+    "elsewhere": "@pure\ndef recipe():\n    return source(1)\n",
     "file": "@pure\ndef recipe():\n    return source(open('number').read())\n",
     "variable": "@pure\ndef recipe():\n    return source(os.environ['NUMBER'])\n",
-    "state": "import library\nlibrary.LEVEL = THIS\n\n\n@pure\ndef recipe():\n    return source(library.number())\n\n\n"
+    "state": "import library\nlibrary.LEVEL = int(open('number').read())\n\n\n"
+    "@pure\ndef recipe():\n    return source(library.number())\n\n\n"
     "@pure\ndef named():\n    return source(library.LEVEL)\n",
     "effects": "SEEN = []\n\n\ndef seen():\n    return globals()['SE' + 'EN']\n\n\n"
     "@pure\ndef recipe():\n    seen().append(1)\n    return source(1)\n\n\n"
@@ -107,7 +109,7 @@ def told(tmp_path_factory):
 
 
 class TestCounted:
-    """What counts beside version and parameters: the names in the code that the recipe reaches."""
+    """What counts beside version and parameters: the files of the recipe's code."""
 
     def test_version(self, told):
         """Another version is a miss, and the recipe runs."""
@@ -115,24 +117,28 @@ class TestCounted:
 
     @pytest.mark.parametrize("what", ["helper", "global", "class"])
     def test_code(self, told, what):
-        """A helper, a global or a class that changes is a miss."""
+        """A helper, a global or a class that changes in the recipe's file is a miss."""
         assert told[what] == COUNTED
 
     def test_module_that_the_body_imports(self, told):
-        """A module of the project that the body imports counts by all files of its folder or package."""
+        """A module of the project that the file imports counts, and what that imports."""
         assert told["imported"] == COUNTED
 
-    def test_installed_package(self, told):
-        """An installed package counts by its version and the record of its files."""
-        assert told["installed"] == COUNTED
+    def test_comment(self, told):
+        """The text of the file counts, its comments included."""
+        assert told["noise"] == [[1, "miss"], [1, "hit"], [1, "miss"]]
 
-    def test_noise(self, told):
-        """Comments, other functions and the place of the project do not count."""
-        assert told["noise"] == PROMISED
+    def test_place(self, told):
+        """The place of the project, and files that nobody imports, do not count."""
+        assert told["elsewhere"] == PROMISED
 
 
 class TestPromised:
     """What the promise covers: kcl does not look, so the version has to change with it."""
+
+    def test_installed_package(self, told):
+        """An installed package does not count, unless it generates code."""
+        assert told["installed"] == PROMISED
 
     def test_file(self, told):
         """A file that the recipe reads does not count."""
@@ -143,7 +149,7 @@ class TestPromised:
         assert told["variable"] == PROMISED
 
     def test_state_of_a_library(self, told):
-        """What a program sets in a library does not count."""
+        """What a program sets in a library while it runs does not count."""
         assert told["state"] == told["state.named"] == PROMISED
 
     def test_effects(self, told):

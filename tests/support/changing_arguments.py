@@ -245,21 +245,31 @@ def a_part_of_a_unit_that_a_transformation_copied(run):
     return run(split), run(lp.split_iname(unit, "i", 4))
 
 
+# What loopy's own disk caches pickle by name: kcl holds no function of the program in a key.
+NUMBER = [2]
+KIND = [np.int32]
+
+
+def mangler(_kernel, name):
+    return (lp.to_loopy_type(KIND[0]), "7") if name == "SEVEN" else None
+
+
+def preamble(_info):
+    yield "10_mine", f"#define F {NUMBER[0]}"
+
+
 def a_symbol_that_a_function_gives(run):
-    number = [np.int32]
-
-    def mangler(_kernel, name):
-        return (lp.to_loopy_type(number[0]), "7") if name == "SEVEN" else None
-
     unit = lp.make_kernel(
         DOMAIN, "<> t = SEVEN/2\nz[i] = t*x[i]", data(), symbol_manglers=[mangler], **VERSION
     )
     typed = lp.infer_unknown_types(unit, expect_completion=False)
-    number[0] = np.float32
+    KIND[0] = np.float32
     return run(typed), typed.default_entrypoint.temporary_variables["t"].dtype.numpy_dtype.name
 
 
 def a_callable_whose_attribute_changes(run):
+    global Scaling
+
     class Scaling(lp.ScalarCallable):
         text = "2.0*"
 
@@ -454,15 +464,10 @@ def two_tables_of_one_array(run):
 
 
 def a_function_that_gives_a_preamble(run):
-    number = [2]
-
-    def preamble(_info):
-        yield "10_mine", f"#define F {number[0]}"
-
     unit = defined(preamble_generators=[preamble])
-    number[0] = 3
+    NUMBER[0] = 3
     split = lp.split_iname(unit, "i", 4)
-    number[0] = 4
+    NUMBER[0] = 4
     return run(split)
 
 

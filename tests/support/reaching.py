@@ -15,11 +15,11 @@ sys.path.insert(0, {kcl!r})
 sys.path.insert(0, {root!r})
 {before}
 import recipes
-from kcl.record.callables.walker import reach
+from kcl.record.callables.pure import key_parts
 from kcl.record.declarations import Declarations, RecipeCall
 {action}
 task = RecipeCall("build", recipes.build, dict({arguments}), Declarations((), "1", pure=True))
-print(json.dumps(reach(task)[0]))
+print(json.dumps(key_parts(task)))
 """
 
 

@@ -567,7 +567,6 @@ class TestMirror:
         files = set((ROOT / "tests" / "unit").rglob("test_*.py"))
         strays = files - {mirrored(path) for path, _name in modules()}
         assert {path.name for path in strays} == {
-            "test_content.py",
             "test_entries.py",
             "test_layout.py",
         }

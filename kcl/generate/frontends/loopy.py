@@ -98,16 +98,16 @@ class LoopyResult(Result):
 
     def identity(self) -> str:
         """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
-        from kcl.record.callables.walker import content_key
+        from kcl.record.callables.content import content_key
 
         return content_key(self._executor.t_unit)
 
     def state(self) -> str:
         """Return a digest of the unit as it is now; empty if it cannot be known."""
-        from kcl.record.callables.walker import walked
+        from kcl.record.callables.content import content
 
         try:
-            return walked((self._executor.t_unit,)).digest
+            return content((self._executor.t_unit,)).digest
         except UnknownInput:
             return ""
 

@@ -1,1 +1,1 @@
-"""The direct key: the inputs that decide a recipe's outcome, found without running it; `reach` is the way in."""
+"""Values as they count: their texts, what their code counts by, and which of them last."""

@@ -1,6 +1,4 @@
-"""Classes and their instances: what a class counts by, what an instance holds, and which instances last.
-
-Of a class its bases, its values and some methods count; the others wait until code names them.
+"""Classes and their instances: what an instance holds, which classes bring code, and which instances last.
 
 An object lasts if nothing in it changes after a call, and if loopy runs no code of the user with it. Members of
 enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object of the user
@@ -18,9 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl.errors import UnknownInput
-from kcl.record import distributions
-from kcl.record.callables.facts import facts
-from kcl.record.plain import SIMPLE, name_of, shorten
+from kcl.record.plain import SIMPLE
 
 HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves like one
 
@@ -61,10 +57,6 @@ _HOLDERS = frozenset(
     }
 )
 _NODES = frozenset({"pymbolic", "loopy", "pytools"})
-_OF_MEMBERS = frozenset(
-    {"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_missing_"}
-)
-
 _LIBRARIES = frozenset(
     {"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"}
 )
@@ -75,56 +67,15 @@ _BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
 _PYTHON = os.path.dirname(os.__file__) + os.sep
 _INSTALLED = _PYTHON + "site-packages"
 
-# take any attribute
-ANY = frozenset({"getattr", "attrgetter", "methodcaller", "__dict__", "__getattribute__"})
-_MAKERS = ("dataclasses", "reprlib")
-
 
 def class_attributes(kind: type) -> list[tuple[str, Any]]:
-    """List the methods and values that the body of a class gives its instances, without names about its text only."""
-    listed: list[tuple[str, Any]] = []
-    members = getattr(kind, "_member_map_", {}) if isinstance(kind, enum_type()) else {}
-    for name, value in kind.__dict__.items():
-        if (
-            name in NOT_IN_CLASS
-            or isinstance(value, SLOTS)
-            or name in members
-            or str(name).startswith(_OF_PYTOOLS)
-        ):
-            continue
-        if name == "__dataclass_fields__":
-            listed.append((name, {key: _field(field) for key, field in value.items()}))
-        else:
-            listed.append((name, value))
-    for name, member in members.items():
-        own = [pair for pair in attributes(member) if pair[0] not in _OF_MEMBERS]
-        listed.append((name, (member._value_, own) if own else member._value_))
-    return listed
-
-
-def _field(field: Any) -> tuple[Any, ...]:
-    """Take a dataclass's field apart; code may ask for its type."""
-    names = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
-    missing = sys.modules["dataclasses"].MISSING
-    held = [getattr(field, name, None) for name in names]
-    own = [dict(field.metadata)] if field.metadata else []
-    kind = getattr(field.type, "__qualname__", None) or str(field.type)
-    return (
-        kind,
-        *("<missing>" if item is missing else item for item in held),
-        str(field._field_type.name),
-        *own,
-    )
-
-
-def registered(kind: type) -> list[type]:
-    """List the classes that were registered with an abstract class, in an order that no address decides."""
-    dump: Any = getattr(sys.modules.get("_abc"), "_get_dump", None)
-    found = [reference() for reference in dump(kind)[0]] if dump is not None else []
-    return sorted(
-        [one for one in found if one is not None],
-        key=lambda one: (one.__module__, one.__qualname__),
-    )
+    """List what the body of a class holds, without names about its text, and without its slots."""
+    held = kind.__dict__.items()
+    return [
+        (name, value)
+        for name, value in held
+        if name not in NOT_IN_CLASS and not isinstance(value, SLOTS)
+    ]
 
 
 def enum_type() -> Any:
@@ -194,98 +145,12 @@ def static(kind: type, name: Any) -> Any:
     return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
 
 
-def read_class(walk: Any, kind: type, label: str) -> None:
-    """Count of a class: its bases, its values, and the methods that the libraries of its bases know by name.
-
-    Other methods and descriptors count as soon as reached code names them. Of a class without a base in a library every
-    method counts: whoever gets an object of it may call any.
-    """
-    walk.where = label
-    theirs = [base for base in kind.__mro__ if base is not object and not is_own(walk, base)]
-    listed = {name for base in theirs for name in vars(base)}
-    body = [f"bases {' '.join([walk.reference(base) for base in kind.__bases__])}"]
-    if type(kind) is not type:
-        body.append(f"metaclass {walk.reference(type(kind))}")
-    rest: dict[str, Any] = {}
-    for name, value in class_attributes(kind):
-        text = _made_by_dataclasses(kind, name, value)
-        is_known = not theirs or name in listed or str(name)[:1] == "_" == str(name)[-1:]
-        if text is None and (is_known or not (callable(value) or hasattr(type(value), "__get__"))):
-            text = walk.encode(value)
-        if type(value) is str:
-            walk.named.add(value)
-        if text is None:
-            rest[name] = value
-        else:
-            body.append(f"{name_of(name)}: {text}")
-    if "_abc_impl" in vars(kind):
-        body += [f"registered {walk.reference(other)}" for other in registered(kind)]
-    walk.add(f"class {label}", shorten("; ".join(body)))
-    if rest:
-        walk.partly.append((label, rest))
-
-
-def read_named(walk: Any) -> bool:
-    """Count what code names of classes by now; return True if there is more code to read."""
-    for label, rest in walk.partly:
-        for name in [name for name in rest if name in walk.named or not ANY.isdisjoint(walk.named)]:
-            walk.where = label
-            with walk.having(in_code=True):
-                walk.add(f"attribute {name_of(name)} of class {label}", walk.encode(rest.pop(name)))
-    return bool(walk.waiting)
-
-
-def read_listed(walk: Any, kind: type, dotted: str) -> None:
-    """Count what a program set on a class of a library that is on the list."""
-    held = {}
-    for name, value in class_attributes(kind):
-        if (
-            type(value) in SIMPLE
-            or type(value) is str
-            or (isinstance(value, FunctionType) and is_own(walk, value))
-        ):
-            held[str(name)] = walk.encode(value)
-    for other in registered(kind) if "_abc_impl" in vars(kind) else ():
-        # packages register theirs at import
-        if distributions.owner(other.__module__).kind == distributions.USER:
-            held[f"registered {other.__qualname__}"] = walk.encode(other)
-    if held:
-        walk.add(
-            f"class {dotted}",
-            shorten("; ".join([f"{name}: {held[name]}" for name in sorted(held)])),
-        )
-
-
-def is_own(walk: Any, thing: Any) -> bool:
-    """Return True if a class or function is walked."""
-    if isinstance(thing, FunctionType):
-        return bool(walk.is_walked(thing.__globals__.get("__name__")))
-    return bool(thing.__flags__ & HEAP) and (
-        walk.is_walked(thing.__module__) or not is_found(thing)
-    )
-
-
 def is_found(kind: type) -> bool:
     """Return True if a module holds a class under its name; one that was made at run time it does not hold."""
     found: Any = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
     for name in kind.__qualname__.split("."):
         found = getattr(found, "__dict__", {}).get(name)
     return found is kind
-
-
-def _made_by_dataclasses(kind: type, name: Any, value: Any) -> str | None:
-    """Return the text of a method that `dataclasses` or pymbolic made of the fields; None for any other attribute."""
-    value = value.fget if isinstance(value, property) else value
-    if "__dataclass_params__" not in vars(kind) or not isinstance(value, FunctionType):
-        return None
-    inner = getattr(value, "__wrapped__", value)
-    file, maker = inner.__code__.co_filename, str(getattr(inner.__code__, "co_qualname", ""))
-    is_made = file[:1] == "<" and (
-        maker.startswith("__create_fn__.") or "__file__" in value.__globals__
-    )
-    is_made = str(name)[:2] == "__" and (is_made or value.__globals__.get("__name__") in _MAKERS)
-    is_made = is_made or file.startswith("<dataclass augmentation")
-    return f"made {facts(inner.__code__).digest}" if is_made else None
 
 
 def require_lasting(value: Any) -> None:
@@ -318,7 +183,7 @@ def _lasting_parts(value: Any) -> list[Any] | None:
     numpy: Any = sys.modules.get("numpy")
     if package == "numpy" and isinstance(value, (numpy.dtype, numpy.generic)):
         return [] if kind is not numpy.void else None
-    if not package and _overrides(kind):
+    if not package and overrides(kind):
         return None
     return [value._value_] if isinstance(kind, enum_type()) else _frozen_parts(value, kind)
 
@@ -353,7 +218,7 @@ def _is_library(kind: type) -> bool:
     )
 
 
-def _overrides(kind: type) -> bool:
+def overrides(kind: type) -> bool:
     """Return True if a class of the user, or its metaclass, redefines a name of a base class by more than a value."""
     bases = kind.__mro__
     for place, base in enumerate(bases):

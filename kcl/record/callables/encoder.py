@@ -1,11 +1,13 @@
 """The text of a value: typed, exact, the same in every process, readable where it is short.
 
 Two values with one text mean the same to code. So the text holds types (``1`` is not ``True`` is not ``1.0``),
-dictionaries keep their order, sets are sorted, and an object that may change in place and is met again is named by its
-number. The walk over code (`kcl.record.callables.walker`) names functions, classes and modules.
+dictionaries keep their order, and sets are sorted. A value that holds itself has no text. The encoder looks at numpy
+only if a module has imported it: none of its values exists before.
 
-A value that holds itself has no text. The encoder looks at numpy only if a module has imported it: none of its values
-exists before.
+Code has no text. A function or class of Python or of a generator counts by its name, one of another installed package
+also by the files of its distribution and by what its module holds now. Cells, defaults and attributes of a function are
+content. Code of the program is refused, unless the user vouches for it: then it counts by its files. An object whose
+class is the program's counts by name and values, as long as the class brings no code that loopy may run.
 """
 
 from __future__ import annotations
@@ -14,12 +16,28 @@ import hashlib
 import sys
 import types
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import Any
 
-from kcl.record.callables.classes import HEAP, content, enum_type, is_memo, is_plain
-from kcl.record.callables.pure import GENERATORS
+from kcl.errors import UnknownInput
+from kcl.record import Modes, distributions
+from kcl.record.callables import sources
+from kcl.record.callables.classes import (
+    HEAP,
+    class_attributes,
+    content,
+    enum_type,
+    is_found,
+    is_memo,
+    is_plain,
+    overrides,
+)
+from kcl.record.declarations import site_of
 from kcl.record.plain import SIMPLE, StandIn, in_bytes, name_of, refuse, shorten
 
+CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
+# The packages whose objects remember results, and whose code stands in each key.
+GENERATORS = frozenset({"loopy", "pymbolic", "islpy", "genpy", "cgen", "pytools", "constantdict"})
 _REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
@@ -27,7 +45,6 @@ _DESCRIPTORS = (
     types.ClassMethodDescriptorType,
     types.MethodWrapperType,
 )
-_MUTABLE = frozenset({list, dict, set, bytearray, object})
 # what C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
 _FUNCTION_LIKE = frozenset(
     (
@@ -48,81 +65,143 @@ _OF_PARTS = {
 }
 
 
-class Encoder:
-    """The maker of the texts of values at one moment. A subclass has the walk over code."""
-
-    reference: Callable[[Any], str]  # the name of a function, class or module
-    # True if a class counts by its name; raises if its instances may not be used
-    is_library: Callable[[type], bool]
-    alone: Callable[[Any], str]  # the text of a value for an order; nothing is noted
+class Encoder(Modes):
+    """The maker of the texts of values at one moment. `parts` has what the code counts by that the values lead to."""
 
     def __init__(self) -> None:
         self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
-        # id of a value that can change -> itself, its number
-        self.met: dict[int, tuple[object, int]] = {}
-        self.in_code = (
-            False  # the values are those that code reaches: it may change one under two names
-        )
+        self.parts: dict[str, str] = {}
         self.structured = False  # a dtype among the values is a structure
-        # class -> whether code may tell its objects from equal ones
-        self.changes: dict[type, bool] = {}
+        self.promised = False  # the user vouches for the program's code: it counts by its files
+        self.within = ""  # the package whose variables are read
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
         kind = type(value)
         # the hash of such a class is loopy's
         if type(kind) is not type and issubclass(kind, StandIn):
-            return self.reference(value)
+            return str(value.text())
         simple = SIMPLE.get(kind)
         if simple is not None:
             return simple(value)
         if kind is str:
             return shorten(repr(value))
-        if isinstance(value, _REFERENCES):
-            return self.reference(value)
-        changes = self.changes.get(kind)
-        if changes is None:
-            changes = self.changes[kind] = _can_change(kind)
-        is_told = changes and (self.in_code or callable(value))  # from an equal one, by code
-        if is_told:
-            number = len(self.met)
-            first = self.met.setdefault(id(value), (value, number))[1]
-            return f"<again {first}>" if first != number else shorten(self._composed(value))
         known = self.done.get(id(value))
         if known is not None:
             return known[1]
-        met = len(self.met)
-        text = shorten(self._composed(value))
-        # If an object in it counts by its number, the second text refers to the first.
-        self.done[id(value)] = value, text if met == len(self.met) else f"<again {met}: {text}>"
+        is_named = isinstance(value, _REFERENCES)
+        text = self.reference(value) if is_named else shorten(self._composed(value))
+        self.done[id(value)] = value, text
         return text
+
+    # Code
+
+    def reference(self, value: Any) -> str:
+        """Return the name of a function, class or module, after taking note of its code."""
+        if issubclass(type(value), StandIn):
+            return str(value.text())
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, types.ModuleType):
+            name = str(vars(value).get("__kcl_lazy_module__", value.__name__))
+            self._count(name, f"module {name}")
+            return f"module {name}"
+        if not isinstance(value, type):
+            return self._builtin(value)
+        if not is_library(value):
+            self._count(value.__module__, _name(value))
+        return _name(value)
+
+    def _function(self, function: types.FunctionType) -> str:
+        code, module = function.__code__, function.__globals__.get("__name__")
+        label = f"{module}.{function.__qualname__}"
+        loaded = sys.modules.get(module) if isinstance(module, str) else None
+        is_of_module = loaded is not None and vars(loaded) is function.__globals__
+        self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
+        text = shorten(f"{label} {_own(code)!a}")
+        self.done[id(function)] = function, text  # it may hold itself
+        held = (
+            function.__closure__ or (),
+            function.__defaults__,
+            function.__kwdefaults__,
+            sorted(vars(function).items()),
+        )
+        return f"{text} with {self.encode(held)}" if any(held) else text
+
+    def _builtin(self, function: Any) -> str:
+        """Return the name of a function that was not written in Python."""
+        if type(function).__name__ == "_lru_cache_wrapper":
+            return f"cache of {self.encode(function.__wrapped__)}"
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, type):
+            return f"{self.reference(owner)}.{function.__name__}"
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            return f"method {function.__name__} of {self.encode(owner)}"
+        name = getattr(function, "__qualname__", function.__name__)
+        module = getattr(function, "__module__", None) or type(function).__module__
+        found = sys.modules.get(module)
+        for one in name.split("."):
+            found = getattr(found, one, None)
+        if found is not function:
+            refuse(function)
+        self._count(module, f"{module}.{name}")
+        return f"{module}.{name}"
+
+    def _count(self, module: Any, label: str) -> None:
+        """Count code by its module's files and variables; raise UnknownInput for code that no installed package has."""
+        whose = distributions.owner(module) if isinstance(module, str) else None
+        if whose is not None and whose.kind == distributions.DISTRIBUTION:
+            if whose.name not in distributions.GENERATORS:  # these stand in each key
+                self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
+                if self.within in ("", module.partition(".")[0]) and not self.promised:
+                    self._variables(module)
+        elif self.promised:
+            self.parts |= sources.parts(str(module))
+        elif whose is None or whose.kind not in (distributions.PYTHON, distributions.KCL):
+            raise UnknownInput(f"{label} is code of the program, which no key holds; {CURE}")
+
+    def _variables(self, module: str) -> None:
+        """Count what a module and its classes hold now: a program may have set it."""
+        part, loaded = f"variables {module}", vars(sys.modules.get(module, sys))
+        if part in self.parts or module not in sys.modules:
+            return
+        self.parts[part] = ""  # it may hold itself
+        held = {name: value for name, value in loaded.items() if name[:2] != "__"}
+        for name, kind in [*held.items()]:
+            if isinstance(kind, type) and kind.__module__ == module:
+                held |= {f"{name}.{key}": value for key, value in class_attributes(kind)}
+        with self.having(within=module.partition(".")[0]):
+            self.parts[part] = shorten(self.pairs(sorted(held.items(), key=itemgetter(0))))
+
+    # Values
 
     def each(self, values: Iterable[Any]) -> str:
         """Return the texts of several values."""
         return ", ".join([self.encode(value) for value in values])
 
+    def members(self, values: Iterable[Any]) -> str:
+        """Return the texts of the elements of a set, in an order that no hash and no address decides."""
+        return ", ".join(sorted(map(self.encode, values)))
+
     def pairs(self, values: Iterable[tuple[Any, Any]]) -> str:
         """Return the texts of keys and values."""
         return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
-
-    def members(self, values: Iterable[Any]) -> str:
-        """Return the texts of the elements of a set, met in an order that no hash and no address decides."""
-        return ", ".join(sorted([self.encode(value) for value in sorted(values, key=self._rank)]))
 
     def unordered(self, value: Any) -> str:
         """Return the text of a dictionary whose order does not count; any other value counts as it is."""
         if not isinstance(value, dict):
             return self.encode(value)
-        pairs = sorted(value.items(), key=lambda pair: self._rank(pair[0]))
-        return f"{type(value).__name__}{{{self.pairs(pairs)}}}"
-
-    def _rank(self, value: Any) -> str:
-        kind = type(value)
-        is_simple = type(kind) is type and (kind in SIMPLE or kind is str)
-        return f"{kind.__name__} {repr(value) if is_simple else self.alone(value)}"
+        return f"{type(value).__name__}{{{', '.join(sorted([self.pairs([one]) for one in value.items()]))}}}"
 
     def _composed(self, value: Any) -> str:
         kind = type(value)
+        word = getattr(kind, "__kcl_key__", None)
+        if word is not None:
+            with self.having(promised=True):  # the user vouches for the class
+                self._count(kind.__module__, "")
+                held = [one for _key, one in class_attributes(kind) if callable(one)]
+                code = self.each(held)
+            return f"{_name(kind)} says {self.encode(word(value))} by {shorten(code)}"
         writer = _COMPOSED.get(kind)
         if writer is not None:
             return writer(self, value)
@@ -134,16 +213,17 @@ class Encoder:
 
     def _instance(self, value: Any, kind: type) -> str:
         """Encode any other object: its class, its content as a builtin type, its attributes."""
-        is_library = self.is_library(kind)
-        if is_library:
+        is_known = is_library(kind)
+        if is_known:
             text = self._of_library(value, kind)
             if text is not None:
                 return text
         if hasattr(kind, "__next__") or not is_plain(kind):
             refuse(value)
-        held = []
-        named = self.encode(kind)
-        theirs = is_library and _package(kind) in GENERATORS
+        if not is_known and (callable(value) or overrides(kind)):
+            for base in kind.__mro__:
+                self.reference(base)
+        held, theirs = [], is_known and _package(kind) in GENERATORS
         for name, attribute in content(value):
             if not is_memo(kind, name, theirs):
                 encode = self.unordered if theirs and name in _UNORDERED else self.encode
@@ -152,7 +232,7 @@ class Encoder:
             if isinstance(value, base):
                 held.insert(0, held_as(self, value))
                 break
-        return f"{named}({', '.join(held)})"
+        return f"{_name(kind)}({', '.join(held)})"
 
     def _of_library(self, value: Any, kind: type) -> str | None:
         """Encode an object of a library by its pickled state; return None for one that counts by its attributes."""
@@ -173,19 +253,41 @@ class Encoder:
             refuse(value)
         if isinstance(reduced, str):
             return f"{kind.__module__}.{reduced}"
-        named = self.encode(kind)
         head = (
             "" if reduced[0] is kind else f" by {getattr(reduced[0], '__qualname__', reduced[0])}"
         )
-        return f"{named}{head} from {self.each([_ordered(item) for item in reduced[1:]])}"
+        return f"{_name(kind)}{head} from {self.each([_ordered(item) for item in reduced[1:]])}"
 
 
-def _can_change(kind: type) -> bool:
-    """Return True if code may tell an object of a class from an equal one: it may change one under two names."""
-    if kind in _MUTABLE or kind.__name__ == "ndarray":
+def _own(code: types.CodeType) -> tuple[Any, ...]:
+    """Return what tells functions of one name apart in a file."""
+    constants = [
+        _own(one)
+        if isinstance(one, types.CodeType)
+        else sorted(map(ascii, one))
+        if type(one) is frozenset
+        else one
+        for one in code.co_consts
+    ]
+    return code.co_code.hex(), code.co_names, code.co_freevars, constants
+
+
+def is_library(kind: type) -> bool:
+    """Return True if a class counts by its name: one of Python, of the generators, or of C code."""
+    if not kind.__flags__ & HEAP:
         return True
-    is_own = kind.__flags__ & HEAP and not isinstance(kind, enum_type())
-    return bool(is_own) and _package(kind) not in _SHARED and not issubclass(kind, tuple)
+    module = str(kind.__module__)
+    known = distributions.owner(module)
+    is_known = known.kind == distributions.PYTHON or known.name in distributions.GENERATORS
+    if is_known and not is_found(
+        kind
+    ):  # a class that claims to be theirs, or was made as the process ran
+        refuse(kind)
+    return is_known
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _package(kind: type) -> str:
@@ -257,8 +359,6 @@ _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
         f"[{encoder.each(value)}]"
     ),
 }
-# packages with objects that do not change once they are made
-_SHARED = GENERATORS | {"numpy", "typing"}
 
 
 def _cell(encoder: Encoder, value: types.CellType) -> str:
@@ -285,10 +385,8 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
 
 
 def _reference(encoder: Encoder, value: Any) -> str | None:
-    """Encode one of kcl's objects, or a function that C code made."""
+    """Encode an object that stands for one of loopy's, or a function that C code made."""
     kind = type(value)
-    if kind.__module__ == "kcl.recipe" and hasattr(value, "function"):
-        return f"recipe {encoder.reference(value.function)}"
     is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(
         getattr(value, "__name__", None), str
     )
@@ -323,7 +421,7 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
 def _enum(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
     if isinstance(kind, enum_type()):
-        return f"{encoder.reference(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
+        return f"{_name(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
     return None
 
 

@@ -134,6 +134,14 @@ class TestRecorded:
         warm.key()
         assert warm.remark == ""
 
+    def test_what_ran_without_the_layer(self):
+        """A unit that was made while the layer was off is made again: loopy's own caches may have given it."""
+        one = origin(recipe)
+        plain = one.outcome()
+        assert one.key() == origin(recipe).key()
+        assert one.outcome() is not plain
+        assert RAN == [2, 2, 2]
+
     def test_things_that_changed_after_the_call(self):
         """A record whose array changed is carried out with the array itself, and keyed by content."""
         array = np.arange(4, dtype=np.float32)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
 from kcl.record import beside
 
 loopy = importlib.import_module("loopy")
@@ -35,43 +36,22 @@ class TestParts:
 
 class TestNow:
     def test_nothing_changed(self, child):
-        """If a program changed nothing, the state is empty and has no part in a key."""
+        """If a program changed nothing, a key has the names of dtypes alone."""
         code = """
             import json, loopy, kcl.loopy
             from kcl.record import beside
-            print(json.dumps([beside.now().state, [part.name for part in beside.state(beside.now(), True)]]))
+            print(json.dumps([part.name for part in beside.state(beside.now(), True)]))
             """
-        assert child.json(code) == ["", ["dtype names"]]
+        assert child.json(code) == ["dtype names"]
 
-    def test_the_default_target(self):
-        """A default target counts as of now, by what it is."""
-        before = loopy._DEFAULT_TARGET
-        found = [beside.now().state]
-        try:
-            for target in (loopy.CTarget, loopy.ExecutableCTarget, loopy.CTarget()):
-                loopy.set_default_target(target)
-                found.append(beside.now().state)
-            assert len({*found}) == 4
-        finally:
-            loopy.set_default_target(before)
-        assert beside.now().state == found[0]
-
-    def test_reductions(self, monkeypatch):
-        """Reductions that a program registered count, parsers by their code."""
-        module = loopy.library.reduction
-        parsers = []
-        monkeypatch.setattr(module, "_REDUCTION_OP_PARSERS", parsers)
-        found = [beside.now().state]
-        for number in (1, 2):
-            names = {"__name__": __name__}
-            exec(f"def parse(name):\n    return {number} if name == 'mine' else None", names)
-            parsers[:] = [names["parse"]]
-            found.append(beside.now().state)
-        monkeypatch.setitem(
-            module._REDUCTION_OPS, "mine", type("Mine", (module.ScalarReductionOperation,), {})
-        )
-        found.append(beside.now().state)
-        assert len({*found}) == 4
+    def test_changed_generators(self, monkeypatch):
+        """While something inside a generator is changed there is no key, and the reason names it."""
+        before = beside.now()
+        with monkeypatch.context() as patch:
+            patch.setattr(loopy, "_DEFAULT_TARGET", loopy.CTarget)
+            with pytest.raises(UnknownInput, match=r"loopy\._DEFAULT_TARGET was changed"):
+                beside.now()
+        assert beside.now() == before
 
     def test_structures(self, monkeypatch):
         """Structures that were registered with a name in C count by name and layout, also if their number stays."""
@@ -92,19 +72,15 @@ class TestNow:
     @pytest.mark.parametrize("attribute", [None, "untag_inames"])
     def test_while_loopy_is_not_there(self, child, attribute):
         """Before loopy is imported, and while another thread imports it, nothing of it has changed."""
-        assert (
-            child.json(
-                f"""
-                import json, sys, types
-                import kcl.loopy
-                from kcl.record import beside
-                if {attribute!r}:
-                    sys.modules["loopy"] = types.ModuleType("loopy")
-                print(json.dumps(beside.now().state))
-                """
-            )
-            == ""
-        )
+        code = f"""
+            import json, sys, types
+            import kcl.loopy
+            from kcl.record import beside
+            if {attribute!r}:
+                sys.modules["loopy"] = types.ModuleType("loopy")
+            print(json.dumps(beside.now()))
+            """
+        assert child.json(code) == [[], "", None]
 
 
 def test_shared_parts():

@@ -348,7 +348,7 @@ class TestOwner:
 
     def test_ours(self) -> None:
         """kcl's own modules, and this one, which is a user's."""
-        assert distributions.owner("kcl.record.callables.walker").kind == distributions.KCL
+        assert distributions.owner("kcl.record.callables.content").kind == distributions.KCL
         assert distributions.owner(__name__).kind == distributions.USER
         assert distributions.owner("__main__").kind == distributions.USER
         assert distributions.owner("a_module_that_nobody_has").kind == distributions.ABSENT

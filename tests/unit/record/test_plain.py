@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcl.record.plain import LONG, in_bytes, label_of, name_of
+from kcl.record.plain import LONG, in_bytes, name_of
 
 
 def test_long_bytes():
@@ -13,6 +13,5 @@ def test_long_bytes():
 
 
 def test_names():
-    """What is no identifier is quoted, so that it ends where it ends; labels may have dots and brackets."""
+    """What is no identifier is quoted, so that it ends where it ends."""
     assert (name_of("width"), name_of("a b"), name_of(3)) == ("width", "'a b'", "3")
-    assert (label_of("outer.<locals>.inner"), label_of("a b")) == ("outer.<locals>.inner", "'a b'")

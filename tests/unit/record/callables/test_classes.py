@@ -8,7 +8,6 @@ import enum
 import functools
 import os
 import typing
-from typing import Any
 
 import pytest
 from pymbolic import primitives
@@ -18,7 +17,7 @@ from pytools.tag import Tag
 from kcl.errors import UnknownInput
 from kcl.record import texts
 from kcl.record.callables.classes import class_attributes, content, is_memo, is_plain
-from kcl.record.callables.walker import walked
+from kcl.record.callables.content import content as known
 
 
 class Tile:
@@ -152,52 +151,18 @@ class TestLasting:
             text(value)
 
 
-LIMIT = 1
-
-
-class Base(dict):
-    weight = 1
-
-    def used(self) -> int:
-        return self.weight
-
-    def unused(self) -> int:
-        return os.getpid()
-
-
-def with_class() -> int:
-    return Base().used()
-
-
-def with_any(name: str) -> object:
-    return getattr(Base(), name)
-
-
 @dataclasses.dataclass(frozen=True)
 class Label(Tag):
     number: int
-
-    def __str__(self) -> str:
-        return f"{LIMIT}"
 
     def told(self) -> int:
         return os.getpid()
 
 
-@dataclasses.dataclass
-class Data:
-    x: int = 0
-
-
 class Remembers:
     @memoize_method
     def twice(self) -> int:
-        return 2 * LIMIT
-
-
-class Alone:
-    def unused(self) -> int:
-        return os.getpid()
+        return 2
 
 
 class Word:
@@ -211,57 +176,35 @@ class Word:
         return os.getpid()
 
 
-def digest(value: Any) -> str:
-    return walked(value).digest
-
-
-class TestClasses:
-    """A class counts by its values, and by the methods that code or a library names."""
-
-    def test_named_methods(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A method that nobody names does not count and is not refused."""
-        before = digest(with_class)
-        monkeypatch.setattr(Base, "unused", lambda _self: 3)
-        assert digest(with_class) == before
-        monkeypatch.setattr(Base, "used", lambda _self: 3)
-        assert digest(with_class) != before
-
-    def test_any_name(self) -> None:
-        """Code that takes attributes by computed names may take each of them."""
-        with pytest.raises(UnknownInput, match=r"posix.getpid"):
-            walked(with_any)
-
-    def test_values(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A value in a class counts, named or not."""
-        before = digest(with_class)
-        monkeypatch.setattr(Base, "other", 2, raising=False)
-        assert digest(with_class) != before
-
-    def test_object_without_a_base(self) -> None:
-        """Of an object that no library knows each method counts, since nobody says which are called."""
-        with pytest.raises(UnknownInput, match=r"Alone.unused"):
-            walked(Alone())
+class TestObjects:
+    """An object of the program counts by its name and its values, as long as its class brings no code."""
 
     def test_tag(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A tag counts by its values and by methods that override those of the library."""
-        before = digest(Label(1))
-        assert digest(Label(2)) != before
+        """A tag counts by its values; a method that overrides one of the library is code, and refused."""
+        before = known(Label(1))
+        assert known(Label(2)).text != before.text
         monkeypatch.setattr(Label, "told", lambda _self: 3)
-        assert digest(Label(1)) == before
-        monkeypatch.setitem(globals(), "LIMIT", 2)
-        assert digest(Label(1)) != before
-
-    def test_dataclass(self) -> None:
-        """What `dataclasses` made of the fields is not walked: its text of an object asks for addresses."""
-        assert digest(Data(1)) != digest(Data(2))
+        assert known(Label(1)) == before
+        monkeypatch.setattr(Label, "__str__", lambda _self: "3")
+        with pytest.raises(UnknownInput, match=r"test_classes.Label is code of the program"):
+            known(Label(1))
 
     def test_memo_of_pytools(self) -> None:
         """What pytools remembers on an object is left out."""
         value = Remembers()
-        before = walked(value)
+        before = known(value)
         value.twice()
-        assert walked(value) == before
+        assert known(value) == before
 
     def test_own_word(self) -> None:
-        """A class with __kcl_key__ is never refused: the user vouches for it."""
-        assert digest(Word("a")) == digest(Word("a")) != digest(Word("b"))
+        """An object whose class has __kcl_key__ counts by that, and by the files of its class."""
+        assert known(Word("a")) == known(Word("a")) != known(Word("b"))
+        found = set()
+        for number in (1, 2):
+            names = {"__name__": "a_module_of_nobody"}
+            body = f"return {number}"
+            exec(f"class P:\n def __kcl_key__(self): return 0\n def __call__(self): {body}", names)
+            found.add(known(names["P"]()).digest)
+        assert len(found) == 2
+        package = __name__.partition(".")[0]
+        assert f"module {package}" in {part.name for part in known(Word("a")).parts}

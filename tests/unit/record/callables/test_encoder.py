@@ -9,11 +9,13 @@ import decimal
 import enum
 import fractions
 import functools
+import importlib
 import math
 import operator
 import pathlib
 import re
 import sys
+import textwrap
 import types
 from typing import Any
 
@@ -25,12 +27,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcl.errors import UnknownInput
-from kcl.record.callables.walker import walked
+from kcl.record.callables.content import content
 
 
 def encode(value: Any) -> str:
     """Return the text of a value."""
-    return walked(value).text
+    return content(value).text
 
 
 class Color(enum.Enum):
@@ -47,16 +49,26 @@ class Bits(enum.Flag):
     B = 2
 
 
-class Plain:
-    def __init__(self, **attributes: object) -> None:
-        self.__dict__.update(attributes)
+class Bare:
+    """An object of the program, whose class has no code."""
 
 
-class Slotted:
+def Plain(**attributes: object) -> Any:
+    """Return an object with attributes."""
+    made = Bare()
+    vars(made).update(attributes)
+    return made
+
+
+class WithSlots:
     __slots__ = ("a", "b")
 
-    def __init__(self, a: object) -> None:
-        self.a = a
+
+def Slotted(a: object) -> Any:
+    """Return an object with a slot."""
+    made = WithSlots()
+    made.a = a  # type: ignore[attr-defined]
+    return made
 
 
 class Word:
@@ -302,12 +314,11 @@ class TestObjects:
     """Objects count by class and content."""
 
     def test_cycle(self) -> None:
-        """A value that holds itself is refused; in what code reaches, it has a text."""
+        """A value that holds itself is refused."""
         node = Plain(a=1)
         node.self = node  # type: ignore[attr-defined]
         with pytest.raises(UnknownInput, match="nested too deeply"):
             encode(node)
-        assert walked(lambda: node).digest == walked(lambda: node).digest
 
     def test_shared_many_times(self) -> None:
         """A value that holds another twice, that again twice, is encoded in no time."""
@@ -319,9 +330,9 @@ class TestObjects:
     def test_memos_of_libraries(self) -> None:
         """What pytools and pymbolic remember on an object does not count."""
         value = Plain(a=1)
-        before = walked(value)
+        before = content(value)
         vars(value).update(_memoize_dic_f={(): 3}, _pytools_persistent_hash_digest=b"1")
-        assert walked(value) == before
+        assert content(value) == before
 
     @pytest.mark.parametrize("name", ["_hash_value", "_cached_hash", "_cache_hash_bits"])
     def test_name_of_a_hash(self, name: str) -> None:
@@ -355,6 +366,108 @@ class TestObjects:
         """What has a state that cannot be read is refused, with the cure."""
         with pytest.raises(UnknownInput, match="__kcl_key__"):
             encode(value)
+
+
+def factory(number: int) -> Any:
+    """Return a function of this module, which is the program's."""
+
+    def made() -> int:
+        return number
+
+    return made
+
+
+class Called:
+    def __call__(self) -> int:
+        return 1
+
+
+class Overriding(Name):
+    def __str__(self) -> str:
+        return "mine"
+
+
+class TestCode:
+    """Code has no text: that of installed packages counts by name and files, that of the program is refused."""
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            factory(1),
+            functools.partial(factory(1)),
+            Called(),
+            Called,
+            Called().__call__,
+            Overriding("a"),
+            [lambda: 1],
+            sys.modules[__name__],
+        ],
+        ids=["function", "partial", "object", "class", "method", "override", "lambda", "module"],
+    )
+    def test_of_the_program(self, value: object) -> None:
+        """Code of the program is refused by its name, with the cure."""
+        with pytest.raises(UnknownInput, match=r"is code of the program.*__kcl_key__"):
+            encode(value)
+
+    def test_of_python(self) -> None:
+        """Functions and classes of Python count by name, and nothing of them is a part."""
+        values = [functools.reduce, textwrap.dedent, textwrap.indent, fractions.Fraction]
+        found = [content(value) for value in values]
+        assert len({one.text for one in found}) == len(values)
+        assert found[0].text == "_functools.reduce"
+        assert not any(one.parts for one in found)
+
+    PACKAGE = """
+        import functools
+        LEVEL = 1
+        def get(n=1): return n + LEVEL
+        def factory(number):
+            def made(): return number
+            return made
+        class Tool:
+            width = 1
+            def __init__(self, number): self.number = number
+            def __call__(self): return self.number
+        def both(): return [lambda: 1, lambda: 2]
+        """
+    # What a program does to the package, or gives to loopy instead.
+    CHANGES = (
+        "module.LEVEL = 2",
+        "module.Tool.width = 2",
+        "module.get.__defaults__ = (2,)",
+        "module.get.more = 2",
+        "value[1] = module.factory(2)",
+        "value[2].number = 2",
+        "value[3] = functools.partial(module.get, 2)",
+        "value[4] = module.Tool(2).__call__",
+        "value[5] = module.both()[1]",
+    )
+
+    def test_of_an_installed_package(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It counts by name and files, by what its module holds now, and by what functions and objects hold."""
+        (tmp_path / "packed-1.dist-info").mkdir()
+        (tmp_path / "packed.py").write_text(textwrap.dedent(self.PACKAGE))
+        (tmp_path / "packed-1.dist-info" / "RECORD").write_text("packed.py,sha256=1,1\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        found = []
+        for change in ("", "", *self.CHANGES):
+            sys.modules.pop("packed", None)
+            module: Any = importlib.import_module("packed")
+            value = [module.get, module.factory(1), module.Tool(1)]
+            value += [functools.partial(module.get, 1), module.Tool(1).__call__, module.both()[0]]
+            exec(change, {"module": module, "value": value, "functools": functools})
+            found.append(content(value).digest)
+        assert {"distribution packed", "variables packed"} <= {
+            part.name for part in content(value).parts
+        }
+        assert found[0] == found[1]
+        assert len({*found}) == len(self.CHANGES) + 1
+        module.get = factory(1)
+        with pytest.raises(UnknownInput, match="is code of the program"):
+            content(module.factory(1))
+        del sys.modules["packed"]
 
 
 class TestOtherLibraries:

@@ -1,96 +1,105 @@
-"""kcl.record.callables.pure: the list of what is pure."""
+"""kcl.record.callables.pure: the key of a pure recipe, found without running it."""
 
 from __future__ import annotations
 
-import importlib
+import functools
+import sys
+from typing import Any
 
 import pytest
+from reaching import Project
 
+import kcl
+from kcl.errors import UnknownInput
 from kcl.record.callables import pure
+from kcl.record.declarations import Declarations, RecipeCall
+
+NEAR = """
+import os
+LEVEL = 1
+def build(x=1):
+    import loopy as lp
+    from far import value
+    return LEVEL + value() + int(os.environ.get("A", "1"))
+"""
+FILES = {
+    "recipes.py": NEAR,
+    "far/__init__.py": "from .farther import N\ndef value():\n    return N\n",
+    "far/farther.py": "N = 1\n",
+}
 
 
-class TestHas:
-    """A name of a library is on the list, or it is not."""
+def recipe(x: int = 1) -> Any:
+    import loopy as lp
 
-    @pytest.mark.parametrize(
-        "dotted",
-        [
-            "builtins.len",
-            "math.sin",
-            "_operator.add",
-            "_functools.reduce",
-            "functools.partial",
-            "numpy.float32",
-            "numpy.linalg.norm",
-            "collections.abc.Sequence",
-            "loopy.make_function",
-            "pymbolic.primitives.Variable",
-            "pytools.UniqueNameGenerator",
-            "re.Pattern",
-        ],
-    )
-    def test_listed(self, dotted: str) -> None:
-        """Names whose results depend on their arguments alone are on it, also those that C code shows."""
-        assert pure.has(dotted)
-
-    @pytest.mark.parametrize(
-        "dotted",
-        [
-            "builtins.open",
-            "builtins.id",
-            "builtins.print",
-            "builtins.__import__",
-            "os.environ",
-            "sys.argv",
-            "decimal.getcontext",
-            "functools.lru_cache",
-            "numpy.get_printoptions",
-            "numpy.random.rand",
-            "logging.getLogger",
-            "pyopencl.tools.get_or_register_dtype",
-            "loopy.tools.PersistentDict",
-            "pytools.persistent_dict.KeyBuilder",
-            "typing.get_type_hints",
-            "scipy.special.jv",
-            "a_package.of_nobody",
-        ],
-    )
-    def test_unlisted(self, dotted: str) -> None:
-        """Names that read the process, and names that nobody has looked at, are not on it."""
-        assert not pure.has(dotted)
-
-    def test_names_exist(self) -> None:
-        """Each name on the list is one of its module, in this or in another release of numpy and Python."""
-        unknown = []
-        for module in ("functools", "dataclasses", "contextlib", "pathlib", "posixpath", "types"):
-            held = importlib.import_module(module)
-            unknown += [name for name in sorted(pure._LISTED[module]) if not hasattr(held, name)]
-        assert unknown == ["helper"]  # inside contextlib.contextmanager
+    return lp.make_kernel("{[i]: 0<=i<4}", f"a[i] = {x}")
 
 
-class TestTakes:
-    """Code may take attributes of any value, but not those that lead to modules and frames."""
+def source() -> Any:
+    return kcl.Source
 
-    @pytest.mark.parametrize(
-        "name", ["x", "f_name", "__class__", "__len__", "_private", "co_author"]
-    )
-    def test_listed(self, name: str) -> None:
-        """Attributes of values may be taken."""
-        assert pure.takes(name)
 
-    @pytest.mark.parametrize(
-        "name",
-        [
-            "__globals__",
-            "__code__",
-            "__subclasses__",
-            "__doc__",
-            "f_globals",
-            "gi_frame",
-            "tb_frame",
-            "co_names",
-        ],
-    )
-    def test_unlisted(self, name: str) -> None:
-        """Attributes that lead to globals, frames, code and texts of code may not."""
-        assert not pure.takes(name)
+def either() -> Any:
+    return recipe()
+
+
+def made(number: int) -> Any:
+    def inner() -> int:
+        return number
+
+    return inner
+
+
+def call(function: Any = recipe, version: str = "1", depends: Any = (), **given: Any) -> RecipeCall:
+    """Return a pure recipe with its parameters."""
+    return RecipeCall("recipe", function, given, Declarations(depends, version, pure=True))
+
+
+class TestKey:
+    def test_version_and_parameters(self) -> None:
+        """The version counts, each parameter, and each value that the recipe depends on."""
+        calls = [call(), call(version="2"), call(x=1), call(x=1.0)]
+        calls += [call(depends=(1,)), call(depends=(2,))]
+        keys = [tuple(pure.key_parts(one)) for one in calls]
+        assert len({*keys}) == len(keys)
+        assert tuple(pure.key_parts(call())) == keys[0]
+
+    def test_what_a_function_holds(self) -> None:
+        """Two recipes of one factory are two keys, and so are two parts of one function."""
+        functions = [made(1), made(2), functools.partial(recipe, 1), functools.partial(recipe, 2)]
+        parameters = [tuple(pure.key_parts(call(x=function))) for function in functions]
+        recipes = [tuple(pure.key_parts(call(function))) for function in functions[:2]]
+        assert len({*parameters, *recipes}) == 6
+        assert tuple(pure.key_parts(call(made(1)))) == recipes[0]
+
+    def test_parameter_without_a_text(self) -> None:
+        """A parameter must have an exact text."""
+        with pytest.raises(UnknownInput, match=r"recipe \(test_pure.py:\d+\).*__kcl_key__"):
+            pure.key_parts(call(x=sys.stdout))
+
+    def test_files(self, tmp_path: Any) -> None:
+        """A lone file counts, with the program's modules that it imports; other files and the place do not."""
+        project, other = Project(tmp_path / "one", FILES), Project(tmp_path / "other", FILES)
+        first = project.parts("")
+        assert {"module recipes", "module far"} <= {name for name, _text in first}
+        other.write("beside.py", "N = 1\n")
+        assert other.parts("") == first
+        for name, before in (("recipes.py", "LEVEL = 1"), ("far/farther.py", "N = 1")):
+            other.edit(name, before, f"{before} + 1")
+            assert other.parts("") != first
+            other.edit(name, f"{before} + 1", before)
+
+    def test_an_edit_while_the_process_runs(self, tmp_path: Any) -> None:
+        """The code of a file that was changed since the process began is not known."""
+        project = Project(tmp_path, FILES)
+        action = "open(recipes.__file__, 'a').write('# more')\n"
+        with pytest.raises(AssertionError, match="was changed after the process began"):
+            project.parts("", action=action)
+
+
+@pytest.mark.parametrize(
+    ("function", "ends"), [(recipe, {"loopy"}), (source, {"opencl"}), (either, set())]
+)
+def test_front_ends(function: Any, ends: set[str]) -> None:
+    """The names in the code of a recipe tell its front end, if it names one."""
+    assert pure.front_ends(call(function)) == ends
