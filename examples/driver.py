@@ -238,7 +238,6 @@ def nbody(block=64):
         lang_version=(2018, 2),
     )
     knl = lp.split_iname(knl, "i", block, outer_tag="g.0", inner_tag="l.0")
-    knl = lp.split_iname(knl, "j", block)
     return lp.tag_inames(knl, "k:unr")
 
 

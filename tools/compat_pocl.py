@@ -1,11 +1,12 @@
 """Run kcl on the PoCL of Debian 12, 13 and sid, each in a root of its own, and say what held.
 
-    python tools/compat_pocl.py [--root NAME] [--folder DIRECTORY] [--part NAME] [--pairs N] [--page]
+    python tools/compat_pocl.py [--root NAME] [--folder DIRECTORY] [--part NAME] [--pairs N] [--sample SHARE]
+                                [--python PROGRAM] [--pyopencl VERSION] [--page]
 
 A root is made once in DIRECTORY, `build/roots` by default: debootstrap fetches Debian from the mirror that apt uses
 here, and apt adds PoCL and Python. The wheels are fetched outside, for the Python of the root. Then the working tree is
-copied there, and `tools/pocls/inside.py` runs each part: the demo, the tests of three rooms, the rows of the matrix of
-faults that damage PoCL's files, and the second run at once. The outcome is kept in
+copied there, and `tools/pocls/inside.py` runs each part: the demo, a program of pyopencl, the tests of three rooms, the row
+of the matrix of faults that damages PoCL's files, and the second run at once. The outcome is kept in
 doc/explanation/measured/pocls.json. A run of everything, and `--page`, write it into doc/reference/compatibility.md.
 
 Status 1: a part failed. Status 2: nothing ran, because this needs root, debootstrap, unshare and apt.
@@ -32,7 +33,8 @@ STATE = HERE / "doc" / "explanation" / "measured" / "pocls.json"
 # the name of a root, and Debian's for that release
 ROOTS = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
 PACKAGES = ("python3", "python3-venv", "pocl-opencl-icd", "gcc", "libc6-dev")
-PARTS = ("demo", "tests", "faults", "at once")
+ROOMS = ("drivers", "build", "integrations")  # whose tests run
+PARTS = ("demo", "program", *ROOMS, "faults", "at once")
 OF_TESTS = {"pytest", "pytest-timeout", "pytest-xdist", "hypothesis"}
 # releases without a wheel, pure Python
 FROM_SOURCE = ("genpy", "cgen")
@@ -49,7 +51,8 @@ HEAD = (
     "from",
     "Python, pyopencl",
     "demo",
-    "tests of drivers, build, integrations",
+    "program of pyopencl",
+    "tests of rooms",
     "damaged files: bad, without kcl",
     "second run at once, `KCL_STRICT=hit`",
     "second run at once, with / without",
@@ -65,6 +68,8 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=PARTS, help="only this one")
     parser.add_argument("--folder", type=pathlib.Path, default=HERE / "build" / "roots")
     parser.add_argument("--pairs", type=int, default=30, metavar="N", help="pairs of second runs")
+    parser.add_argument("--sample", type=float, default=1.0, help="the part of the damaged files")
+    parser.add_argument("--pyopencl", default="", metavar="VERSION", help="not the newest one")
     parser.add_argument("--python", default="python3", help="the interpreter in the root")
     parser.add_argument("--page", action="store_true", help="write the page from what ran")
     options = parser.parse_args()
@@ -94,8 +99,11 @@ def note(name: str, said: dict[str, Any]) -> None:
     """Write down what came of the parts that ran in a root; parts that ran before stay."""
     known = load()
     version = said["about"]["python"].rpartition(".")[0]
-    one = known.setdefault(f"{name}, Python {version}", {"bad": {}})
+    which = f"{name}, Python {version}, pyopencl {said['about']['pyopencl']}"
+    one = known.setdefault(which, {"bad": {}})
     bad = {**one["bad"], **said.pop("bad")}
+    tests = {room: said.pop(room) for room in ROOMS if room in said}
+    said["tests"] = one.get("tests", {}) | tests
     one.update(said, bad=bad, root=name, date=datetime.date.today().isoformat())
     STATE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
@@ -163,32 +171,34 @@ def tried(root: pathlib.Path, options: argparse.Namespace) -> dict[str, Any]:
         if (HERE / name).is_file():
             (root / "kcl" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(HERE / name, root / "kcl" / name)
-    bin_ = f"/python-{version}/bin"
+    own = f"/python-{version}{options.pyopencl and f'-{options.pyopencl}'}"
+    bin_ = f"{own}/bin"
     wheels = f"/wheels-{version}"
     if not (root / bin_[1:] / "pytest").exists():
-        needed = fetched(version, root / wheels[1:])
+        needed = fetched(version, root / wheels[1:], options.pyopencl)
         pip = f"{bin_}/python -m pip install -q --no-index --find-links {wheels}"
         quoted = " ".join(f"'{one}'" for one in needed)
         inside(
             root,
-            f"{options.python} -m venv --clear /python-{version} && {pip} --upgrade setuptools && "
+            f"{options.python} -m venv --clear {own} && {pip} --upgrade setuptools && "
             f"{pip} {quoted} && {pip} --no-deps --no-build-isolation --editable /kcl",
         )
     parts = " ".join(f"--part '{part}'" for part in options.part or PARTS)
     run = f"cd /kcl && {bin_}/python tools/with_pocl.py {bin_}/python tools/pocls/inside.py"
-    inside(root, f"{run} --pairs {options.pairs} {parts}")
+    inside(root, f"{run} --pairs {options.pairs} --sample {options.sample} {parts}")
     said: dict[str, Any] = json.loads((root / "kcl" / "build" / "pocls.json").read_text())
     return said
 
 
-def fetched(version: str, folder: pathlib.Path) -> list[str]:
+def fetched(version: str, folder: pathlib.Path, pyopencl: str) -> list[str]:
     """Fetch the wheels of all that kcl and its tests need, for a version of Python; return what was asked for."""
     pip = [sys.executable, "-m", "pip"]
     here = ["--find-links", str(folder)]
     folder.mkdir(exist_ok=True)
     made = [*pip, "wheel", "-q", "--no-deps", *here, "--wheel-dir", str(folder)]
     subprocess.run([*made, *FROM_SOURCE], check=True)
-    needed = ["setuptools", *requirements(version)]
+    chosen = [f"pyopencl=={pyopencl}"] if pyopencl else []
+    needed = ["setuptools", *requirements(version), *chosen]
     found = [*pip, "download", "-q", "--only-binary=:all:", "--python-version", version]
     subprocess.run([*found, *here, "--dest", str(folder), *needed], check=True)
     return needed
@@ -219,7 +229,8 @@ def row(one: dict[str, Any]) -> str:
         f"{one['root'].replace('-', ' ').title()}, LLVM {about['llvm']}",
         f"{about['python']}, {about['pyopencl']}",
         ran.get("demo", "not run"),
-        ran.get("tests", "not run"),
+        ran.get("program", "not run"),
+        "; ".join([f"{room}: {found}" for room, found in ran["tests"].items()]) or "not run",
         faults or "not run",
         at_once["strict"] if at_once else "not run",
         at_once["ratio"] if at_once else "not run",

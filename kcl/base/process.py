@@ -25,6 +25,8 @@ A forked child keeps the states of its parent. A state with `at_exit` is the exc
 made it, and the child makes its own at the first use. `at_exit` of the state that was made last is called first, as
 `atexit` does it. So a module makes a state with `at_exit` only when it has work to do at exit.
 
+A system may lack locks of files and the folder `/proc`. kcl asks for them here alone: `lock` and `proc`.
+
 A module keeps constants for itself, tables that imports fill, memos of pure functions, the state of a thread
 (`threading.local`), and the function that stands in place of `builtins.__import__`.
 """
@@ -32,12 +34,22 @@ A module keeps constants for itself, tables that imports fill, memos of pure fun
 from __future__ import annotations
 
 import atexit
+import errno
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
+
+PROC = "/proc"  # of Linux
 
 S = TypeVar("S")
 
@@ -66,12 +78,33 @@ class LockedState:
 def began() -> int:
     """Return the time at which this process was started, that of kcl's import where the system does not say it."""
     try:
-        with open("/proc/self/stat", "rb") as stream:
+        with proc("self/stat") as stream:
             ticks = int(stream.read().rpartition(b")")[2].split()[19])
         now = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         return min(now + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK"), STARTED)
     except (OSError, ValueError, IndexError, AttributeError):
         return STARTED
+
+
+def proc(name: str, mode: str = "rb") -> IO[Any]:
+    """Open a file of the system about its processes; raises `OSError` if the system has none."""
+    return open(f"{PROC}/{name}", mode)
+
+
+def lock(file: int, shared: bool = False, waits: bool = False) -> None:
+    """Lock an open file. Raises `BlockingIOError` if another process has the lock, unless this `waits` for it.
+
+    A file system, or a system, without locks is another `OSError`.
+    """
+    if not HAS_LOCKS:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(file, how if waits else how | fcntl.LOCK_NB)
+
+
+def unlock(file: int) -> None:
+    """Release the lock of an open file, which a forked child may hold open too."""
+    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def own(kind: Callable[[], S]) -> Callable[[], S]:

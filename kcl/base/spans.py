@@ -11,13 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from kcl.base import process, settings
-
-if sys.platform != "win32":  # no flock on Windows: processes that end at once may lose spans
-    import fcntl
 
 _MOST = 200_000  # spans of a process
 _END = b"\n]\n"
@@ -94,8 +91,8 @@ def _append(path: str, events: list[dict[str, Any]]) -> None:
     text = ",\n".join([json.dumps(event) for event in events]).encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
     with os.fdopen(descriptor, "r+b") as stream:
-        if sys.platform != "win32":
-            fcntl.flock(stream, fcntl.LOCK_EX)
+        with suppress(OSError):  # without locks processes that end at once may lose spans
+            process.lock(descriptor, waits=True)
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(size - len(_END), 0))
         is_ours = stream.read() == _END

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kcl import caches
+from kcl.base import process
 from kcl.cache.key import Part
 
 if TYPE_CHECKING:
@@ -70,10 +71,10 @@ def variables() -> tuple[Part, ...]:
     return tuple([Part(f"variable {name}", value) for name, value in caches.code_variables()])
 
 
-def cpu_features(file: str = "/proc/cpuinfo") -> str:
+def cpu_features() -> str:
     """Return the instruction sets of this machine's processor, sorted, or its name where they cannot be had."""
     try:
-        with open(file, "rb") as stream:
+        with process.proc("cpuinfo") as stream:
             # The first processor's block is enough; the whole file takes milliseconds on a large machine.
             block = stream.read(8192).decode("ascii", "replace")
     except OSError:

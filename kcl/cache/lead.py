@@ -20,7 +20,6 @@ import no code generator. Hence a thread releases the lead for code only when it
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -32,9 +31,6 @@ from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.errors import CacheFault
-
-if sys.platform != "win32":  # no flock on Windows: each process works alone
-    import fcntl
 
 if TYPE_CHECKING:
     from kcl.base.events import Event
@@ -174,8 +170,8 @@ class KeyLead:
         """
         folder = os.path.dirname(self._key)
         trust.make_trusted(folder)
-        # locks of other nodes may answer late, or never
-        if sys.platform == "win32" or trust.is_network(folder):
+        # each process works alone: locks of other nodes may answer late, or never
+        if not process.HAS_LOCKS or trust.is_network(folder):
             return
         has_waited = False
         while not has_waited:
@@ -214,7 +210,7 @@ class KeyLead:
                 os.unlink(self._key)
             with suppress(OSError):
                 # a child forked by another library holds the file open too; closing alone would leave it the lock
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                process.unlock(descriptor)
             with suppress(OSError):
                 close_lock(descriptor)
         self._leave()
@@ -225,11 +221,11 @@ class KeyLead:
             leads.pop(self._key, None)
 
 
-def state_of(process: str) -> str:
+def state_of(number: str) -> str:
     """Return the letter of a process's state; empty for a process that the system does not know."""
     try:
-        with open(f"/proc/{int(process)}/stat", "rb") as stream:
-            return stream.read().rpartition(b")")[2].split()[0].decode()
+        with process.proc(f"{int(number)}/stat") as stream:
+            return str(stream.read().rpartition(b")")[2].split()[0], "ascii")
     except (OSError, IndexError, ValueError):
         return ""
 
@@ -262,10 +258,8 @@ def _worth(descriptor: int) -> float:
 
 def is_locked(descriptor: int, shared: bool = False) -> bool:
     """Try to lock a file; return True if this process has the lock."""
-    if sys.platform == "win32":
-        return False
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        process.lock(descriptor, shared)
     except BlockingIOError:
         return False
     return True

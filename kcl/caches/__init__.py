@@ -66,7 +66,7 @@ class Start:
 
     def __init__(self) -> None:
         try:
-            with open("/proc/self/environ", "rb") as stream:
+            with process.proc("self/environ") as stream:
                 pairs = [
                     os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair
                 ]

@@ -110,10 +110,8 @@ def _outcome(name: str, address: str, strict: bool) -> Outcome:
 
 def _is_locked(lock: int) -> bool:
     """Try to lock a file; return False if another process has it."""
-    import fcntl
-
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        process.lock(lock)
     except OSError as error:  # a file system without locks lets everybody in
         return not isinstance(error, BlockingIOError)
     return True

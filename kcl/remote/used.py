@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.directory import publish
@@ -86,10 +87,8 @@ def locked(file: str) -> Iterator[None]:
 def alone(lock: int) -> Iterator[None]:
     """Wait until this process alone has locked an open file, and close it in the end."""
     try:
-        with suppress(ImportError, OSError):
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):
+            process.lock(lock, waits=True)
         yield
     finally:
         os.close(lock)

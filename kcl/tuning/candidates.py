@@ -30,7 +30,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import drivers
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.cache.key import Key, Part
 from kcl.code import Code
@@ -138,11 +138,9 @@ def folder() -> Iterator[str]:
 @contextlib.contextmanager
 def _locked(place: str) -> Iterator[None]:
     """Hold the lock of a folder; raises `OSError` if another process holds it."""
-    import fcntl
-
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        process.lock(descriptor)
         yield
     finally:
         os.close(descriptor)

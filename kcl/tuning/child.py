@@ -28,6 +28,7 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import drivers
+from kcl.base import process
 from kcl.build.results import difference
 from kcl.build.stage import build_of
 from kcl.code import Code, made_ready
@@ -140,7 +141,7 @@ def limit(more: int | None = None) -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if more is not None:
-            with open("/proc/self/statm", "rb") as stream:
+            with process.proc("self/statm") as stream:
                 now = int(stream.read().split()[0]) * resource.getpagesize()
             most = resource.getrlimit(resource.RLIMIT_AS)[1]
             resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyopencl as cl
 
 import kcl
-from kcl.base import events, settings
+from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.build.program_key import header_files
 from kcl.cache import places
@@ -444,17 +444,15 @@ def _versions() -> str:
 def _turn(queue: cl.CommandQueue) -> Iterator[None]:
     """Wait until no other tuning uses the device; where no lock can be had, go on."""
     with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError, CacheFault):
-            import fcntl
-
+        with contextlib.suppress(OSError, CacheFault):
             folder = places.own(places.FLIGHT)
             trust.make_trusted(folder)
             name = f"tune-{Key([Part('device', queue.device.name)]).digest}"
             descriptor = trust.opened(os.path.join(folder, name), trust.LOCK)
             stack.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                process.lock(descriptor)
             except BlockingIOError:
                 events.logger().warning("waiting for another tuning on %s", queue.device.name)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                process.lock(descriptor, waits=True)
         yield

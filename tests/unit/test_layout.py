@@ -138,7 +138,7 @@ DIRECTORIES = {
 # tool or a fault only, and may be imported where it is used.
 ABSENT = {  # packages and parts of Python that need not be there
     *("loopy", "islpy", "constantdict", "platformdirs", "tomli", "tomllib"),
-    *("fcntl", "grp", "lzma", "pwd", "resource"),
+    *("grp", "lzma", "pwd", "resource"),
 }
 SLOW = {  # what most processes do without, `import kcl` and the commands among them
     *("numpy", "pyopencl", "pytools"),

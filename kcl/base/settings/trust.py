@@ -16,6 +16,7 @@ import sys
 from contextlib import suppress
 from io import FileIO
 
+from kcl.base import process
 from kcl.errors import UnusableDirectory
 
 # How kcl opens its own files: through no link at the end of the path, and not for children.
@@ -279,13 +280,13 @@ def _owner_of_home() -> int:
         return 0
 
 
-def is_network(path: str, mounts: str = "/proc/self/mountinfo") -> bool:
+def is_network(path: str) -> bool:
     """Return True if a path lies on a network file system; `False` on systems that do not report it (not Linux)."""
     try:
         number = os.stat(nearest(path)).st_dev
         device = f"{os.major(number)}:{os.minor(number)}"  # as in the third field
-        with open(mounts, encoding="utf-8", errors="surrogateescape") as stream:
-            halves = [line.partition(" - ") for line in stream]
+        with process.proc("self/mountinfo") as stream:
+            halves = [os.fsdecode(line).partition(" - ") for line in stream]
     except (OSError, AttributeError):
         return False
     return any(
@@ -390,7 +391,7 @@ def _is_group_of(gid: int, uid: int) -> bool:
 
 def _root_is_unmapped() -> bool:
     try:
-        with open("/proc/self/uid_map", "rb") as stream:
+        with process.proc("self/uid_map") as stream:
             ranges = [[int(field) for field in line.split()] for line in stream]
         return not any(outer <= 0 < outer + count for _, outer, count in ranges)
     except (OSError, ValueError):

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any
 
 from kcl import caches
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.cache.entry import Entry
 from kcl.cache.lead import STOPPED, close_lock, state_of
 from kcl.drivers.pocl.jobs import JobQueue, host, setting_of
@@ -34,7 +34,7 @@ _IGNORED = frozenset(
     }
 )
 _IGNORED_PREFIXES = ("POCL_DEBUG", "POCL_MEMORY", "POCL_TRACING")
-_DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
+DRIVER_PREFIXES = ("CL_", "OCL_", "OPENCL_", "POCL_")
 
 
 def request(folder: str, address: str, job: Entry) -> None:
@@ -63,7 +63,8 @@ def request(folder: str, address: str, job: Entry) -> None:
         }
         asked["environment"] = {**others, **built}
     entry, queue = Entry(job.key, {**job.metadata, **asked}, job.parts), JobQueue(folder)
-    if not queue.unknown(setting_of(entry)):  # else nobody can complete it
+    # else nobody can complete it
+    if process.HAS_LOCKS and not queue.unknown(setting_of(entry)):
         queue.add(entry)
 
 
@@ -170,7 +171,7 @@ def driver_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(environment.items())
-        if name.startswith(_DRIVER_PREFIXES)
+        if name.startswith(DRIVER_PREFIXES)
         and name not in _IGNORED
         and not name.startswith(_IGNORED_PREFIXES)
     }

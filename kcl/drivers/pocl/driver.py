@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl import caches
@@ -91,6 +91,15 @@ class State:
 
 
 _state = process.own(State)
+
+
+@contextmanager
+def _reporting(what: str) -> Iterator[None]:
+    """Report that the helper, or the place of its jobs, fails: programs run as they would without it."""
+    try:
+        yield
+    except (OSError, ImportError, CacheFault, ValueError) as error:
+        layers.binary().fault(what, error)
 
 
 class Pocl(Driver):
@@ -242,8 +251,8 @@ class Pocl(Driver):
 
     def flush(self, seconds: float, progress: Progress | None, starts: bool) -> bool:
         """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
-        state, folder = _state(), option.folder("kcl")
-        try:
+        state, folder, done = _state(), option.folder("kcl"), False
+        with _reporting("wait for the helper"):
             from kcl.cache.progress import ProgressLine
             from kcl.drivers.pocl import client
 
@@ -258,10 +267,7 @@ class Pocl(Driver):
                 _hand_over(state)
                 done = client.idle(folder, seconds, told, starts=True)
             client.dismiss(folder)
-            return done
-        except (OSError, ImportError, CacheFault) as error:
-            layers.binary().fault("wait for the helper", error)
-            return False
+        return done
 
     def pending(self) -> OpenJobs | None:
         """Return the entries in the jobs."""
@@ -308,21 +314,17 @@ def _is_built(job: Entry) -> bool:
 
 def _start() -> None:
     """Make sure that a helper works on the jobs, if there are any; raises nothing."""
-    try:
+    with _reporting("start the helper"):
         from kcl.drivers.pocl import client
 
         client.start(option.folder("kcl"))
-    except (OSError, ImportError, CacheFault) as error:
-        layers.binary().fault("start the helper", error)
 
 
 def _hand_over(state: State) -> None:
     """Write jobs for the code that PoCL compiled and no entry has."""
     state.unseen.clear()
-    try:
+    with _reporting("complete entries"):
         _request(_partial(list(state.used.values())))
-    except (OSError, ImportError, CacheFault, ValueError) as error:
-        layers.binary().fault("complete entries", error)
 
 
 def _request(jobs: Iterable[Promise]) -> None:

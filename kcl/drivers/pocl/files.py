@@ -17,6 +17,7 @@ bytes of an entry.
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import struct
@@ -24,6 +25,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
+from kcl.base import process
 from kcl.base.settings import trust
 from kcl.build.driver import DamagedFile
 from kcl.drivers.pocl.poclbin import is_folder_of
@@ -39,15 +41,21 @@ _NEEDED = {
     23,
 }
 
-# a shared library
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551
-_HASH, _STRTAB, _SYMTAB, _STRSZ, _SYMENT = 4, 5, 6, 10, 11
-_READ_WRITE = 6
-_SEGMENTS = 3
-_ALIGNMENT = 0x10000  # the largest page that Linux uses
+# A shared library behind its header, in the layout of the System V gABI: form and numbers. Its names follow at 400.
+_STUB = (
+    # what is loaded, up to the largest page that Linux uses; the dynamic section; a stack without code
+    ("<IIQQQQQQ", 1, 6, 0, 0, 0, 656, 656, 0x10000),
+    ("<IIQQQQQQ", 2, 6, 304, 304, 304, 96, 96, 8),
+    ("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16),
+    # at 232 two symbols; the second one is a function
+    ("<IBBHQQ", 0, 0, 0, 0, 0, 0),
+    ("<IBBHQQ", 1, 0x12, 0, 1, 232, 0),
+    # at 280 the hash table: one bucket, two symbols, the chain ends at once; padding
+    ("<6I", 1, 2, 1, 0, 0, 0),
+    # at 304 where the hash table, the names and the symbols are; the sizes of all names and of a symbol; the end
+    ("<12Q", 4, 280, 5, 400, 6, 232, 10, 256, 11, 24, 0, 0),
+)
+_NAMES_SIZE = 256
 
 
 class WorkCache:
@@ -60,12 +68,11 @@ class WorkCache:
     def seed(self, user: str, since: float) -> None:
         """Copy the bitcode that the user's PoCL compiled since then: a build from source is 20 times faster with it."""
         for place in _programs(user):
-            touched = 0.0
             with suppress(OSError):
                 touched = os.lstat(f"{user}/{place}/{ACCESSED}").st_mtime
-            if place not in self._seeded and touched >= since:
-                self._seeded.add(place)
-                self.seed_one(user, place)
+                if place not in self._seeded and touched >= since:
+                    self._seeded.add(place)
+                    self.seed_one(user, place)
 
     def seed_one(self, user: str, place: str) -> None:
         """Copy the bitcode of one program, if it is there and fit to be read."""
@@ -75,17 +82,10 @@ class WorkCache:
 
     def used(self) -> str:
         """Return the place of the one program that was built since the last `forget`; else raise `ValueError`."""
-        found = self._built()
+        found = _programs(self.path)
         if len(found) != 1:
             raise ValueError(f"{len(found)} programs in PoCL's cache where one was built")
         return found[0]
-
-    def _built(self) -> list[str]:
-        return [
-            place
-            for place in _programs(self.path)
-            if os.path.exists(f"{self.path}/{place}/{ACCESSED}")
-        ]
 
     def plant(self, place: str, files: Mapping[str, bytes]) -> None:
         """Write files into the program's directory."""
@@ -118,16 +118,16 @@ class WorkCache:
 
     def clear(self) -> None:
         """Remove every program that was built; the programs that were only seeded stay."""
-        for place in self._built():
+        for place in _programs(self.path):
             self.forget(place)
 
     def wipe(self) -> None:
         """Remove every program, the seeded ones too."""
-        for letters in _folders(self.path, 2):
-            shutil.rmtree(letters.path, ignore_errors=True)
+        for name in os.listdir(self.path):
+            self.forget(name)
 
     def forget(self, place: str) -> None:
-        """Remove the program."""
+        """Remove the program; no file beside the programs."""
         shutil.rmtree(f"{self.path}/{place}", ignore_errors=True)
 
 
@@ -225,25 +225,17 @@ def _fault(path: str) -> str:
     return bitcode_fault(content) if path.endswith(BITCODE) else library_fault(content)
 
 
-def _programs(cache: str) -> Iterator[str]:
-    """Yield the places of the programs in a cache directory."""
-    for letters in _folders(cache, 2):
-        for folder in _folders(letters.path, 37):
-            yield f"{letters.name}/{folder.name}"
+def _programs(cache: str) -> list[str]:
+    """Return the places of the programs that were built in a cache directory."""
+    found = glob.glob(f"??/*/{ACCESSED}", root_dir=cache)
+    return [os.path.dirname(path) for path in found]
 
 
-def _folders(path: str, length: int = 0) -> Iterator[os.DirEntry[str]]:
-    """Yield the directories in a directory, links not followed; only names of `length`, where one is given."""
-    try:
-        with os.scandir(path) as items:
-            found = [
-                item
-                for item in items
-                if length in (0, len(item.name)) and item.is_dir(follow_symlinks=False)
-            ]
-    except OSError:
-        return
-    yield from found
+def _folders(path: str) -> list[os.DirEntry[str]]:
+    """Return the directories in a directory, links not followed."""
+    with suppress(OSError), os.scandir(path) as items:
+        return [item for item in items if item.is_dir(follow_symlinks=False)]
+    return []
 
 
 def _own(path: str) -> bytes:
@@ -260,51 +252,18 @@ def _write(path: str, content: bytes) -> None:
 
 
 def stub(symbol: str) -> bytes:
-    """Return the smallest shared library for this machine that has `symbol`, and no code behind it.
+    """Return a small shared library for this machine that has `symbol`, and no code behind it.
 
-    PoCL opens the library and looks the symbol up when it is asked for a binary, but runs nothing of it. The layout is
-    that of the System V gABI: header, program headers, symbol table, hash table, string table, dynamic section. Raises
+    PoCL opens the library and looks the symbol up when it is asked for a binary, but runs nothing of it. Raises
     `ValueError` where the running program is not a 64-bit little-endian ELF file.
     """
-    names = b"\0" + symbol.encode("ascii") + b"\0"
-    start = _HEADER.size + _SEGMENTS * _SEGMENT.size
-    symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0) + _SYMBOL.pack(1, 0x12, 0, 1, start, 0)
-    # one bucket, two symbols, the chain ends at once; padding
-    table = struct.pack("<6I", 1, 2, 1, 0, 0, 0)
-    hash_at = start + len(symbols)
-    names_at = hash_at + len(table)
-    dynamic_at = names_at + len(names) + -len(names) % 8
-    facts = (
-        (_HASH, hash_at),
-        (_STRTAB, names_at),
-        (_SYMTAB, start),
-        (_STRSZ, len(names)),
-        (_SYMENT, 24),
-        (0, 0),
-    )
-    dynamic = b"".join(struct.pack("<qQ", *fact) for fact in facts)
-    size = dynamic_at + len(dynamic)
-    segments = (
-        _SEGMENT.pack(_LOAD, _READ_WRITE, 0, 0, 0, size, size, _ALIGNMENT),
-        _SEGMENT.pack(
-            _DYNAMIC, _READ_WRITE, dynamic_at, dynamic_at, dynamic_at, len(dynamic), len(dynamic), 8
-        ),
-        _SEGMENT.pack(_STACK, _READ_WRITE, 0, 0, 0, 0, 0, 16),
-    )
-    return b"".join(
-        (_header(), *segments, symbols, table, names.ljust(dynamic_at - names_at, b"\0"), dynamic)
-    )
-
-
-def _header() -> bytes:
-    try:
-        with open("/proc/self/exe", "rb") as stream:
-            own = stream.read(_HEADER.size)
-    except OSError:
-        own = b""
-    if len(own) < _HEADER.size or own[:6] != b"\x7fELF\x02\x01":
+    own = b""
+    with suppress(OSError), process.proc("self/exe") as stream:
+        own = stream.read(64)
+    if own[:6] != b"\x7fELF\x02\x01":
         raise ValueError("this machine's programs are not 64-bit little-endian ELF files")
-    _ident, _kind, machine, _version, _entry, _segments, _sections, flags = _HEADER.unpack(own)[:8]
-    ident = b"\x7fELF\x02\x01\x01"
-    sizes = (_HEADER.size, _SEGMENT.size, _SEGMENTS, 0, 0, 0)
-    return _HEADER.pack(ident, 3, machine, 1, 0, _HEADER.size, 0, flags, *sizes)
+    machine, flags = own[18:20], own[48:52]
+    form, ident = "<16sH2sIQQQ4s6H", b"\x7fELF\x02\x01\x01"
+    header = struct.pack(form, ident, 3, machine, 1, 0, 64, 0, flags, 64, 56, 3, 0, 0, 0)
+    rows = [struct.pack(form, *numbers) for form, *numbers in _STUB]
+    return b"".join([header, *rows, f"\0{symbol}".encode("ascii").ljust(_NAMES_SIZE, b"\0")])

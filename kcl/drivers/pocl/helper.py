@@ -19,10 +19,10 @@ import sys
 import time
 from contextlib import suppress
 
-from kcl.base import settings, spans
+from kcl.base import process, settings, spans
 from kcl.base.settings import trust
 from kcl.cache.lead import close_lock, sign, state_of
-from kcl.drivers.pocl.client import driver_variables, pyopencl_folder
+from kcl.drivers.pocl.client import DRIVER_PREFIXES, pyopencl_folder
 from kcl.drivers.pocl.complete import Workshop
 from kcl.drivers.pocl.files import WorkCache
 from kcl.drivers.pocl.jobs import Job, JobQueue
@@ -147,8 +147,9 @@ class Helper:
 
     def _library(self, variables: object) -> Library:
         """Start OpenCL under a job's variables, with a PoCL cache of this process."""
-        for name in driver_variables(settings.environment()):
-            os.unsetenv(name)
+        for name in settings.environment():
+            if name.startswith(DRIVER_PREFIXES):
+                os.unsetenv(name)
         for name, value in (dict(variables) if isinstance(variables, dict) else {}).items():
             os.putenv(name, value)
         # The drivers read C's environment, at the first query for platforms.
@@ -156,8 +157,6 @@ class Helper:
         os.putenv("POCL_KERNEL_CACHE", "1")
         os.putenv("POCL_MAX_PTHREAD_COUNT", "1")
         os.putenv("PYOPENCL_HOME", self._pyopencl)
-        for name in ("POCL_DEBUG", "POCL_TRACING", "POCL_LEAVE_KERNEL_COMPILER_TEMP_FILES"):
-            os.unsetenv(name)
         return Library(self._pyopencl)
 
     def _do_all(self, setting: str, workshop: Workshop) -> None:
@@ -216,10 +215,10 @@ def _be_modest(beside_ranks: bool) -> None:
     os.nice(niceness)
     # a session of its own would weigh as much as the user's whole session
     for path, text in (
-        ("/proc/self/autogroup", str(niceness)),
-        ("/proc/self/oom_score_adj", "1000"),
+        ("self/autogroup", str(niceness)),
+        ("self/oom_score_adj", "1000"),
     ):
-        with suppress(OSError), open(path, "w") as stream:
+        with suppress(OSError), process.proc(path, "w") as stream:
             stream.write(text)
     with suppress(ImportError, OSError, ValueError):
         import resource

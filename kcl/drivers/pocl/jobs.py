@@ -19,11 +19,11 @@ import hashlib
 import os
 import shutil
 import signal
-import sys
 import time
 from contextlib import suppress
 from typing import NamedTuple
 
+from kcl.base import process
 from kcl.base.settings import trust
 from kcl.build.driver import OpenJobs
 from kcl.cache import places
@@ -112,8 +112,8 @@ class JobQueue:
         return next((job for job in self.jobs() if job.digest == digest), None)
 
     def is_lacking(self, setting: str) -> bool:
-        """Return True if a helper of this host found no device for the jobs of a setting."""
-        return os.path.lexists(f"{self.folder}/{setting}/{_LACKS}{host()}")
+        """Return True if no helper of this host can do the jobs of a setting: it found no device, or has no lock."""
+        return not process.HAS_LOCKS or os.path.lexists(f"{self.folder}/{setting}/{_LACKS}{host()}")
 
     def unknown(self, setting: str = "*") -> list[int]:
         """Return the versions of PoCL's containers that this kcl does not read, of one setting or of all."""
@@ -196,7 +196,7 @@ class JobQueue:
 
     def has_helper(self) -> bool:
         """Return True if a helper of this host holds the lock."""
-        if sys.platform == "win32" or not os.path.lexists(self._lock_path):
+        if not process.HAS_LOCKS or not os.path.lexists(self._lock_path):
             return False
         descriptor = self._locked(shared=True)
         if descriptor is None:

@@ -5,7 +5,8 @@
     program   = the directory of the program below PoCL's cache, 40 letters, and NUL
     root      = [size:u64] file*               files of the program; size counts them
     file      = text text                      path below the program's directory, content
-    kernel    = struct-size:u64  files-size:u64  arguments-size:u32  name:text  description  file*
+    kernel    = struct-size:u64  files-size:u64  description  file*
+    description = arguments-size:u32  name:text  ...
     text      = length:u32 bytes               all numbers little-endian
 
 | version | PoCL | differs |
@@ -33,8 +34,9 @@ VERSIONS = (8, 9, 11, 12)
 BITCODE = "/program.bc"
 
 _START = struct.Struct("<8sQIIQ")
-_SIZES = struct.Struct("<QQI")
+_SIZES = struct.Struct("<QQ")
 _PROGRAM = re.compile(rb"[A-P]{2}/[A-P]{37}\0")
+_NAME_AT = 4  # in the description
 _HAS_VARIABLES = 2
 
 
@@ -43,10 +45,9 @@ class UnknownContainer(ValueError):
 
 
 class ContainerKernel(NamedTuple):
-    """One kernel: the bytes between its sizes and its files, and the content of each file by its path."""
+    """One kernel: the bytes between its two sizes and its files, and the content of each file by its path."""
 
     description: bytes
-    arguments_size: int
     files: dict[str, bytes]
 
     def pack(self) -> bytes:
@@ -58,7 +59,7 @@ class ContainerKernel(NamedTuple):
             ]
         )
         size = _SIZES.size + len(self.description) + len(files)
-        return _SIZES.pack(size, len(files), self.arguments_size) + self.description + files
+        return _SIZES.pack(size, len(files)) + self.description + files
 
 
 class Container(NamedTuple):
@@ -127,7 +128,7 @@ def read(blob: bytes) -> Container:
         kernel, at = _kernel(blob, at)
         kernels.append(kernel)
     container = Container(start, program[:40].decode(), own, tuple(kernels))
-    names = {_text(kernel.description, 0)[0] for kernel in kernels}
+    names = {_text(kernel.description, _NAME_AT)[0] for kernel in kernels}
     if len(names) != count or len(kernels) != count or container.pack() != blob:
         raise ValueError("the binary is not written as PoCL writes it")
     return container
@@ -165,19 +166,17 @@ def _checked(blob: bytes) -> tuple[int, int, int]:
 
 def _kernel(blob: bytes, at: int) -> tuple[ContainerKernel, int]:
     """Return the kernel at a position, and the position after it."""
-    size, files_size, arguments_size = _SIZES.unpack(
-        blob[at : at + _SIZES.size].ljust(_SIZES.size, b"\0")
-    )
+    size, files_size = _SIZES.unpack(blob[at : at + _SIZES.size].ljust(_SIZES.size, b"\0"))
     if size < _SIZES.size:
         raise ValueError(f"a kernel of {size} bytes")
     end = at + size
     description = blob[at + _SIZES.size : end - files_size]
-    name = _text(description, 0)[0].decode("ascii")  # UnicodeDecodeError is a ValueError
+    name = _text(description, _NAME_AT)[0].decode("ascii")  # UnicodeDecodeError is a ValueError
     files = _files(blob, end - files_size, end)
     for path in files:
         if path.count("/") != 3 or not is_folder_of(path.split("/")[1], name):
             raise ValueError(f"{path} is in the place of a file of the kernel {name}")
-    return ContainerKernel(description, arguments_size, files), end
+    return ContainerKernel(description, files), end
 
 
 def _files(blob: bytes, at: int, end: int) -> dict[str, bytes]:

@@ -347,3 +347,40 @@ class TestPackage:
                     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
                     found.add(f"{module}.{ast.unparse(target)}")
         assert found == COMMON
+
+
+class TestSystem:
+    def test_lock(self, tmp_path):
+        """A lock keeps others out until it is released or its file is closed; shared locks let each other in."""
+        with open(tmp_path / "lock", "w") as mine, open(tmp_path / "lock") as other:
+            process.lock(mine.fileno())
+            with pytest.raises(BlockingIOError):
+                process.lock(other.fileno(), shared=True)
+            process.unlock(mine.fileno())
+            process.lock(other.fileno(), shared=True)
+            process.lock(mine.fileno(), shared=True, waits=True)
+
+    def test_without_locks(self, tmp_path, monkeypatch):
+        """A system without locks is as a file system without: an error of the system, which no lock of others is."""
+        monkeypatch.setattr(process, "HAS_LOCKS", False)
+        with open(tmp_path / "lock", "w") as mine, pytest.raises(OSError, match="lock") as error:
+            process.lock(mine.fileno())
+        assert not isinstance(error.value, BlockingIOError)
+
+    def test_without_proc(self, tmp_path, monkeypatch):
+        """Where the system tells nothing about processes, this one began with the import of kcl."""
+        assert process.began() < process.STARTED
+        monkeypatch.setattr(process, "PROC", str(tmp_path))
+        with pytest.raises(OSError):
+            process.proc("self/stat")
+        assert process.began() == process.STARTED
+
+    def test_one_probe(self):
+        """Locks of files and files in `/proc` are asked for in one module."""
+        found = {
+            name
+            for path, name in house.modules()
+            for node in ast.walk(house.parsed(path))
+            if isinstance(node, ast.Constant) and str(node.value).startswith("/proc")
+        }
+        assert found == house.importing("fcntl") == {"base.process"}

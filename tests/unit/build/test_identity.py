@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pyopencl as cl
 import pytest
 
+from kcl.base import process
 from kcl.build import identity as devices
 from kcl.cache.key import Key
 
@@ -92,8 +93,9 @@ class TestFeatures:
         features = devices.cpu_features().split()
         assert features == sorted(set(features))
 
-    def test_another_processor(self, tmp_path):
+    def test_another_processor(self, tmp_path, monkeypatch):
         """One instruction set less is another processor; what changes from boot to boot or core to core is not."""
+        monkeypatch.setattr(process, "PROC", str(tmp_path))
         file = tmp_path / "cpuinfo"
         block = "processor\t: 0\ncpu MHz\t: {}\nflags\t\t: fpu {} hypervisor\n\n"
         seen = []
@@ -103,10 +105,11 @@ class TestFeatures:
             ("2000.1", "sse2 avx fma"),
         ):
             file.write_text(block.format(speed, flags) * 2)
-            seen.append(devices.cpu_features(str(file)))
+            seen.append(devices.cpu_features())
         assert seen[0] == seen[1] == "avx avx2 fma sse2"
         assert seen[2] == "avx fma sse2"
 
-    def test_unknown_processor(self, tmp_path):
+    def test_unknown_processor(self, tmp_path, monkeypatch):
         """Where the system does not tell, the name of the machine's kind counts."""
-        assert devices.cpu_features(str(tmp_path / "absent")) == os.uname().machine
+        monkeypatch.setattr(process, "PROC", str(tmp_path))
+        assert devices.cpu_features() == os.uname().machine

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from harness import ROOT
 
-from kcl.base import settings
+from kcl.base import process, settings
 from kcl.base.settings import trust
 from kcl.errors import UnusableDirectory
 
@@ -295,17 +295,22 @@ class TestServed:
 
 class TestNetwork:
     @pytest.mark.parametrize(("kind", "expected"), [("nfs4", True), ("ext4", False)])
-    def test_kind(self, tmp_path: Path, kind: str, expected: bool) -> None:
+    def test_kind(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, expected: bool
+    ) -> None:
         """The mount with the device of the path decides, also of a path that does not exist yet."""
         number = os.stat(tmp_path).st_dev
         device = f"{os.major(number)}:{os.minor(number)}"
-        mounts = tmp_path / "mountinfo"
+        monkeypatch.setattr(process, "PROC", str(tmp_path))
+        mounts = tmp_path / "self" / "mountinfo"
+        mounts.parent.mkdir()
         mounts.write_text(
             f"what\n1 0 0:99999 / /x rw - lustre x rw\n2 1 {device} / /y rw shared:1 - {kind} y rw\n"
         )
         for path in (tmp_path, tmp_path / "missing" / "deep"):
-            assert trust.is_network(str(path), str(mounts)) is expected
+            assert trust.is_network(str(path)) is expected
 
-    def test_unknown(self, tmp_path: Path) -> None:
+    def test_unknown(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without a list of mounts nothing is known."""
-        assert not trust.is_network(str(tmp_path), str(tmp_path / "none"))
+        monkeypatch.setattr(process, "PROC", str(tmp_path))
+        assert not trust.is_network(str(tmp_path))
