@@ -14,6 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from kcl.base import process, settings
@@ -83,14 +84,22 @@ def arriving(signer: str, came: Iterable[Place]) -> dict[Place, set[str]]:
     What a killed process leaves so counts as come.
     """
     before = arrivals()
-    _rewrite(signer, lambda lines: dict.fromkeys([*lines, *came]))
+    settle(signer, came)
     return before
 
 
-def forget(signer: str, places_gone: Iterable[Place]) -> None:
-    """Forget that entries came under a key; raises OSError."""
-    gone = {*places_gone}
-    _rewrite(signer, lambda lines: [place for place in lines if place not in gone])
+def settle(signer: str, came: Iterable[Place] = (), gone: Iterable[Place] = ()) -> None:
+    """Note that entries came under a key, and forget it of those that are gone; raises OSError."""
+    new, old = [*came], {*gone}
+    _rewrite(signer, lambda lines: dict.fromkeys(one for one in [*lines, *new] if one not in old))
+
+
+def made(here: Iterable[Place]) -> None:
+    """Forget under which keys entries came that were not there any more, and were made here. Raises nothing."""
+    with suppress(OSError, CacheFault):
+        noted, again = arrivals(), {*here}
+        for signer in {one for place in noted.keys() & again for one in noted[place]}:
+            settle(signer, gone=again)
 
 
 def arrivals() -> dict[Place, set[str]]:

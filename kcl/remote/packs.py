@@ -82,7 +82,10 @@ def _loaded(signer: str, data: bytes) -> CacheInfo:
     before = notes.arriving(signer, listed)
     info = bundle.load(data)
     came = {*info.new, *(place for place in info.held if place in before)}
-    notes.forget(signer, {*listed} - came - {place for place in before if signer in before[place]})
+    # once more: another process may have made one of them meanwhile, and forgotten this
+    notes.settle(
+        signer, came, {*listed} - came - {place for place in before if signer in before[place]}
+    )
     return info
 
 
@@ -138,7 +141,7 @@ def remove(signer: str) -> int:
         target.delete(address)
         if contents.held(target, address) is None:
             gone.append((kind, address))
-    notes.forget(signer, gone)
+    notes.settle(signer, gone=gone)
     return len(gone)
 
 

@@ -73,15 +73,15 @@ def fault(address: str, error: BaseException) -> str:
 
 
 class PackStore:
-    """A place of packs that can look only by reading, and put only blindly."""
+    """A place of packs; one that names no mark puts blindly."""
 
     remark = ""
 
     def get(self, name: str) -> bytes | None:
-        raise NotImplementedError
+        return self.look(name)[0]
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
-        return self.get(name), None
+        raise NotImplementedError
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
         raise NotImplementedError
@@ -147,9 +147,6 @@ class ObjectStore(PackStore):
             retry_config={"max_retries": 0},
         )
 
-    def get(self, name: str) -> bytes | None:
-        return self.look(name)[0]
-
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             found = self._client.get(self._store, name)
@@ -196,9 +193,6 @@ class FileStore(PackStore):
         if not os.path.isdir(self._root):
             raise RemoteFault(f"{self._root} is no directory: make it, or correct the address")
 
-    def get(self, name: str) -> bytes | None:
-        return self.look(name)[0]
-
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             with trust.reading(os.path.join(self._root, name)) as stream:
@@ -239,17 +233,17 @@ class WebStore(PackStore):
         web = client("urllib.request")
         self._web = web.build_opener(*([web.ProxyHandler({})] if is_here else []))
 
-    def get(self, name: str) -> bytes | None:
+    def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             with self._ask(name) as answer:
                 blob = bounded(answer.read(LIMIT + 1))
                 if answer.length:  # what is left of the announced bytes
                     raise ConnectionError(f"the answer was cut after {len(blob)} bytes")
-                return blob
+                return blob, None
         except client("urllib.error").HTTPError as error:
             error.close()
             if error.code == 404:
-                return None
+                return None, None
             raise
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:

@@ -84,11 +84,22 @@ class TestArrivals:
             ("binary", "c"): {"0123"},
             ("generator", "c"): {"4567"},
         }
-        notes.forget("0123", [("binary", "a/b")])
+        notes.settle("0123", gone=[("binary", "a/b")])
         assert notes.arrivals()["binary", "a/b"] == {"4567"}
-        notes.forget("0123", [("binary", "c")])
-        notes.forget("4567", [("binary", "a/b"), ("generator", "c")])
-        assert notes.arrivals() == {}
+        notes.settle("0123", gone=[("binary", "c")])
+        notes.settle("4567", [("binary", "d")], [("binary", "a/b"), ("generator", "c")])
+        assert notes.arrivals() == {("binary", "d"): {"4567"}}
+
+    def test_made_again(self):
+        """What was made here is forgotten under each key; a file that cannot be believed stays as it is."""
+        for signer in ("0123", "4567"):
+            notes.arriving(signer, [("binary", "a"), ("binary", "b")])
+        notes.made([("binary", "a"), ("binary", "c")])
+        assert notes.arrivals() == {("binary", "b"): {"0123", "4567"}}
+        os.chmod(os.path.join(option.folder("kcl"), "signers", "0123"), 0o666)
+        notes.made([("binary", "b")])
+        os.chmod(os.path.join(option.folder("kcl"), "signers", "0123"), 0o600)
+        assert notes.arrivals() == {("binary", "b"): {"0123", "4567"}}
 
     def test_unreadable(self):
         """A file that cannot be believed is an error: what came is not forgotten, and not signed anew."""
