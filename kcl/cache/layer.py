@@ -248,6 +248,13 @@ class Layer:
         )
         return None if blob is None else entry_at(address, blob)
 
+    def moment(self) -> tuple[int, ...]:
+        """Return what changes with the database of the first store: rows of other processes came, if it did."""
+        with suppress(OSError, IndexError):
+            status = os.stat(self.stores[0].location)
+            return status.st_ino, status.st_mtime_ns
+        return ()
+
     def came(self) -> bool:
         """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
         if not self.chosen.remote or self.off():
