@@ -10,6 +10,7 @@ import time
 
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
+from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.errors import CacheFault, UnusableDirectory
 from kcl.remote import child, driver, notes, project, used
@@ -73,6 +74,8 @@ def _came(strict: bool) -> bool:
     address = settings.read().remote
     try:
         found = _outcome(project.name(), address, strict)
+        if words := notes.refused_push(found.driver):
+            layers.generator().note(words)
     except (OSError, UnusableDirectory) as error:  # no own cache that could take the pack
         events.logger().info("the remote is not asked: %s", error)
         return False

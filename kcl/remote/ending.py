@@ -40,7 +40,7 @@ def _push(is_new: bool | None) -> None:
     """Start a push: after the end of this process, or now.
 
     A run pushes what no earlier push had, and once in `remote_fresh` all, since the server may have lost it. After a
-    push that failed no process tries again for a minute.
+    push that failed no process tries again for some time.
     """
     chosen, name = settings.read(), project.name()
     if is_new is None or not chosen.remote_write or settings.batch():
@@ -48,7 +48,6 @@ def _push(is_new: bool | None) -> None:
     from kcl.remote import child, driver, notes
 
     pushed, age = notes.read(f"{driver.digest(name)}.pushed") or (None, 0.0)
-    is_due = pushed is None or age > (notes.RETRY if pushed.fault else chosen.remote_fresh)
-    if is_due or (is_new and pushed is not None and not pushed.fault):
+    if pushed is None or age > notes.rest(pushed) or (is_new and not pushed.fault):
         wait = _SECONDS if chosen.remote_write == "exit" else 0.0
         child.run("push", name, chosen.remote, wait, seconds=_SECONDS)

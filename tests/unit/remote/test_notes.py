@@ -31,7 +31,7 @@ class TestOutcome:
             notes.write(DIGEST, FOUND)
 
     @pytest.mark.parametrize(
-        "text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7,8]", b"\xff", b"[" * 100_000]
+        "text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7,8,9]", b"\xff", b"[" * 100_000]
     )
     def test_damaged(self, text):
         """A damaged note is none."""
@@ -51,12 +51,25 @@ class TestOutcome:
     def test_lasts(self, fault, text, seconds, tmp_path):
         """A failure keeps processes from trying for a minute, an answer for as long as the settings say."""
         remotes.configure(tmp_path / "config", remote_fresh=text)
-        found = FOUND._replace(fault=fault)
-        for age, outcome in ((seconds - 5, found), (seconds + 5, None)):
-            notes.write(DIGEST, found)
+        for age, is_recent in ((seconds - 5, True), (seconds + 5, False)):
+            notes.write(DIGEST, FOUND)  # no failure before
+            notes.write(DIGEST, FOUND._replace(fault=fault))
             os.utime(used.path(DIGEST), (1, time.time() - age))
-            assert notes.recent(DIGEST, "terms", strict=False) == outcome
+            assert (notes.recent(DIGEST, "terms", strict=False) is not None) == is_recent
             assert notes.recent(DIGEST, "others", strict=False) is None
+
+    def test_pause(self):
+        """After each further failure nobody asks for twice as long, up to an hour; a success ends that."""
+        failed = FOUND._replace(fault="down")
+        rests = []
+        for _ in range(9):
+            notes.write(DIGEST, failed)
+            rests.append(notes.rest(notes.read(DIGEST)[0]))
+        assert rests == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0, 3600.0]
+        notes.write(DIGEST, failed._replace(terms="other"))
+        assert notes.rest(notes.read(DIGEST)[0]) == 60.0
+        notes.write(DIGEST, FOUND)
+        assert notes.rest(notes.read(DIGEST)[0]) == 3600.0
 
     def test_strict(self, monkeypatch):
         """Where a miss is an error, only an answer counts that came since this process began."""
