@@ -130,7 +130,7 @@ class TestTravel:
             here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
         ).st_mtime_ns
         found = packs.push(NAME, here.address)
-        assert found == (NAME, "", 0, 0, 0.0, "", "all of 1 entry are there")
+        assert found == (NAME, "", 0, 0, 0.0, "", "all of 1 entry are there", 0)
         assert (
             os.stat(
                 here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
