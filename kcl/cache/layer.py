@@ -222,7 +222,7 @@ class Layer:
         except UnusableDirectory as error:
             if store.writable:
                 raise
-            words = str(error).replace(trust.ELSEWHERE, "take it out of KCL_SITE")
+            words = site_words(str(error))
             raise UnusableDirectory(f"a site directory is not used: {words}") from error
         except DamagedEntry as error:
             if not store.writable:
@@ -448,6 +448,13 @@ def _frame_of_the_program() -> Any:
     ):
         frame = frame.f_back
     return frame
+
+
+def site_words(refused: str) -> str:
+    """Return the words on a refused directory with the cures of a site, which is no cache of this user's."""
+    named = "list its owner as site_owners in a settings file, or "
+    cure = f"{named if ' belongs to uid ' in refused else ''}take it out of KCL_SITE"
+    return refused.replace(trust.ELSEWHERE, cure)
 
 
 def _above(name: str) -> Any:
