@@ -18,6 +18,7 @@ A state may have these methods, all without parameters:
     after_fork_in_parent   the fork is over, in the parent; the states come in the order in which they were made
     after_fork             the fork is over, in the child; the states come in the order in which they were made
     at_exit                the process ends; this is called once
+    in_worker              the process is a worker, which a signal may end; this is called every now and then
     before_change          the place of kcl's files is about to change; the states that were made last come first
     on_change              the place of kcl's files changed
 
@@ -138,6 +139,11 @@ def changing() -> None:
 def changed() -> None:
     """Tell the states that the place of kcl's files changed."""
     _tell("on_change")
+
+
+def work_on() -> None:
+    """Tell the states of a worker to write what they hold."""
+    _tell("in_worker")
 
 
 def _make(kind: Callable[[], S]) -> S:

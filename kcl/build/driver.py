@@ -186,8 +186,8 @@ class Driver:
 
     # the verbs of the tools
 
-    def flush(self, _seconds: float, _progress: Progress | None, _starts: bool, /) -> bool:
-        """Complete the entries that wait for it, and wait for that; unless this `starts` a helper, wait only."""
+    def flush(self, _seconds: float, _progress: Progress | None, /) -> bool:
+        """Complete the entries that wait for it, and wait for that."""
         return True
 
     def pending(self) -> OpenJobs | None:

@@ -13,7 +13,7 @@ import sqlite3
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -39,6 +39,8 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _UNKNOWN = frozenset({"loopy", "opencl"})
 _NOTES = 20  # of one layer in the report
 _KEPT = 2000  # entries of one layer in memory
+# only kcl sets this, for the children of a process with a remote; a variable of its own beginning is no setting
+_FOLDER = "_KCL_FOLDER"
 _FULL, _FORBIDDEN = "no space", "not permitted"  # causes reported once for all layers
 INNER = frozenset({"kcl", "loopy", "pyopencl", "pytools"})  # packages whose code a user cannot mend
 
@@ -81,30 +83,50 @@ class Ending:
     """The end of a process that looked something up while there was a remote."""
 
     def __init__(self) -> None:
-        directory()  # as it is now
+        settings.hand_down(_FOLDER, folder())
 
     def at_exit(self) -> None:
         """Leave what this process used for the next push."""
         _above("kcl.remote.ending").at_exit()
 
+    def in_worker(self) -> None:
+        """Do as at the end, which a worker may not reach."""
+        _above("kcl.remote.ending").in_worker()
 
-class WorkingDirectory:
-    """The working directory at the first look-up with a remote; a program may leave it, or remove it."""
+
+class Folder:
+    """The folder of the program at the first look-up with a remote; a program may leave or remove its directory."""
 
     def __init__(self) -> None:
-        try:
-            self.path = os.getcwd()
-        except OSError:
-            self.path = os.sep
+        self.path = settings.variable(_FOLDER) or _folder()
 
 
 _ending = process.own(Ending)
-_directory = process.own(WorkingDirectory)
+_program = process.own(Folder)
 
 
-def directory() -> str:
-    """Return the working directory at the first look-up of this process with a remote, or at the first call."""
-    return _directory().path
+def folder() -> str:
+    """Return the folder that names the project of this process, as of its first look-up with a remote.
+
+    That is the one of its program, or the working directory where that is a tool; in a child that of its parent.
+    """
+    return _program().path
+
+
+def _folder() -> str:
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    place = os.path.realpath(str(main or (getattr(sys, "argv", None) or [""])[0]))
+    found = os.path.dirname(place)
+    bins = [os.path.join(one, "bin") for one in (sys.prefix, sys.base_prefix)]
+    tools = (os.path.dirname(os.__file__), settings.PACKAGE)
+    is_tool = (
+        not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
+        or found in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
+        or any(place.startswith(os.path.join(os.path.realpath(one), "")) for one in tools)
+    )
+    with suppress(OSError):
+        return found if os.path.isfile(place) and not is_tool else os.path.realpath(os.getcwd())
+    return os.sep
 
 
 class Layer:
@@ -200,7 +222,7 @@ class Layer:
         except UnusableDirectory as error:
             if store.writable:
                 raise
-            words = str(error).replace(trust.ELSEWHERE, "take it out of KCL_SITE")
+            words = site_words(str(error))
             raise UnusableDirectory(f"a site directory is not used: {words}") from error
         except DamagedEntry as error:
             if not store.writable:
@@ -225,6 +247,13 @@ class Layer:
             (found for store in self.stores if (found := store.get(address)) is not None), None
         )
         return None if blob is None else entry_at(address, blob)
+
+    def moment(self) -> tuple[int, ...]:
+        """Return what changes with the database of the first store: rows of other processes came, if it did."""
+        with suppress(OSError, IndexError):
+            status = os.stat(self.stores[0].location)
+            return status.st_ino, status.st_mtime_ns
+        return ()
 
     def came(self) -> bool:
         """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
@@ -251,6 +280,11 @@ class Layer:
             )
         )
         return len(blob)
+
+    def made(self, addresses: Iterable[str]) -> None:
+        """Forget under which keys of the remote entries came that were made again here."""
+        if self.chosen.remote:
+            _above("kcl.remote.notes").made((self.name, address) for address in addresses)
 
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""
@@ -414,6 +448,13 @@ def _frame_of_the_program() -> Any:
     ):
         frame = frame.f_back
     return frame
+
+
+def site_words(refused: str) -> str:
+    """Return the words on a refused directory with the cures of a site, which is no cache of this user's."""
+    named = "list its owner as site_owners in a settings file, or "
+    cure = f"{named if ' belongs to uid ' in refused else ''}take it out of KCL_SITE"
+    return refused.replace(trust.ELSEWHERE, cure)
 
 
 def _above(name: str) -> Any:

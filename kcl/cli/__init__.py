@@ -42,6 +42,7 @@ _NAMES = (
         "load",
         "pull",
         "push",
+        "remote",
         "key",
         "purge",
         "gc",

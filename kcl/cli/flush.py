@@ -1,4 +1,4 @@
-"""`kcl flush` and `kcl wait`: complete the entries that wait for it, or wait until helpers have done so."""
+"""`kcl flush` and `kcl wait`: complete the entries that wait for it, and wait until that is done."""
 
 from __future__ import annotations
 
@@ -36,18 +36,15 @@ def flush(timeout: float) -> Reply:
     return _left(report.flush(timeout))
 
 
-@click.command(short_help="Wait until helpers have completed the entries.")
+@click.command(short_help="Complete the entries, and wait until that is done.")
 @_timeout
 @output.replies("what is left")
 def wait(timeout: float) -> Reply:
-    """Wait until the helper process has completed the entries that wait for it.
+    """Complete the entries that wait for it, and wait until that is done, as kcl flush does.
 
-    The command starts no helper and changes nothing. Where no helper works it ends at once; kcl flush starts one.
-
-    Exits with 0 where every entry is complete; with 1 where programs are left.
+    Exits with 0 where every entry is complete; with 1 where programs are left, or nothing can be stored.
     """
-    drivers.flush(timeout, starts=False)
-    return _left(True)
+    return _left(report.flush(timeout))
 
 
 def _left(done: bool) -> Reply:

@@ -14,19 +14,26 @@ from kcl.inspect import purge, space
 
 @click.command()
 @click.option("--max-size", metavar="SIZE", help="Bytes: 500M, 2G; 0: no bound.")
+@click.option(
+    "--site",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="A site directory, in place of the cache.",
+)
 @output.flag("--dry-run", help="Show what would be removed, and remove nothing.")
 @output.replies("what was removed")
-def gc(max_size: str | None, dry_run: bool) -> Reply:
+def gc(max_size: str | None, site: str | None, dry_run: bool) -> Reply:
     """Remove kernels where the entries are above their bound.
 
     The bound is KCL_MAX_SIZE, 2.0 GB where it is not set. First go the kernels that were used longest ago. Pinned
-    kernels stay, see `kcl pin`. A tenth of the bound is free afterwards.
+    kernels stay, see `kcl pin`. A tenth of the bound is free afterwards. Of a site directory, which its owner bounds,
+    those go first that were made longest ago.
 
     Exits with 1 where something could not be removed.
     """
     with output.usage():
         bound = settings.read().max_size if max_size is None else parsers.size(max_size)
-    before, (gone, entries) = space.used(), space.chosen(bound)
+    before, (gone, entries) = space.used(site or ""), space.chosen(bound, site or "")
     limit = f"of at most {output.size(bound)}" if bound else "and have no bound"
     verb = (
         "would be removed: this is a dry run"

@@ -14,6 +14,7 @@ from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
+from kcl.cache.layer import site_words
 from kcl.caches import Place, contents
 from kcl.caches.contents import Contents
 from kcl.caches.table import ROWS
@@ -147,7 +148,8 @@ def _site(root: str) -> dict[str, Any]:
         for one in inventory.of_store(layer, store, faults)
     ]
     shown = [one for one in found if one.kind not in inventory.HIDDEN]
-    fault = faults[0].reason if faults else "" if found else "it holds nothing for this kcl"
+    empty = "it holds nothing for this kcl" if os.path.isdir(root) else "it is missing"
+    fault = site_words(faults[0].reason) if faults else "" if found else empty
     return {
         "directory": root,
         "entries": len(shown),

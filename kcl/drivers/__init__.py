@@ -46,9 +46,9 @@ def pending() -> OpenJobs:
     return next(filter(None, [driver.pending() for driver in every()]), OpenJobs())
 
 
-def flush(seconds: float = 600.0, progress: Progress | None = None, starts: bool = True) -> bool:
-    """Complete the entries that wait for it, and wait for that; unless this `starts` a helper, wait only."""
-    return all(driver.flush(seconds, progress, starts) for driver in every())
+def flush(seconds: float = 600.0, progress: Progress | None = None) -> bool:
+    """Complete the entries that wait for it, and wait for that."""
+    return all(driver.flush(seconds, progress) for driver in every())
 
 
 def quiet(folder: str, seconds: float = 60.0) -> bool:

@@ -160,6 +160,8 @@ def _write_record() -> bool:
     """Write the record of this process to the journal; return True if old ones should go."""
     from kcl.inspect.history import records
 
+    if _is_worker():
+        process.work_on()
     if layers.opened() and not _is_on():
         return False
     # a process without a recipe with a space imports nothing for that

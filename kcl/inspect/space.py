@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from kcl.base import events, settings
-from kcl.cache import places
+from kcl.cache import layers, places
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
@@ -32,24 +32,35 @@ _PINS = address("0" * 64, label="pins")
 _DIGITS = 12  # of a digest, as `kcl ls` prints it
 
 
-def used() -> int:
-    """Return the bytes that the entries of all layers take on disk; reads no entry."""
+def used(site: str = "") -> int:
+    """Return the bytes that the entries of all layers take on disk, here or in a `site`; reads no entry."""
     return sum(
         inventory.measure_files(store).bytes
         for layer in settings.LAYERS
-        for store in inventory.stores(layer, [])
+        for store in _stores(layer, site, [])
     )
 
 
-def chosen(bound: int) -> tuple[purge.Removal, int]:
+def _stores(layer: str, site: str, faults: list[Refusal]) -> list[layers.Files]:
+    return [layers.site(layer, site)] if site else inventory.stores(layer, faults)
+
+
+def chosen(bound: int, site: str = "") -> tuple[purge.Removal, int]:
     """Choose the entries that go so that the others take at most `bound` bytes; empty if all do, or with 0.
+
+    They are those of the own stores, or of a `site` directory.
 
     Return the removal, with the faults of unreadable entries, and the number of the entries that go and that a listing
     shows: the rows that lead to them go with them.
     """
     refusals: list[Refusal] = []
-    listed = list(inventory.entries(all_rows=True, faults=refusals, own=True))
-    size = used()
+    listed = [
+        one
+        for layer in settings.LAYERS
+        for store in _stores(layer, site, refusals)
+        for one in inventory.of_store(layer, store, refusals)
+    ]
+    size = used(site)
     gone: list[ListedEntry] = []
     if 0 < bound < size:
         uses, pinned = journal.uses(), pins()

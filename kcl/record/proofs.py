@@ -66,21 +66,25 @@ _unwritten = process.own(UnwrittenProofs)
 
 
 class Group:
-    """The proofs of the calls in one file; read once, written where they have grown."""
+    """The proofs of the calls in one file; read as often as rows came, written where they have grown."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._key = Key((Part("proofs", name), *beside.parts(True)))
-        self._is_read = False
+        self._as_of: object = None  # that of the rows that were read last
         self.new: dict[str, Proof] = {}  # to be written
         self.has_new = False  # this process carried out calls that no earlier run proved
 
-    def read(self, again: bool = False) -> None:
-        """Read the proofs of earlier runs, once. Raises nothing."""
-        if again or not self._is_read:
-            self._is_read = True
-            for digest, (keeps, said) in self._stored().items():
-                _state().proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]))
+    def read(self) -> None:
+        """Read the proofs of other runs, and again after rows came: from a run beside this one, or in a pack."""
+        now, proven = layers.generator().moment(), _state().proven
+        if self._as_of == now:
+            return
+        self._as_of = now
+        layers.generator().memory.pop(self._key.digest, None)
+        for digest, (keeps, said) in self._stored().items():
+            if digest not in proven:
+                proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]))
 
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
@@ -118,7 +122,7 @@ def find(digest: str, where: Group) -> Proof | None:
     if known(digest) is None:
         where.read()
     if known(digest) is None and layers.generator().came():
-        where.read(again=True)
+        where.read()
     return known(digest)
 
 

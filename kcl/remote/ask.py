@@ -10,11 +10,12 @@ import time
 
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
+from kcl.cache import layers
 from kcl.cache.layer import warn_once
 from kcl.errors import CacheFault, UnusableDirectory
-from kcl.remote import child, driver, notes, project, used
+from kcl.remote import child, driver, notes, project, stores, used
 from kcl.remote.notes import Outcome
-from kcl.remote.stores import RemoteFault, shown
+from kcl.remote.stores import shown
 
 _BY_HAND = 600.0  # for which a push that a person wants tries again beside others
 _SLACK = 5.0  # seconds for the start of a child that is waited for in full
@@ -53,9 +54,7 @@ def before_a_miss(strict: bool) -> bool:
 
 def by_hand(work: str, name: str, file: str = "", secret: str = "", anew: bool = False) -> Outcome:
     """Pull or push the packs of a project now, and wait for it; raises OSError, and CacheFault without a remote."""
-    address = settings.read().remote
-    if not address:
-        raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
+    address = stores.chosen()
     return child.run(
         work,
         name,
@@ -73,6 +72,8 @@ def _came(strict: bool) -> bool:
     address = settings.read().remote
     try:
         found = _outcome(project.name(), address, strict)
+        if words := notes.refused_push(found.driver):
+            layers.generator().note(words)
     except (OSError, UnusableDirectory) as error:  # no own cache that could take the pack
         events.logger().info("the remote is not asked: %s", error)
         return False

@@ -14,6 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from kcl.base import process, settings
@@ -21,10 +22,11 @@ from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.stores.directory import publish
 from kcl.errors import CacheFault
+from kcl.remote import driver
 from kcl.remote.seal import content
 from kcl.remote.used import Place, lines, locked, path, text_of
 
-RETRY = 60.0  # seconds for which no process tries again after a failure
+RETRY = 60.0  # seconds for which no process tries again after the first failure
 
 
 class Outcome(NamedTuple):
@@ -37,6 +39,7 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     terms: str = ""
     remark: str = ""
+    failures: int = 0  # without a success between them, under these terms
 
 
 def recent(digest: str, terms: str, strict: bool) -> Outcome | None:
@@ -47,17 +50,22 @@ def recent(digest: str, terms: str, strict: bool) -> Outcome | None:
     noted = read(digest)
     if noted is None or noted[0].terms != terms:
         return None
+    lasts = (time.time_ns() - process.STARTED) * 1e-9 if strict else rest(noted[0])
+    return noted[0] if noted[1] < lasts else None
+
+
+def rest(outcome: Outcome) -> float:
+    """Return the seconds for which no process tries again; they double with each failure, up to `remote_fresh`."""
     fresh = settings.read().remote_fresh
-    lasts = min(fresh, RETRY) if noted[0].fault else fresh
-    return (
-        noted[0]
-        if noted[1] < ((time.time_ns() - process.STARTED) * 1e-9 if strict else lasts)
-        else None
-    )
+    return min(fresh, RETRY * 2 ** min(outcome.failures - 1, 16)) if outcome.fault else fresh
 
 
 def write(name: str, outcome: Outcome) -> None:
     """Replace a note; raises OSError and UnusableDirectory."""
+    if outcome.fault:
+        before = read(name)
+        is_again = before is not None and before[0].terms == outcome.terms
+        outcome = outcome._replace(failures=1 + (before[0].failures if before and is_again else 0))
     publish(path(name), json.dumps(outcome).encode())
 
 
@@ -68,6 +76,12 @@ def read(name: str) -> tuple[Outcome, float] | None:
         return Outcome(*json.loads(text)), abs(time.time() - moment)
     except (OSError, CacheFault, ValueError, TypeError, RecursionError):
         return None
+
+
+def refused_push(driver_name: str) -> str:
+    """Return why the last push of a project failed, in words; empty if it did not."""
+    pushed = read(f"{driver.digest(driver_name)}.pushed")
+    return f"the last push failed: {pushed[0].fault}" if pushed and pushed[0].fault else ""
 
 
 def outcomes() -> dict[str, Outcome]:
@@ -83,14 +97,22 @@ def arriving(signer: str, came: Iterable[Place]) -> dict[Place, set[str]]:
     What a killed process leaves so counts as come.
     """
     before = arrivals()
-    _rewrite(signer, lambda lines: dict.fromkeys([*lines, *came]))
+    settle(signer, came)
     return before
 
 
-def forget(signer: str, places_gone: Iterable[Place]) -> None:
-    """Forget that entries came under a key; raises OSError."""
-    gone = {*places_gone}
-    _rewrite(signer, lambda lines: [place for place in lines if place not in gone])
+def settle(signer: str, came: Iterable[Place] = (), gone: Iterable[Place] = ()) -> None:
+    """Note that entries came under a key, and forget it of those that are gone; raises OSError."""
+    new, old = [*came], {*gone}
+    _rewrite(signer, lambda lines: dict.fromkeys(one for one in [*lines, *new] if one not in old))
+
+
+def made(here: Iterable[Place]) -> None:
+    """Forget under which keys entries came that were not there any more, and were made here. Raises nothing."""
+    with suppress(OSError, CacheFault):
+        noted, again = arrivals(), {*here}
+        for signer in {one for place in noted.keys() & again for one in noted[place]}:
+            settle(signer, gone=again)
 
 
 def arrivals() -> dict[Place, set[str]]:

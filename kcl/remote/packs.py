@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -82,7 +82,10 @@ def _loaded(signer: str, data: bytes) -> CacheInfo:
     before = notes.arriving(signer, listed)
     info = bundle.load(data)
     came = {*info.new, *(place for place in info.held if place in before)}
-    notes.forget(signer, {*listed} - came - {place for place in before if signer in before[place]})
+    # once more: another process may have made one of them meanwhile, and forgotten this
+    notes.settle(
+        signer, came, {*listed} - came - {place for place in before if signer in before[place]}
+    )
     return info
 
 
@@ -116,7 +119,7 @@ def push(
         before_asking()
         store = stores.store_of(address, _SECONDS)
         place = stores.shown(address)
-        pack = _Pack(store, place, driver.pack_name(name, key), key, private, anew)
+        pack = _Pack(store, place, driver.pack_name(name, key), name, key, private, anew)
         there = _others(store, name, address, key)
         mine, remarks = _mine(found, there, key)
         joined = pack.join(mine, there, seconds)
@@ -126,6 +129,45 @@ def push(
             *joined[:2],
             remark="; ".join(filter(None, [*remarks, joined[2], store.remark])),
         )
+
+
+class ListedPack(NamedTuple):
+    """A pack of the remote, as it says of itself."""
+
+    name: str
+    project: str
+    key: str
+    size: int
+    moment: float
+
+
+def listed() -> list[ListedPack]:
+    """Return the packs of the remote by project and key; raises RemoteFault."""
+    keys = {one.id: one.name for one in (*seal.trusted(), *seal.forgotten())}
+    found = []
+    with _asked() as store:
+        for name, size, start in store.listed():
+            signer = "".join(filter(str.isprintable, name.partition("/")[2]))
+            moment, project = seal.said(start)
+            found.append(ListedPack(name, project, keys.get(signer, signer), size, moment))
+    return sorted(found, key=lambda one: one[1:3])
+
+
+def drop(names: Iterable[str]) -> None:
+    """Remove packs from the remote; raises RemoteFault."""
+    with _asked() as store:
+        for name in names:
+            store.delete(name)
+
+
+@contextmanager
+def _asked() -> Iterator[stores.PackStore]:
+    """Give the store of the remote; its errors are RemoteFaults with words."""
+    address = stores.chosen()
+    try:
+        yield stores.store_of(address, _SECONDS)
+    except Exception as error:
+        raise RemoteFault(f"{stores.shown(address)}: {stores.fault(address, error)}") from None
 
 
 def remove(signer: str) -> int:
@@ -138,7 +180,7 @@ def remove(signer: str) -> int:
         target.delete(address)
         if contents.held(target, address) is None:
             gone.append((kind, address))
-    notes.forget(signer, gone)
+    notes.settle(signer, gone=gone)
     return len(gone)
 
 
@@ -148,6 +190,7 @@ class _Pack(NamedTuple):
     store: stores.PackStore
     place: str
     name: str
+    project: str
     key: seal.PublicKey | None
     private: Any
     anew: bool
@@ -171,7 +214,10 @@ class _Pack(NamedTuple):
                 return 0, 0, all_there if mine else ""
             recent = [*dict.fromkeys(_kernel(entry) for entry in mine.values())]
             blob, kept = _fitting(
-                held | new, order, recent, partial(seal.seal, self.name, self.private)
+                held | new,
+                order,
+                recent,
+                partial(seal.seal, self.name, self.private, project=self.project),
             )
             lost = len(new) - len(new.keys() & kept)
             words = (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from typing import NamedTuple
 
 from kcl.base import settings
 from kcl.base.settings.file import toml
-from kcl.cache.layer import directory
+from kcl.cache import layer
 
 _LARGE = 1 << 20  # bytes of a pyproject.toml, or of git's settings
 
@@ -29,12 +28,13 @@ def name() -> str:
 def project() -> Project:
     """Return the project: `remote_name`, else what the folder of the program says, or the working directory.
 
-    The working directory counts for a program without a file, or with one in an environment or in Python's library. The
-    nearest `pyproject.toml` names a project, else the address of git's origin, else the folder.
+    The working directory counts for a program without a file, or with one in an environment or in Python's library, and
+    for a child the folder of the process that started it. The nearest `pyproject.toml` names a project, else the address
+    of git's origin, else the folder.
     """
     if chosen := settings.read().remote_name:
         return Project(chosen, "remote_name")
-    folder = _folder()
+    folder = layer.folder()
     above = [folder]
     while above[-1] != os.path.dirname(above[-1]):
         above.append(os.path.dirname(above[-1]))
@@ -45,22 +45,6 @@ def project() -> Project:
         if found := _of_origin(os.path.join(place, ".git", "config")):
             return Project(found, f"the origin of {place}")
     return Project(os.path.basename(folder) or "root", f"the folder {folder}")
-
-
-def _folder() -> str:
-    """Return the folder of the program that runs, or the directory that the process worked in at its first look-up."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    file = str(main or (getattr(sys, "argv", None) or [""])[0])
-    place = os.path.realpath(file)
-    folder = os.path.dirname(place)
-    bins = [os.path.join(one, "bin") for one in (sys.prefix, sys.base_prefix)]
-    tools = (os.path.dirname(os.__file__), settings.PACKAGE)
-    is_tool = (
-        not {"site-packages", "dist-packages"}.isdisjoint(place.split(os.sep))
-        or folder in map(os.path.realpath, (*bins, os.path.join(settings.home(), ".local", "bin")))
-        or any(place.startswith(os.path.join(os.path.realpath(one), "")) for one in tools)
-    )
-    return folder if os.path.isfile(place) and not is_tool else os.path.realpath(directory())
 
 
 def _of_pyproject(path: str) -> str:

@@ -1,9 +1,10 @@
 """The seal of a pack: one signature over its name and its content, so none can be changed or exchanged.
 
-    pack      = magic signature second LF order NUL bundle
+    pack      = magic signature second SP project LF order NUL bundle
     magic     = "kclpack2"
     signature = 64 bytes, ed25519, over magic, name and the SHA-256 of what follows; zeros if nobody signed
     second    = when it was signed, in seconds since 1970 UTC
+    project   = the name of the project, for listings alone
     order     = the names of the kernels, those used longest ago first, with a line feed between
     bundle    = as in `kcl.bundle.format`
 
@@ -34,6 +35,7 @@ TRUSTED = "trusted"  # a folder beside the settings file: the keys that `kcl key
 FORGOTTEN = "forgotten"  # beside it: those that `kcl key forget` took away, for their names
 _MAGIC = b"kclpack2"
 _START = struct.Struct("<8s64s")
+_LONGEST = 300  # bytes of second and project
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@-]{0,59}")
 
 
@@ -147,9 +149,10 @@ def _halves(name: str, secret: bytes) -> tuple[PublicKey, Any]:
     return PublicKey(name, private.public_key().public_bytes_raw()), private
 
 
-def seal(name: str, private: Any, order: Iterable[str], bundle: bytes) -> bytes:
+def seal(name: str, private: Any, order: Iterable[str], bundle: bytes, project: str = "") -> bytes:
     """Return a bundle, with its kernels in order, signed with the secret half of a key, or unsigned with None."""
-    rest = b"\0".join(("\n".join([str(int(time.time())), *order]).encode(), bundle))
+    head = f"{int(time.time())} {' '.join(project.split())}"
+    rest = b"\0".join(("\n".join([head, *order]).encode("utf-8", "replace"), bundle))
     signature = bytes(64) if private is None else private.sign(_signed(name, rest))
     return _START.pack(_MAGIC, signature) + rest
 
@@ -174,8 +177,16 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[float, list[s
                 f"it is not signed by {key.name}, or was signed for another name"
             ) from None
     head, _, bundle = rest.partition(b"\0")
-    second, *order = head.decode("utf-8", "replace").split("\n")
-    return float(second) if second.isdecimal() else 0.0, order, bundle
+    order = head.decode("utf-8", "replace").split("\n")[1:]
+    return said(blob)[0], order, bundle
+
+
+def said(start: bytes) -> tuple[float, str]:
+    """Return when a pack was signed, and its project, as the start of its bytes says, which nobody need believe."""
+    head = start[_START.size :].partition(b"\n")[0].partition(b"\0")[0]
+    second, _, project = head[:_LONGEST].decode("utf-8", "replace").partition(" ")
+    is_second = second.isascii() and second.isdecimal()
+    return float(second) if is_second else 0.0, "".join(filter(str.isprintable, project))
 
 
 def content(path: str, most: int = 1 << 20) -> tuple[bytes, float]:

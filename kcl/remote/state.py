@@ -47,7 +47,7 @@ def attempt() -> tuple[str, str]:
     try:
         found = ask.by_hand("attempt", used.last() or project.name())
         seal.signing()
-        fault = _unused(chosen) or found.fault
+        fault = _unused(chosen) or found.fault or notes.refused_push(found.driver)
     except (OSError, CacheFault) as error:
         fault = str(error)
     if fault:

@@ -1,8 +1,10 @@
-"""The places that hold packs: bytes by name, behind three methods.
+"""The places that hold packs: bytes by name, behind five methods.
 
     get(name)                the bytes; None for a missing name
     look(name)               the same, and a mark of what stands there now
     put(name, blob, mark)    keep bytes, whole or not at all; False, and nothing kept, if something else stands there now
+    listed()                 the names of all packs, with the size and the first bytes of each
+    delete(name)             remove a pack
 
 A store with a `remark` cannot tell what stands there: of two writers at once the later one wins.
 A client is imported as its store is made. No client tries twice, and none returns more than `LIMIT` bytes. The errors
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -27,6 +30,8 @@ from kcl.remote.used import alone
 LIMIT = 16 << 20  # bytes of a pack
 _PREFIX = "kcl:pack:"  # of the keys in a Redis server
 _OBJECTS = ("s3", "gs", "az")
+_DIGITS = 64  # of the folder of a project
+_HEAD = 512  # bytes of a pack that a listing reads
 _BLIND = "of two that push at once the later one wins"
 _CURES = (
     (("NoSuchBucket",), "make the bucket, or correct the address"),
@@ -41,6 +46,14 @@ _CURES = (
 
 class RemoteFault(CacheFault):
     """The remote cannot be used: the message says why, and the cure."""
+
+
+def chosen() -> str:
+    """Return the address of the remote; raises RemoteFault without one."""
+    address = settings.read().remote
+    if not address:
+        raise RemoteFault("no remote is set: set KCL_REMOTE, or remote in the settings file")
+    return address
 
 
 def store_of(address: str, seconds: float) -> PackStore:
@@ -73,17 +86,23 @@ def fault(address: str, error: BaseException) -> str:
 
 
 class PackStore:
-    """A place of packs that can look only by reading, and put only blindly."""
+    """A place of packs; one that names no mark puts blindly."""
 
     remark = ""
 
     def get(self, name: str) -> bytes | None:
-        raise NotImplementedError
+        return self.look(name)[0]
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
-        return self.get(name), None
+        raise NotImplementedError
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:
+        raise NotImplementedError
+
+    def listed(self) -> Iterator[tuple[str, int, bytes]]:
+        raise RemoteFault("a web server lists no packs: look there")
+
+    def delete(self, name: str) -> None:
         raise NotImplementedError
 
     def is_blind(self, name: str, blob: bytes) -> bool:
@@ -134,6 +153,14 @@ class RedisStore(PackStore):
             return False
         return True
 
+    def listed(self) -> Iterator[tuple[str, int, bytes]]:
+        for key in self._client.scan_iter(_PREFIX + "*", count=1000):
+            name = key.decode("utf-8", "replace").removeprefix(_PREFIX)
+            yield name, self._client.strlen(key), self._client.getrange(key, 0, _HEAD)
+
+    def delete(self, name: str) -> None:
+        self._client.delete(_PREFIX + name)
+
 
 class ObjectStore(PackStore):
     """Packs as objects of a bucket."""
@@ -146,9 +173,6 @@ class ObjectStore(PackStore):
             client_options={"timeout": wait, "connect_timeout": wait, "allow_http": "true"},
             retry_config={"max_retries": 0},
         )
-
-    def get(self, name: str) -> bytes | None:
-        return self.look(name)[0]
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
@@ -179,6 +203,15 @@ class ObjectStore(PackStore):
             return self.put(name, blob)
         return True
 
+    def listed(self) -> Iterator[tuple[str, int, bytes]]:
+        for one in (meta for chunk in self._client.list(self._store) for meta in chunk):
+            size = min(one["size"], _HEAD)
+            start = self._client.get_range(self._store, one["path"], start=0, length=size)
+            yield one["path"], one["size"], bytes(start)
+
+    def delete(self, name: str) -> None:
+        self._client.delete(self._store, name)
+
     def is_blind(self, name: str, blob: bytes) -> bool:
         is_put = self.put(name, blob, {"e_tag": '"of-no-pack"'})
         self.remark = f"this server ignores If-Match: {_BLIND}" if is_put else self.remark
@@ -195,9 +228,6 @@ class FileStore(PackStore):
             raise RemoteFault(f"{address} names a host: write an address such as file:///net/kcl")
         if not os.path.isdir(self._root):
             raise RemoteFault(f"{self._root} is no directory: make it, or correct the address")
-
-    def get(self, name: str) -> bytes | None:
-        return self.look(name)[0]
 
     def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
@@ -217,6 +247,16 @@ class FileStore(PackStore):
                 return False
             publish(path, blob, 0o644)  # less the umask
             return True
+
+    def listed(self) -> Iterator[tuple[str, int, bytes]]:
+        for folder in sorted(one for one in os.listdir(self._root) if len(one) == _DIGITS):
+            for key in sorted(os.listdir(os.path.join(self._root, folder))):
+                with trust.reading(os.path.join(self._root, folder, key)) as stream:
+                    size = os.fstat(stream.fileno()).st_size
+                    yield f"{folder}/{key}", size, stream.read(_HEAD)
+
+    def delete(self, name: str) -> None:
+        os.unlink(os.path.join(self._root, name))
 
 
 class WebStore(PackStore):
@@ -239,17 +279,17 @@ class WebStore(PackStore):
         web = client("urllib.request")
         self._web = web.build_opener(*([web.ProxyHandler({})] if is_here else []))
 
-    def get(self, name: str) -> bytes | None:
+    def look(self, name: str) -> tuple[bytes | None, Any]:
         try:
             with self._ask(name) as answer:
                 blob = bounded(answer.read(LIMIT + 1))
                 if answer.length:  # what is left of the announced bytes
                     raise ConnectionError(f"the answer was cut after {len(blob)} bytes")
-                return blob
+                return blob, None
         except client("urllib.error").HTTPError as error:
             error.close()
             if error.code == 404:
-                return None
+                return None, None
             raise
 
     def put(self, name: str, blob: bytes, mark: Any = None) -> bool:

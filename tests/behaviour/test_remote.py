@@ -74,6 +74,29 @@ class Machine:
         shutil.rmtree(self.child.cache)
 
 
+WORKERS = """
+import multiprocessing, subprocess, sys
+
+def work(words):
+    import fetching
+    fetching.main(*words[1:])
+
+if __name__ == "__main__":
+    method, *words = sys.argv[1:]
+    if method == "child":
+        import kcl
+        from kcl.cache import layers
+        from kcl.cache.key import Key, Part
+        layers.generator().look_up("0" * 64, Key([Part("a", "b")]))
+        raise SystemExit(subprocess.run([sys.executable, *words], cwd="/").returncode)
+    import kcl
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        pool.map(work, [words])
+        pool.close()
+        pool.join()
+"""
+
+
 def among(seen, wanted):
     """Return the facts of a process that are asked about."""
     return {name: seen[name] for name in wanted}
@@ -289,6 +312,17 @@ class TestPush:
         """Return what a push says after a run that only hit."""
         assert among(writer.drive(KCL_STRICT="hit"), QUIET) == QUIET
         return writer.run("-m", "kcl", "push")[0]
+
+    @pytest.mark.parametrize("method", ["fork", "spawn", "child"])
+    def test_workers(self, machine, tmp_path, method):
+        """What workers of a program used is pushed with it, and a child elsewhere shares its project."""
+        address = remotes.directory(tmp_path / "remote")
+        writer = machine("writer", KCL_REMOTE=address, KCL_REMOTE_NAME="")
+        writer.sets(remote_unsigned=[address])
+        (writer.child.directory / "pyproject.toml").write_text("[project]\nname = 'app'\n")
+        (writer.child.directory / "workers.py").write_text(WORKERS)
+        writer.run("workers.py", method, DRIVER, writer.platform, 1)
+        assert "app: pushed: " in writer.run("-m", "kcl", "push")[0]
 
     def test_no_variable(self, machine, tmp_path):
         """No variable makes a process push, or believe a pack."""

@@ -160,6 +160,19 @@ class TestCommands:
         self.run(child, site, "gc", "--max-size", "1k")
         assert state_of(site) == before
 
+    def test_bound(self, site, child):
+        """The owner of a site bounds it by the command; the own cache stays as it is."""
+        before = len(entries(site))
+        said = self.run(child, site, "gc", "--site", str(site), "--max-size", "1k", "--dry-run")
+        assert "would be removed" in said
+        assert len(entries(site)) == before
+        assert "removed" in self.run(child, site, "gc", "--site", str(site), "--max-size", "1k")
+        assert len(entries(site)) < before
+
+    def test_missing(self, site, child):
+        """A site that is not there is said to be missing."""
+        assert f"site {site}/none: it is missing" in self.run(child, site / "none", "status")
+
     def test_fault(self, site, child):
         """`status` names what is wrong with it."""
         os.chmod(site, 0o777)

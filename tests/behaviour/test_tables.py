@@ -187,6 +187,7 @@ COMMANDS = [
     "key list",
     "pull",
     "push",
+    "remote ls",
 ]
 
 

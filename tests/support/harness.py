@@ -32,6 +32,8 @@ SCRUBBED = (
         "KCL_PROGRESS",
         "KCL_PROMOTE",
         "KCL_REMOTE",
+        "KCL_REMOTE_NAME",
+        "_KCL_FOLDER",
         "KCL_REPORT",
         "KCL_RUN",
         "KCL_STRICT",

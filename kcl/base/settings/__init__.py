@@ -286,6 +286,11 @@ def export(variables: Mapping[str, str]) -> None:
     process.changed()
 
 
+def hand_down(name: str, value: str) -> None:
+    """Set a variable for the children of this process, unless it is set."""
+    os.environ[name] = os.environ.get(name) or value
+
+
 def variable(name: str) -> str | None:
     """Return one variable of the environment as it is now."""
     return os.environ.get(name)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from kcl import caches
 from kcl.base import process, settings
@@ -68,18 +68,39 @@ def request(folder: str, address: str, job: Entry) -> None:
         queue.add(entry)
 
 
-def wait(
-    folder: str, digest: str, patience: float, most: float = inf, starts: bool = True
-) -> tuple[float, float]:
-    """Wait until the job of a key digest has gone; return the seconds without progress of the helper, and all seconds.
+class Stall(NamedTuple):
+    """The seconds that a process has waited since the helper last showed progress, and the mark of that."""
 
-    The wait ends after `patience` seconds without progress, or `most` in all. It ends at once if no helper will do the
-    job soon: it is stopped, this host lacks the device, or none is alive and none can be started. With `starts` this
-    process may start one.
+    seconds: float = 0.0
+    mark: int = 0
+
+    def after(self, seconds: float, mark: int) -> Stall:
+        """Return the stall after so many further seconds."""
+        return Stall(self.seconds + seconds if mark == self.mark else 0.0, mark)
+
+
+def wait(
+    folder: str,
+    digest: str,
+    patience: float,
+    most: float = inf,
+    starts: bool = True,
+    stall: Stall | None = None,
+) -> tuple[Stall, float]:
+    """Wait until the job of a key digest has gone; return the stall of the helper as it is then, and the seconds waited.
+
+    The wait ends after `patience` seconds without progress, those of earlier waits included, or `most` in all. It ends
+    at once if no helper will do the job soon: it is stopped, this host lacks the device, or none is alive and none can
+    be started. With `starts` this process may start one.
     """
-    queue, idle, pause, progress = JobQueue(folder), 0.0, 0.005, 0
+    queue, pause = JobQueue(folder), 0.005
     began = before = time.monotonic()
-    while idle < patience and before - began < most and (job := queue.find(digest)) is not None:
+    stall = (stall or Stall()).after(0.0, queue.progress())
+    while (
+        stall.seconds < patience
+        and before - began < most
+        and (job := queue.find(digest)) is not None
+    ):
         if queue.is_lacking(job.setting):
             break
         if (
@@ -89,10 +110,10 @@ def wait(
         ):
             break
         time.sleep(pause)
-        now, found = time.monotonic(), queue.progress()
-        idle += now - before if found == progress else 0.0
-        before, progress, pause = now, found, min(pause * 1.2, 0.02)
-    return idle, before - began
+        now = time.monotonic()
+        stall = stall.after(now - before, queue.progress())
+        before, pause = now, min(pause * 1.2, 0.02)
+    return stall, before - began
 
 
 def dismiss(folder: str) -> None:

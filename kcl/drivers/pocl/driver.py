@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from kcl.build.driver import DamagedFile, OpenJobs, Progress
     from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Key, Part
+    from kcl.drivers.pocl import client
 
-# How long a process waits in all for a helper that shows no progress. If only a hit will do, it can only wait.
+# How long a process waits for a helper that shows no progress. If only a hit will do, it can only wait.
 _PATIENCE = 2.0
 _STRICT_PATIENCE = 60.0
 
@@ -66,15 +67,16 @@ class UsedProgram(NamedTuple):
 
 
 class State:
-    """The seconds that this process may still wait for a helper, and its programs by address.
+    """The waiting of this process for a helper, and its programs by address.
 
-    `left` are those without progress, `worth` those that it takes to build the programs awaited so far. Any number of
+    `stall` is how long the helper has shown no progress, None before the first wait. `worth` are the seconds that it
+    takes to build the programs awaited so far, less those waited. Any number of
     contexts may share a program that was launched or loaded. `unseen` are the addresses of programs whose launches kcl
     does not see: their code is there as the process ends.
     """
 
     def __init__(self) -> None:
-        self.left = _PATIENCE
+        self.stall: client.Stall | None = None
         self.worth = 0.0
         self.used: dict[str, UsedProgram] = {}
         self.unseen: set[str] = set()
@@ -214,7 +216,8 @@ class Pocl(Driver):
         """Wait for the helper that makes a missing entry; return False if none does, or if a build is faster.
 
         A build is fast if PoCL's own cache has the program, and so is what an entry lacks that `is_there`. Else the wait
-        ends after as many seconds as the builds of all programs that were awaited took.
+        ends after two seconds in which the helper has done nothing, or as many as the builds of all programs that were
+        awaited took.
         """
         state, layer, digest = _state(), layers.binary(), slot.key.digest
         if is_there or slot.address in state.unseen:
@@ -237,8 +240,9 @@ class Pocl(Driver):
                 if asked is None or _is_built(asked):
                     return False
                 state.worth += recorded_seconds(asked)
-                idle, waited = client.wait(folder, digest, state.left, state.worth, starts)
-                state.left -= idle
+                state.stall, waited = client.wait(
+                    folder, digest, _PATIENCE, state.worth, starts, state.stall
+                )
                 state.worth -= waited
             return queue.find(digest) is None
         except (OSError, ImportError, CacheFault) as error:
@@ -249,15 +253,13 @@ class Pocl(Driver):
         """Return True if this process has written the job of a slot."""
         return slot.address in _state().used
 
-    def flush(self, seconds: float, progress: Progress | None, starts: bool) -> bool:
+    def flush(self, seconds: float, progress: Progress | None) -> bool:
         """Complete the entries of all programs that this process launched, and wait for it; see `kcl.flush`."""
         state, folder, done = _state(), option.folder("kcl"), False
         with _reporting("wait for the helper"):
             from kcl.cache.progress import ProgressLine
             from kcl.drivers.pocl import client
 
-            if not starts:
-                return client.idle(folder, seconds, progress)
             with ProgressLine() as line:
                 told = progress or (
                     lambda done, total: line.say(f"completing entries: {done} of {total}")

@@ -30,7 +30,8 @@ from kcl.drivers.pocl.opencl import Library
 from kcl.drivers.pocl.poclbin import UnknownContainer
 
 IDLE_SECONDS = 1.0
-STUCK_SECONDS = 60  # a job that takes longer is left to a later helper
+# A job that takes longer is left to a later helper: seconds of the processor, and on a busy machine by the clock.
+STUCK_SECONDS, STUCK_FOR = 60, 600
 AFTER_RANK_SECONDS = 5.0
 _PAUSE = 0.02
 # The helper runs after the user's work, but not so late that the next run waits for a machine to become idle. Beside
@@ -114,8 +115,9 @@ class Helper:
             begun, _, kernel = stream.read().partition(" ")
         if begun and -code in _CRASHES:
             self._queue.drop(begun, f"{kernel}: PoCL ended with {signal.Signals(-code).name}")
-        else:
-            self._left.update(jobs)
+        else:  # a job at which the worker was killed does not keep the next worker from the others
+            is_killed = begun and code < 0
+            self._left.update([job for job in jobs if not is_killed or job.address == begun])
 
     def _begin(self, begun: str) -> None:
         """Write down which job is begun, by address and kernel, and show that to the processes that wait."""
@@ -180,7 +182,9 @@ class Helper:
             return
         kernel, failure = str(entry.metadata.get("kernel", "")), ""
         self._begin(f"{job.address} {kernel}")
-        signal.alarm(STUCK_SECONDS)  # which ends this process, in the driver too
+        # both end this process, in the driver too
+        signal.setitimer(signal.ITIMER_PROF, STUCK_SECONDS)
+        signal.alarm(STUCK_FOR)
         try:
             with spans.span("complete", kernel, settings.BINARY):
                 workshop.make(entry, job.written)
@@ -213,6 +217,9 @@ def _be_modest(beside_ranks: bool) -> None:
     """Yield processor and memory to other processes, leave no core file, and end when told."""
     niceness = NICENESS_BESIDE_RANKS if beside_ranks else NICENESS
     os.nice(niceness)
+    if beside_ranks:  # a launcher binds each rank to a core, which is busy
+        with suppress(AttributeError, OSError):
+            os.sched_setaffinity(0, range(os.cpu_count() or 1))
     # a session of its own would weigh as much as the user's whole session
     for path, text in (
         ("self/autogroup", str(niceness)),

@@ -42,7 +42,7 @@ HOLD = TAKE + "    sys.stdin.readline()\n    one.release()\n"
 PATIENT = """
 import sys, driver
 from kcl.drivers.pocl import driver as patient
-patient._PATIENCE = patient._state().left = 120.0
+patient._PATIENCE = 120.0
 driver.main(*sys.argv[1:])
 """
 

@@ -45,10 +45,11 @@ class TestFlush:
         assert time.monotonic() - started < 20
 
     @pytest.mark.one_platform
-    def test_completes(self, project):
-        """After it a run finds every program, completed by another process."""
-        project.run("pair")
-        done = project.child.run("from kcl.cli import main; main(['flush'])")
+    @pytest.mark.parametrize("command", ["flush", "wait"])
+    def test_completes(self, project, command):
+        """After it a run finds every program, completed by another process, also where none is at it."""
+        project.run("pair", KCL_PROMOTE="off")
+        done = project.child.run(f"from kcl.cli import main; main(['{command}'])")
         assert done.returncode == 0, done.stderr
         assert done.stdout.endswith("every entry is complete\n")
         assert not JobQueue(str(project.child.cache / "kcl")).due()
@@ -70,14 +71,6 @@ class TestWait:
     def test_nothing_waits(self):
         """Where nothing waits it says so at once."""
         assert run("wait").output == "every entry is complete\n"
-
-    def test_no_helper(self, queue):
-        """Where nobody works it ends soon, starts nobody, and says what does."""
-        started = time.monotonic()
-        done = run("wait", code=1)
-        assert done.output == "1 program waits to be completed: run `kcl flush`\n"
-        assert time.monotonic() - started < 20
-        assert len(queue.jobs()) == 1
 
     def test_timeout(self, queue):
         """While a helper works it waits as long as it is told to, and says how many are left."""

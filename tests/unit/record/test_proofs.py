@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from kcl.cache import layers
@@ -72,6 +74,21 @@ class TestFinding:
         for digest in "abcd":
             proofs.find(digest, group)
         assert len(seen) == 1
+
+    def test_rows_that_come(self):
+        """What another process publishes meanwhile is found; what this process knows stays."""
+        stored("driver.py", "a")
+        new_process()
+        group = proofs.group("driver.py")
+        assert proofs.find("b", group) is None
+        proofs.add("c", SAYING, group)
+        beside_this = proofs.Group("driver.py")
+        beside_this.new |= {"b": SAYING, "c": QUIET}
+        database = layers.generator().stores[0].location
+        before = os.stat(database).st_mtime_ns
+        beside_this.write()
+        os.utime(database, ns=(before + 1, before + 1))  # a clock may be coarse
+        assert [proofs.find(digest, group) for digest in "abc"] == [QUIET, SAYING, SAYING]
 
     @pytest.mark.parametrize("change", ["kcl", "distribution loopy", "python", "optimize"])
     def test_what_decides_beside_a_record(self, monkeypatch, change):

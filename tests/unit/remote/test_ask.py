@@ -125,6 +125,14 @@ class TestPull:
         assert again().said == []
         assert server.asked() == before + 5  # two names
 
+    def test_refused_push(self, remote):
+        """A push that failed stands in the report of a run that misses."""
+        remote("file")
+        name = f"{driver.digest(project.name())}.pushed"
+        notes.write(name, notes.Outcome(project.name(), "no right to write"))
+        assert Asked().said == []
+        assert layers.generator().notes == ["the last push failed: no right to write"]
+
     def test_threads(self, remote):
         """Threads of one process ask once, and all of them look again."""
         server = remote("http")

@@ -27,7 +27,7 @@ def test_left(monkeypatch, tmp_path):
 
 
 def test_when_pushed(monkeypatch, tmp_path):
-    """A run pushes what no push had, not again what one had, nor a minute after a failure; once an hour all."""
+    """A run pushes what no push had, not again what one had, nor soon after a failure; once an hour all."""
     monkeypatch.setenv("KCL_REMOTE", tmp_path.as_uri())
     remotes.configure(tmp_path / "config", remote_write="exit")
     pushes, digest = [], driver.digest(project.name())
@@ -48,4 +48,5 @@ def test_when_pushed(monkeypatch, tmp_path):
     assert ends("a", age=3700.0)
     assert ends("b")
     assert not ends("c", fault="down")
-    assert ends("d", fault="down", age=70.0)
+    assert not ends("d", fault="down", age=70.0)
+    assert ends("d", fault="down", age=250.0)

@@ -31,7 +31,7 @@ class TestOutcome:
             notes.write(DIGEST, FOUND)
 
     @pytest.mark.parametrize(
-        "text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7,8]", b"\xff", b"[" * 100_000]
+        "text", [b"", b"[]", b"{}", b"null", b"[1,2,3,4,5,6,7,8,9]", b"\xff", b"[" * 100_000]
     )
     def test_damaged(self, text):
         """A damaged note is none."""
@@ -51,12 +51,25 @@ class TestOutcome:
     def test_lasts(self, fault, text, seconds, tmp_path):
         """A failure keeps processes from trying for a minute, an answer for as long as the settings say."""
         remotes.configure(tmp_path / "config", remote_fresh=text)
-        found = FOUND._replace(fault=fault)
-        for age, outcome in ((seconds - 5, found), (seconds + 5, None)):
-            notes.write(DIGEST, found)
+        for age, is_recent in ((seconds - 5, True), (seconds + 5, False)):
+            notes.write(DIGEST, FOUND)  # no failure before
+            notes.write(DIGEST, FOUND._replace(fault=fault))
             os.utime(used.path(DIGEST), (1, time.time() - age))
-            assert notes.recent(DIGEST, "terms", strict=False) == outcome
+            assert (notes.recent(DIGEST, "terms", strict=False) is not None) == is_recent
             assert notes.recent(DIGEST, "others", strict=False) is None
+
+    def test_pause(self):
+        """After each further failure nobody asks for twice as long, up to an hour; a success ends that."""
+        failed = FOUND._replace(fault="down")
+        rests = []
+        for _ in range(9):
+            notes.write(DIGEST, failed)
+            rests.append(notes.rest(notes.read(DIGEST)[0]))
+        assert rests == [60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0, 3600.0]
+        notes.write(DIGEST, failed._replace(terms="other"))
+        assert notes.rest(notes.read(DIGEST)[0]) == 60.0
+        notes.write(DIGEST, FOUND)
+        assert notes.rest(notes.read(DIGEST)[0]) == 3600.0
 
     def test_strict(self, monkeypatch):
         """Where a miss is an error, only an answer counts that came since this process began."""
@@ -84,11 +97,22 @@ class TestArrivals:
             ("binary", "c"): {"0123"},
             ("generator", "c"): {"4567"},
         }
-        notes.forget("0123", [("binary", "a/b")])
+        notes.settle("0123", gone=[("binary", "a/b")])
         assert notes.arrivals()["binary", "a/b"] == {"4567"}
-        notes.forget("0123", [("binary", "c")])
-        notes.forget("4567", [("binary", "a/b"), ("generator", "c")])
-        assert notes.arrivals() == {}
+        notes.settle("0123", gone=[("binary", "c")])
+        notes.settle("4567", [("binary", "d")], [("binary", "a/b"), ("generator", "c")])
+        assert notes.arrivals() == {("binary", "d"): {"4567"}}
+
+    def test_made_again(self):
+        """What was made here is forgotten under each key; a file that cannot be believed stays as it is."""
+        for signer in ("0123", "4567"):
+            notes.arriving(signer, [("binary", "a"), ("binary", "b")])
+        notes.made([("binary", "a"), ("binary", "c")])
+        assert notes.arrivals() == {("binary", "b"): {"0123", "4567"}}
+        os.chmod(os.path.join(option.folder("kcl"), "signers", "0123"), 0o666)
+        notes.made([("binary", "b")])
+        os.chmod(os.path.join(option.folder("kcl"), "signers", "0123"), 0o600)
+        assert notes.arrivals() == {("binary", "b"): {"0123", "4567"}}
 
     def test_unreadable(self):
         """A file that cannot be believed is an error: what came is not forgotten, and not signed anew."""

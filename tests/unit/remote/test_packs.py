@@ -130,7 +130,7 @@ class TestTravel:
             here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
         ).st_mtime_ns
         found = packs.push(NAME, here.address)
-        assert found == (NAME, "", 0, 0, 0.0, "", "all of 1 entry are there")
+        assert found == (NAME, "", 0, 0, 0.0, "", "all of 1 entry are there", 0)
         assert (
             os.stat(
                 here.folder.parent / "remote" / driver.pack_name(NAME, seal.signing()[0])
@@ -219,6 +219,35 @@ class TestTravel:
         with pytest.raises(KeyboardInterrupt):
             packs.pull(NAME, there.address)
         assert there.has() == {"one"}
+        assert len(notes.arrivals()) == 1
+
+    def test_made_again(self, here, sites):
+        """What came, was removed and was made again here is pushed under the own key; what is hit is not."""
+        here.makes("one", "two")
+        packs.push(NAME, here.address)
+        there = sites("there").use()
+        there.use(trusted_keys=[*here.settings["trusted_keys"], seal.new("mine").line])
+        packs.pull(NAME, there.address)
+        layers.generator().delete(row("one").key.digest)
+        notes.made([("generator", row("one").key.digest)])
+        there.use(trusted_keys=[])
+        there.makes("one", "two")
+        assert packs.push(NAME, there.address).entries == 1
+        assert content(there)[0] == {"one"}
+
+    def test_made_meanwhile(self, here, sites, monkeypatch):
+        """What comes while another process makes the same counts as come."""
+        here.makes("one")
+        packs.push(NAME, here.address)
+        there = sites("there").use(trusted_keys=here.settings["trusted_keys"])
+        load = packs.bundle.load
+
+        def loaded(data):
+            notes.made([("generator", row("one").key.digest)])
+            return load(data)
+
+        monkeypatch.setattr(packs.bundle, "load", loaded)
+        packs.pull(NAME, there.address)
         assert len(notes.arrivals()) == 1
 
     def test_made_here(self, here, sites):

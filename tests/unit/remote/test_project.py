@@ -11,7 +11,8 @@ import remotes
 
 import kcl
 from kcl.base import process
-from kcl.cache import layer
+from kcl.cache import layer, layers
+from kcl.cache.key import Key, Part
 from kcl.remote import project
 
 
@@ -97,13 +98,23 @@ class TestName:
         monkeypatch.setenv("KCL_REMOTE_NAME", "mine")
         assert project.name() == "mine"
 
+    def test_children(self, main, folder, tmp_path, monkeypatch):
+        """Children share the project from the first look-up on, whatever their program is."""
+        monkeypatch.setenv("KCL_REMOTE", folder.as_uri())
+        layers.generator().look_up("0" * 64, Key([Part("a", "b")]))
+        assert os.environ["_KCL_FOLDER"] == str(folder)
+        main.__file__ = kcl.__file__
+        monkeypatch.chdir(tmp_path)
+        process.reset()
+        assert project.name() == "here"
+
     def test_left_directory(self, main, folder, tmp_path, monkeypatch):
         """The working directory counts as it was at the first look-up, even if it is removed later."""
         del main.__file__
         (tmp_path / "gone").mkdir()
         monkeypatch.chdir(tmp_path / "gone")
         process.reset()
-        assert layer.directory() == str(tmp_path / "gone")
+        assert layer.folder() == str(tmp_path / "gone")
         monkeypatch.chdir(folder)
         (tmp_path / "gone").rmdir()
         assert project.name() == "gone"

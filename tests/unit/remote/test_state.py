@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import remotes
 
-from kcl.remote import notes, state
+from kcl.remote import driver, notes, project, state
 from kcl.remote.notes import Outcome
 
 pytestmark = pytest.mark.faults
@@ -57,6 +57,10 @@ def test_attempt(address, monkeypatch, tmp_path):
     """A remote that answers is fine; what is wrong with another is said with its cure."""
     fine, wrong = state.attempt()
     assert (fine.startswith(f"{address} answers in "), wrong) == (True, "")
+    name = driver.digest(project.name()) + ".pushed"
+    notes.write(name, Outcome(project.name(), "no right to write"))
+    assert state.attempt()[1] == f"{address}: the last push failed: no right to write"
+    notes.write(name, Outcome(project.name()))
     monkeypatch.setenv("KCL_REMOTE", "ftp://host/x")
     assert "redis://" in state.attempt()[1]
     monkeypatch.setenv("KCL_REMOTE", address)

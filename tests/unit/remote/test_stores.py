@@ -52,6 +52,23 @@ class TestContract:
         assert store.get(NAME) == b"short"
         assert store.get(NAME + "0") == b"another"
 
+    def test_listed(self, place):
+        """Packs are listed with size and start, and removed one by one; a web server does neither."""
+        store = store_of(place, 10.0)
+        if place.startswith("http"):
+            with pytest.raises(RemoteFault, match="lists no packs"):
+                [*store.listed()]
+            return
+        assert [*store.listed()] == []
+        store.put(NAME, b"pack" * 1000)
+        store.put(NAME + "0", b"another")
+        ((name, size, start), other) = sorted(store.listed())
+        assert (name, size, start) == (NAME, 4000, (b"pack" * 1000)[: len(start)])
+        assert len(start) >= 400
+        assert other == (NAME + "0", 7, b"another")
+        store.delete(NAME)
+        assert [*store.listed()] == [other]
+
     def test_remotes_are_apart(self, place):
         """A store reads what was put at its address only."""
         store_of(place, 10.0).put(NAME, b"pack")

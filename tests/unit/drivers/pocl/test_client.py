@@ -74,9 +74,21 @@ class TestWait:
         """The wait for a helper that shows no progress ends after `most` seconds, also within its patience."""
         bench.queued(1)
         with bench.locked():
-            idle, waited = client.wait(bench.folder, bench.key(1).digest, 3600, 0.1)
+            stall, waited = client.wait(bench.folder, bench.key(1).digest, 3600, 0.1)
         assert waited >= 0.1
-        assert idle <= waited
+        assert stall.seconds <= waited
+
+    def test_progress(self, bench: Bench) -> None:
+        """The seconds without progress count over several waits, and from the start after each sign of progress."""
+        bench.queued(1)
+        digest = bench.key(1).digest
+        with bench.locked():
+            mark = bench.queue.progress()
+            stall, waited = client.wait(bench.folder, digest, 60, stall=client.Stall(60.0, mark))
+            assert (stall, waited) == ((60.0, mark), 0.0)
+            bench.queue.note_progress()
+            stall, waited = client.wait(bench.folder, digest, 0.2, stall=client.Stall(60.0, mark))
+        assert waited >= stall.seconds >= 0.2
 
     def test_stopped(self, bench: Bench) -> None:
         """A process does not wait for a helper that is stopped."""
@@ -88,6 +100,6 @@ class TestWait:
             helper.send_signal(signal.SIGSTOP)
             try:
                 until(lambda: state_of(str(helper.pid)) in STOPPED, "the stop")
-                assert client.wait(bench.folder, bench.key(1).digest, 3600) == (0, 0)
+                assert client.wait(bench.folder, bench.key(1).digest, 3600)[1] == 0
             finally:
                 helper.send_signal(signal.SIGCONT)

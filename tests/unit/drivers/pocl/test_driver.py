@@ -100,30 +100,34 @@ class TestAwaited:
             yield awaited
         driver._state().__init__()
 
-    def test_no_progress(self, awaited):
-        """A run waits for two seconds in all for a helper that shows no progress, then no more."""
+    def test_no_progress(self, awaited, bench):
+        """A run waits for two seconds for a helper that shows no progress, and again only after it shows some."""
         assert awaited(0, seconds=60) is False
-        assert driver._state().left <= 0
+        assert driver._state().stall.seconds >= 2
         worth = driver._state().worth
         assert awaited(1, seconds=60) is False
         assert driver._state().worth == worth + 60
+        bench.queue.note_progress()
+        assert awaited(2, seconds=60) is False
+        assert driver._state().worth < worth + 120
 
     def test_as_long_as_the_builds(self, awaited):
         """A run waits no longer than the builds of what is missing took."""
         assert awaited(0, seconds=0.2) is False
-        assert driver._state().worth <= 0 < driver._state().left
+        assert driver._state().worth <= 0
         assert awaited(1, seconds=0.2) is False
-        assert driver._state().worth <= 0 < driver._state().left
+        assert driver._state().worth <= 0
+        assert driver._state().stall.seconds < 2
 
     def test_in_pocls_cache(self, awaited, bench, monkeypatch):
         """A program that PoCL's own cache here has is built at once: nothing is waited for."""
         monkeypatch.setenv("POCL_CACHE_DIR", str(bench.user.pocl))
         assert awaited(0, seconds=60) is False
-        assert driver._state().left == driver._PATIENCE
+        assert driver._state().stall is None
         assert driver._state().worth == 0
         monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
         assert awaited(0, seconds=0.2) is False
-        assert driver._state().left < driver._PATIENCE
+        assert driver._state().stall is not None
 
 
 def test_a_helper_was_faster(bench, monkeypatch):

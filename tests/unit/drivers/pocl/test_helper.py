@@ -135,9 +135,24 @@ class TestLife:
         assert bench.helper(code=code, arguments=["", str(rank.pid)]).wait(LIMIT_SECONDS) == 0
         assert len(bench.queue.jobs()) == 2
         assert works(bench) == []
-        code = "helper.NICENESS_BESIDE_RANKS = 0"  # tests beside it use the processors
+        # tests beside it use the processors
+        code = f"""
+            import os
+            helper.NICENESS_BESIDE_RANKS = 0
+            os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+            run = helper.Helper.run
+
+            def seen(self):
+                with open({str(bench.root / "mask")!r}, "w") as stream:
+                    stream.write(str(sorted(os.sched_getaffinity(0))))
+                run(self)
+
+            helper.Helper.run = seen
+        """
         assert bench.helper(code=code, arguments=["", str(os.getpid())]).wait(LIMIT_SECONDS) == 0
         assert bench.left() == []
+        # not the core of the rank alone
+        assert (bench.root / "mask").read_text() == str(sorted(os.sched_getaffinity(0)))
 
     def test_lacking_device(self, bench: Bench) -> None:
         """A job for a device that this host lacks stays; it is named, and the other jobs are done."""
@@ -210,12 +225,14 @@ class TestKilled:
         assert bench.entry(1).metadata["complete"] is True
 
     def test_killed_worker(self, bench: Bench) -> None:
-        """The job of a worker that is killed from outside stays, and is as new for the next helper."""
+        """The job of a worker that is killed from outside stays for the next helper; this one does the others."""
+        bench.queued(0)
         bench.queued(1)
-        bench.work(code=CRASH.format(name="SIGKILL", when="True"))
+        bench.work(code=CRASH.format(name="SIGKILL", when="job.metadata['kernel'] == 'f'"))
         assert len(bench.queue.jobs()) == 1
-        bench.work()
         assert bench.entry(1).metadata["complete"] is True
+        bench.work()
+        assert bench.entry(0).metadata["complete"] is True
 
 
 class TestFaults:

@@ -1,0 +1,70 @@
+"""`kcl remote`: the packs of the remote, and their removal."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from kcl.base.text.layout import counted
+from kcl.base.text.tables import Column
+from kcl.cli import output
+from kcl.remote import packs
+from kcl.remote.packs import ListedPack
+
+_HEAD = (Column("project"), Column("key"), Column("size"), Column("age"), Column("pack"))
+_DIGITS = 12  # of the name of a pack
+
+
+@click.group()
+def remote() -> None:
+    """List and remove the packs of the remote.
+
+    Exits with 0; with 1 where something could not be done.
+    """
+
+
+@remote.command(name="ls", short_help="List the packs.")
+def list_packs() -> None:
+    """List the packs of the remote: project, key, size and age, as they say of themselves."""
+    found = packs.listed()
+    if found:
+        _show(found)
+    else:
+        click.echo("no pack is there")
+
+
+@remote.command(short_help="Remove packs.")
+@click.argument("project")
+@click.option("--key", metavar="NAME", help="Only the pack under that key of the listing.")
+@output.flag("--yes", help="Do not ask.")
+def rm(project: str, key: str | None, yes: bool) -> None:
+    """Remove the packs of a project, or the one whose name begins so: twelve digits are enough.
+
+    The next push of a machine that has the entries puts them there again.
+
+    Exits with 1 where there is no such pack.
+    """
+    found = [
+        one
+        for one in packs.listed()
+        if (one.project == project or (len(project) >= _DIGITS and one.name.startswith(project)))
+        and key in (None, one.key)
+    ]
+    if not found:
+        output.fail(f"there is no pack of {project}; `kcl remote ls` lists them")
+    _show(found)
+    if yes or click.confirm("Remove this?", abort=True):
+        packs.drop([one.name for one in found])
+        click.echo(f"{counted(len(found), 'pack', 'packs')} removed")
+
+
+def _show(found: list[ListedPack]) -> None:
+    ages = [output.seconds(max(0.0, time.time() - one.moment)) for one in found]
+    output.table(
+        _HEAD,
+        [
+            (one.project, one.key, output.size(one.size), age, one.name[:_DIGITS])
+            for one, age in zip(found, ages, strict=True)
+        ],
+    )

@@ -1,0 +1,68 @@
+"""kcl remote: packs are listed and removed."""
+
+import pytest
+import remotes
+from commands import run
+
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.remote import driver, seal, stores, used
+
+pytestmark = pytest.mark.faults
+ROW = Entry(
+    Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"}
+)
+
+
+@pytest.fixture
+def address(tmp_path, monkeypatch):
+    """A remote of plain files with the packs of two projects."""
+    found = remotes.directory(tmp_path / "remote")
+    monkeypatch.setenv("KCL_REMOTE", found)
+    remotes.configure(tmp_path / "config", remote_unsigned=[found])
+    layers.generator().publish(ROW.key.digest, ROW)
+    for name in ("app", "other one"):
+        used.leave(name, {"generator": [ROW.key.digest]})
+        run("push", "--name", name)
+    return found
+
+
+def test_list(address):
+    """A line for each pack has the project, the key, size and age."""
+    first, second = run("remote", "ls").output.splitlines()[1:]
+    assert first.split()[:2] == ["app", "unsigned"]
+    assert second.split()[:3] == ["other", "one", "unsigned"]
+    assert second.endswith(driver.digest("other one")[:12])
+    assert address
+
+
+def test_remove(address):
+    """The packs of a project are removed after a question, by its name or the beginning of a pack's."""
+    assert "no pack of app" in run("remote", "rm", "app", "--key", "team", code=1).stderr
+    run("remote", "rm", "app", text="n\n", code=1)
+    assert "1 pack removed" in run("remote", "rm", "app", text="y\n").output
+    assert "no pack of app" in run("remote", "rm", "app", code=1).stderr
+    run("remote", "rm", driver.digest("other one")[:12], "--yes")
+    assert run("remote", "ls").output == "no pack is there\n"
+    assert address
+
+
+def test_lies(address):
+    """What a pack says of itself is shown without control characters, and nothing of it fails a listing."""
+    store, name = stores.store_of(address, 1.0), driver.pack_name("app", None)
+    for blob in (b"", b"\xff" * 1000, seal.seal(name, None, [], b"", "a\x1b[31m\u202eb\nc")):
+        store.put(name, blob)
+        output = run("remote", "ls").output
+        assert "\x1b" not in output
+        assert "\u202e" not in output
+    assert "a[31mb c" in output
+
+
+def test_fault(monkeypatch):
+    """Without a remote, or with one that does not answer, the command says so, and no password."""
+    assert "no remote is set" in run("remote", "ls", code=1).output
+    monkeypatch.setenv("KCL_REMOTE", f"redis://me:hidden@127.0.0.1:{remotes.free_port()}/0")
+    said = run("remote", "ls", code=1).output
+    assert "redis://127.0.0.1" in said
+    assert "hidden" not in said
