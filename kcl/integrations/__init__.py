@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from kcl.base import process
 
+SERVED = "_kcl_served"  # on a program of pyopencl: its ServedProgram, None if the build failed
+
 
 class PackageRow(NamedTuple):
     """A package, and the module that integrates it, of any version.

@@ -151,9 +151,10 @@ uncounted(_faced_import)
 def _is_faced(names: dict[str, Any]) -> bool:
     """Tell whether the module with these globals gets the face."""
     state, faced = _state(), names.get(FACED)
-    if faced or str(names.get("__name__")).partition(".")[0] in state.packages:
+    top = str(names.get("__name__")).partition(".")[0]
+    if faced or top in state.packages:
         return True
-    if not (state.faces or (state.own and not _is_off())):
+    if top == "loopy" or not (state.faces or (state.own and not _is_off())):
         return False
     if faced is None:
         faced = names[FACED] = _is_own(names, state.faces)
@@ -162,6 +163,8 @@ def _is_faced(names: dict[str, Any]) -> bool:
 
 def _is_off() -> bool:
     """Return True if the generator layer is off: then a program without recipes has loopy itself."""
+    if settings.GENERATOR in settings.read().no_cache:  # then nothing is imported for it
+        return True
     from kcl.cache import layers
 
     return bool(layers.off(settings.GENERATOR, "loopy"))
@@ -209,14 +212,12 @@ def watch() -> None:
 
     A function of loopy itself passes unrecorded, and so does what the program put in the place of one.
     """
-    from kcl.record import recorder, table
+    if "loopy" not in sys.modules or ("kcl.record.insides" not in sys.modules and _is_off()):
+        return
+    from kcl.record import insides, recorder, table
 
     state, loopy = _state(), recorder.loaded()
-    if loopy is None or loopy is state.watched:
-        return
-    from kcl.record import insides
-
-    if insides.is_off():
+    if loopy is None or loopy is state.watched or insides.is_off():
         return
     with state.lock:
         if loopy is state.watched:

@@ -175,6 +175,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
+        ("integrations.programs", "cache.layer"),
         *(("integrations", of) for of in ("base.settings", "errors", "record.imports")),
         *(("record.imports", of) for of in ("cache.layer", "cache.layers")),
         *(
@@ -236,6 +237,7 @@ class TestFences:
             "build.compilation",
             "build.kernels",
             "integrations.programs",
+            "integrations.served",
         }
 
     def test_drivers(self):

@@ -12,7 +12,7 @@ import pytest
 import kcl
 from kcl import integrations
 from kcl.cache import layers
-from kcl.integrations import programs
+from kcl.integrations import served
 
 SOURCE = "__kernel void add(__global int *out) { out[get_global_id(0)] += N; }"
 pytestmark = pytest.mark.one_platform
@@ -34,13 +34,6 @@ def added(queue, program):
     program.add(queue, host.shape, None, buffer)
     cl.enqueue_copy(queue, host, buffer)
     return host.tolist()
-
-
-class TestText:
-    @pytest.mark.parametrize("source", ["", b"\xff"])
-    def test_odd_source(self, context, source):
-        """Nothing, and what is no text, is pyopencl's."""
-        assert programs._text(cl.Program(context, source), None) is None
 
 
 class TestBuild:
@@ -126,7 +119,7 @@ class TestBuild:
         def fail(_context):
             raise ZeroDivisionError
 
-        monkeypatch.setattr(programs, "_stage", fail)
+        monkeypatch.setattr(served, "_stage", fail)
         with (
             caplog.at_level(logging.WARNING, "kcl"),
             pytest.warns(kcl.CacheWarning, match="build a program"),
@@ -154,36 +147,6 @@ class TestBuild:
         assert how == "source build resulting from a binary cache miss"
         assert not is_stored
         assert seconds > 0
-
-
-class TestNames:
-    """A program is named by the line that builds it, its first kernel and its options."""
-
-    @pytest.mark.parametrize(
-        ("head", "options", "name"),
-        [
-            ("#define NAME lap", [], "lap"),
-            ("", ["-DNAME=lap2"], "lap2"),
-            ("#define NAME(x) x", [], "NAME"),
-            ("", ["-DNAME=1"], "NAME"),
-        ],
-    )
-    def test_macro(self, context, head, options, name):
-        """A kernel whose name is a macro has the name for which that stands, if it is a word."""
-        program = cl.Program(context, f"{head}\n__kernel void NAME(__global int *out) {{ }}")
-        assert programs._text(program, options).kernel == name
-
-    @pytest.mark.parametrize(
-        ("source", "name"),
-        [
-            ("#define KERNEL __kernel\nKERNEL\nREQD(W, 1, 1)\nvoid g(int x)", "g"),
-            ("#define KERNEL(name) __kernel void name\n  KERNEL(h)(int x)", "h"),
-            ("#define KERNEL __kernel\nint KERNEL_ = 1; void i(", "program"),
-        ],
-    )
-    def test_behind_a_macro(self, context, source, name):
-        """A kernel whose word is a macro, as in pyopencl's scans, is found behind it."""
-        assert programs._text(cl.Program(context, source), None).kernel == name
 
     def test_everywhere(self, child):
         """Lists, reports and explanations show the line, the options and the headers, on a hit too."""

@@ -1,0 +1,141 @@
+"""A program of pyopencl's user goes through the binary layer. The first program that is built imports this module."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import time
+from typing import Any, NamedTuple
+
+import pyopencl as cl
+
+from kcl import drivers
+from kcl.build.program_key import first_kernel, passed
+from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
+from kcl.cache import layers
+from kcl.cache.layer import line_of_the_program
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import obtain
+from kcl.code import ProgramText
+from kcl.errors import CacheFault, CacheMiss, SettingError
+from kcl.integrations import SERVED
+
+# a macro that stands for the word `kernel`, and what stands behind it: `KERNEL REQD(64, 1, 1) void scan(`, `KERNEL(scan)`
+_DEFINED = r"define[ \t]+(\w+)(?:\([^)\n]*\))?[ \t][^\n]*kernel\b"
+_BEHIND = r"^[ \t]*{}(?:(?:\s|\w+\s*\([^()]*\))+void\s+(\w+)|\(\s*(\w+))"
+
+_OPENCL = frozenset({"opencl"})
+_BUILD = "_kcl_build"  # on a context: its second stage lives as long as the context
+
+
+class ServedProgram(NamedTuple):
+    """The content of a served program: kcl's own program, and the options as the driver gets them."""
+
+    program: BuiltProgram
+    options: str
+
+
+def _is_new(program: Any, devices: Any) -> bool:
+    """Return True if a program was made of a source, is unchanged since, and is to be built for all its devices."""
+    names = vars(program)
+    if (
+        names.get("_prg", program) is not None
+        or "_source" not in names
+        or layers.binary().off(_OPENCL)
+    ):
+        return False
+    context = names["_context"]
+    if getattr(context, "cache_dir", None) is not None:
+        return False
+    return devices is None or list(devices) == list(context.devices)
+
+
+def source_of(program: Any) -> Any:
+    """Return the source that the user gave, as text."""
+    source = program._source
+    return source.decode("utf-8") if isinstance(source, bytes) else source
+
+
+def _text(program: Any, options: Any) -> ProgramText | None:
+    """Return the text of a program and its options, None if pyopencl has to judge their form."""
+    try:
+        source = source_of(program)
+        source.encode("utf-8")
+        given = tuple(shlex.split(options) if isinstance(options, str) else options or ())
+    except (AttributeError, TypeError, UnicodeError, ValueError):
+        return None
+    # Some drivers refuse questions about a program without a kernel; pyopencl's own cache adds something to it.
+    # pyopencl refuses a directory with a blank, which a Source may have.
+    if (
+        not ("kernel" in source or "#" in source)
+        or not all(isinstance(word, str) for word in given)
+        or passed(given) != [*given]
+    ):
+        return None
+    return ProgramText(_kernel_name(source, given) or "program", source, given, ())
+
+
+def _kernel_name(source: str, given: tuple[str, ...]) -> str:
+    """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands."""
+    name = _behind_a_macro(source) or first_kernel(source)
+    after = source.find(f"define {name} ")
+    words = [word.partition("=")[2] for word in given if word.startswith(f"-D{name}=")]
+    words += source[after : after + 200].split(None, 3)[2:3] if name and after >= 0 else []
+    return next((word for word in words if word.isidentifier()), name)
+
+
+def _behind_a_macro(source: str) -> str:
+    """Return the name of the first kernel whose word is a macro, as pyopencl's scans have it; empty where none is."""
+    for macro in re.findall(_DEFINED, source):
+        if found := re.search(_BEHIND.format(macro), source, re.MULTILINE):
+            return found[1] or found[2]
+    return ""
+
+
+def _where(text: ProgramText) -> dict[str, str]:
+    """Return the line of the program that builds a text, and the options for the compiler, as names without a value."""
+    words = f" {' '.join(text.options)}".replace(" -D ", " -D").split(" -")[1:]
+    options = [f"-{word[:60]}" for word in words if not word.startswith("I")]
+    return dict.fromkeys([line_of_the_program(), *options], "")
+
+
+def serve(program: Any, given: Any, devices: Any) -> BuiltProgram | None:
+    """Build a program of the user through the binary layer; return what it got, None if pyopencl has to build it.
+
+    Raises pyopencl's own error where the source does not compile, and the errors of `KCL_STRICT`.
+    """
+    text = _text(program, given) if _is_new(program, devices) else None
+    if text is None:
+        return None
+    started = time.perf_counter()
+    try:
+        build = _stage(program._context)
+        options, _path = program._process_build_options(program._context, text.options)
+        where = _where(text)
+        with Lead(text.kernel, where, str) as lead:
+            found: BuiltProgram = obtain(
+                build, BuildRequest(text, program, next(iter(where))), lead
+            )
+    except Exception as error:
+        if isinstance(error, cl.Error) and program._prg is not None:
+            setattr(program, SERVED, None)
+            raise  # the compiler's own error
+        program._prg = None
+        if isinstance(error, (CacheMiss, CacheFault, SettingError)):
+            raise
+        layers.binary().fault("build a program", error)
+        return None
+    setattr(program, SERVED, ServedProgram(found, options.decode("utf-8")))
+    program._prg = found.program._get_prg()
+    how = "cache retrieval" if found.stored else "source build resulting from a binary cache miss"
+    program._build_duration_info = (how, bool(found.stored), time.perf_counter() - started)
+    return found
+
+
+def _stage(context: cl.Context) -> Build:
+    """Return the second stage for a context of the user; the stage does not hold the user's object."""
+    found: Build | None = getattr(context, _BUILD, None)
+    if found is None or not is_current(found):
+        own = cl.Context.from_int_ptr(context.int_ptr, retain=True)
+        found = vars(context)[_BUILD] = build_of(own, drivers.of)
+    return found
