@@ -15,12 +15,13 @@ sys.path.insert(0, {kcl!r})
 sys.path.insert(0, {root!r})
 {before}
 import recipes
+from kcl.record.callables.content import content
 from kcl.record.callables.pure import key_parts
 from kcl.record.declarations import Declarations, RecipeCall
 {action}
-task = RecipeCall("build", recipes.build, dict({arguments}), Declarations((), "1", pure=True))
-print(json.dumps(key_parts(task)))
+print(json.dumps({found}))
 """
+PURE = 'key_parts(RecipeCall("build", recipes.build, dict({}), Declarations((), "1", pure=True)))'
 
 
 class Project:
@@ -43,9 +44,15 @@ class Project:
 
     def parts(self, arguments: str, before: str = "", action: str = "") -> list[list[str]]:
         """Return the parts of the key."""
-        program = CHILD.format(
-            kcl=str(ROOT), root=str(self.root), arguments=arguments, before=before, action=action
-        )
+        return self._printed(PURE.format(arguments), before, action)
+
+    def content(self, value: str, before: str = "") -> list[list[str]]:
+        """Return the parts that a value which an expression names leads to."""
+        return self._printed(f"content({value}).parts", before)
+
+    def _printed(self, found: str, before: str, action: str = "") -> list[list[str]]:
+        places = {"kcl": str(ROOT), "root": str(self.root)}
+        program = CHILD.format(found=found, before=before, action=action, **places)
         child = subprocess.run(
             [sys.executable, "-B", "-c", program], cwd=self.root, capture_output=True, text=True
         )

@@ -43,7 +43,7 @@ def test_needs_nothing():
     assert driver.awaited(None, "f") is False
     assert driver.pending() is None
     assert (list(driver.damaged(["."])), driver.files(b"")) == ([], {})
-    assert driver.flush(0, None, True)
+    assert driver.flush(0, None)
     assert driver.quiet("", 0)
 
 

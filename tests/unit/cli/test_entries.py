@@ -81,6 +81,7 @@ def test_no_command_imports_loopy(copy, tmp_path):
             "key": ["list"],
             "pull": ["--help"],
             "push": ["--help"],
+            "remote": ["--help"],
             "save": ["saved.kclb"],
             "load": ["saved.kclb"],
             "tune": ["--list"],

@@ -265,7 +265,7 @@ class TestNothingStored:
         assert "`python -m kcl explain tiled` says what differs" in printed
         said = "call 1 (driver.py:13), make_kernel: instructions 'y[i] = 2*x[i]' -> 'y[i] = 3*x[i]'"
         assert sentences(found["tiled"]) == [said, "code of `tiled` changed"]
-        assert sentences(found["walked"]) == ["parameter factor: 2 -> 3"]
+        assert "parameter factor: 2 -> 3" in sentences(found["walked"])
         assert self.run(child, text, KCL_STRICT="hit")[1].keys() == {
             "tiled",
             "walked",

@@ -46,8 +46,15 @@ class Site:
         lines += [f"{info}/INSTALLER,sha256=abc,4", f"{info}/RECORD,,", *extra.splitlines()]
         (self.root / info / "RECORD").write_text("\n".join(lines) + "\n")
 
+    @property
+    def before(self) -> str:
+        return f"sys.path.insert(1, {str(self.root)!r})"
+
     def parts(self, project: Project) -> list[list[str]]:
-        return project.parts("n=1", before=f"sys.path.insert(1, {str(self.root)!r})")
+        return project.parts("n=1", before=self.before)
+
+    def content(self, project: Project, value: str = "recipes.thing.make") -> list[list[str]]:
+        return project.content(value, before=self.before)
 
 
 @pytest.fixture
@@ -110,11 +117,11 @@ class TestInstalled:
         """One part names the distribution, its version and the digest of its record."""
         site = Site(tmp_path)
         site.install({"thing/__init__.py": MODULE})
-        parts = site.parts(project)
+        parts = site.content(project)
         version, digest = (part(parts, "distribution thing") or "").split()
         assert version == "1.0"
         assert len(digest) == 64
-        assert part(parts, "code make") is None
+        assert part(parts, "variables thing")
 
     @pytest.mark.parametrize(
         ("change", "counts"),
@@ -135,7 +142,7 @@ class TestInstalled:
         for more in {}, change:
             site = Site(tmp_path / str(len(more)))
             site.install(**{"files": {"thing/__init__.py": MODULE, "thing/deep.py": ""}, **more})
-            keys.append(site.parts(project))
+            keys.append(site.content(project))
         assert (keys[0] != keys[1]) is counts
 
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
@@ -146,38 +153,22 @@ class TestInstalled:
         site = Site(tmp_path)
         site.install({"thing.py": MODULE}, name=name)
         assert part(
-            site.parts(project), f"distribution {name.replace('_', '-').replace('.', '-').lower()}"
+            site.content(project),
+            f"distribution {name.replace('_', '-').replace('.', '-').lower()}",
         )
 
     def test_namespace(self, tmp_path: pathlib.Path) -> None:
         """Two distributions may bring parts of one namespace package."""
-        recipe = "import space.one\ndef build(n):\n    return space.one.make(n)"
+        recipe = "import space.one, space.two"
         project = Project(tmp_path / "project", {"recipes.py": recipe})
         site = Site(tmp_path)
         site.install({"space/one.py": MODULE}, name="space_one")
         site.install({"space/two.py": MODULE}, name="space_two")
-        parts = site.parts(project)
+        parts = site.content(project, "recipes.space.one.make")
         assert part(parts, "distribution space-one")
         assert not part(parts, "distribution space-two")
-        project.write(
-            "recipes.py", "def build(n):\n    import space.two\n    return space.two.make(n)"
-        )
-        assert part(site.parts(project), "distribution space-two")
-
-    def test_data_of_a_late_import(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """Data of a distribution that the recipe alone imports counts the same before it is loaded and after."""
-        site = Site(tmp_path)
-        site.install({"thing/__init__.py": "SIZE = 1\n"})
-        project.write("recipes.py", "def build(n):\n    import thing\n    return thing.SIZE")
-        before = f"sys.path.insert(1, {str(site.root)!r})"
-        assert project.parts("n=1", before=before, action="import thing") == site.parts(project)
-
-    def test_data_that_cannot_be_known(self, project: Project, tmp_path: pathlib.Path) -> None:
-        """Data of a distribution that holds what no key can hold is left to its record."""
-        site = Site(tmp_path)
-        site.install({"thing/__init__.py": "TABLE = [iter([1])]\n"})
-        project.write("recipes.py", "import thing\ndef build(n):\n    return thing.TABLE")
-        assert part(site.parts(project), "distribution thing")
+        parts = site.content(project, "recipes.space.two.make")
+        assert part(parts, "distribution space-two")
 
     def test_users_function_in_a_decorator(self, tmp_path: pathlib.Path) -> None:
         """A function of the user's that a library's decorator wraps counts by its code."""
@@ -206,7 +197,7 @@ class TestNotInstalled:
         source = Project(tmp_path / "src", {"thing.py": MODULE})
         before = f"sys.path[1:1] = [{str(source.root)!r}, {str(site.root)!r}]"
         parts = project.parts("n=1", before=before)
-        assert part(parts, "code make")
+        assert part(parts, "module thing")
         assert not part(parts, "distribution thing")
         source.edit("thing.py", "n + 1", "n + 2")
         assert project.parts("n=1", before=before) != parts
@@ -215,7 +206,7 @@ class TestNotInstalled:
         """A module that somebody copied there counts by its code."""
         site = Site(tmp_path)
         (site.root / "thing.py").write_text(MODULE)
-        assert part(site.parts(project), "code make")
+        assert part(site.parts(project), "module thing")
 
     def test_shadowed_standard_library(self, tmp_path: pathlib.Path) -> None:
         """A user's module that bears the name of a standard one is the user's."""

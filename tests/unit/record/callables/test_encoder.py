@@ -27,6 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcl.errors import UnknownInput
+from kcl.record import distributions
 from kcl.record.callables.content import content
 
 
@@ -447,6 +448,8 @@ class TestCode:
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It counts by name and files, by what its module holds now, and by what functions and objects hold."""
+        state = distributions.State()
+        monkeypatch.setattr(distributions, "_state", lambda: state)
         (tmp_path / "packed-1.dist-info").mkdir()
         (tmp_path / "packed.py").write_text(textwrap.dedent(self.PACKAGE))
         (tmp_path / "packed-1.dist-info" / "RECORD").write_text("packed.py,sha256=1,1\n")
