@@ -13,6 +13,7 @@ import fcntl
 import io
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -71,11 +72,12 @@ _BETWEEN = frozenset(
 
 
 class Operations:
-    """The operations on files that kcl made while `failing` was in force."""
+    """The operations on files that kcl made while `failing` was in force, and the threads in which one failed."""
 
     def __init__(self) -> None:
         self.count = 0
         self.failed = 0
+        self.threads = set[int]()
 
 
 @contextlib.contextmanager
@@ -109,6 +111,7 @@ def _failing(
         if number is None or (place < number if for_ever else place != number):
             return function(*arguments, **named)
         operations.failed += 1
+        operations.threads.add(threading.get_ident())
         if name == "close":  # POSIX: the descriptor is gone although close failed
             function(*arguments, **named)
         path = arguments[0] if arguments and isinstance(arguments[0], (str, os.PathLike)) else None

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 import slow
@@ -52,12 +53,12 @@ class TestOperations:
             assert store.get(WHERE) in (None, ENTRY.pack())
 
     def test_others_do_not_fail(self, tmp_path):
-        """What this test does with files is not kcl's, and works."""
+        """What this test does with files is not kcl's, and works; a thread of kcl's may write meanwhile."""
         with faults_files.failing(0, for_ever=True) as made:
             (tmp_path / "file").write_text("text")
             assert os.path.exists(tmp_path / "file")
             assert Directory(tmp_path / "store").location
-        assert made.failed == 0
+        assert threading.get_ident() not in made.threads
         assert os.open.__module__ == "posix"
 
 
