@@ -85,9 +85,8 @@ class Generate(Stage[CallValues]):
             if self._key is None and not self._unknown:
                 try:
                     self._key = self._origin.key()
-                    self._result = (
-                        None  # one that was made without a key may come from loopy's own caches
-                    )
+                    # A result that was made without a key may come from loopy's own caches.
+                    self._result = None
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._key

@@ -1,8 +1,8 @@
 """The inputs beside a record that decide how loopy carries it out and generates code.
 
-The distributions that generate code count by version and installed files. The structures
-that a program registered with pyopencl count as of each call and as of the look-up. While a program has changed
-something inside the generators, nothing has a key.
+The distributions that generate code count by version and installed files. The structures that a program registered
+with pyopencl count as of each call and as of the look-up. While a program has changed something inside the generators,
+nothing has a key.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def unseal(name: str, blob: bytes, key: PublicKey | None) -> tuple[float, list[s
 
 
 def said(start: bytes) -> tuple[float, str]:
-    """Return when a pack was signed, and its project, as the start of its bytes says, which nobody need believe."""
+    """Return when a pack was signed, and its project, as the start of its bytes says: no signature is checked."""
     head = start[_START.size :].partition(b"\n")[0].partition(b"\0")[0]
     second, _, project = head[:_LONGEST].decode("utf-8", "replace").partition(" ")
     is_second = second.isascii() and second.isdecimal()

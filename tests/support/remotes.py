@@ -24,7 +24,13 @@ import time
 import pytest
 
 from kcl.base import process
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
 
+ROW = Entry(
+    Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"}
+)
 S3 = {
     "AWS_ACCESS_KEY_ID": "reader",
     "AWS_SECRET_ACCESS_KEY": "no secret",
@@ -75,6 +81,15 @@ def directory(place):
     demand("obstore")
     place.mkdir()
     return place.as_uri()
+
+
+def with_row(tmp_path, monkeypatch):
+    """Make a remote of plain files that needs no signature, and store ROW here; return its address."""
+    address = directory(tmp_path / "remote")
+    monkeypatch.setenv("KCL_REMOTE", address)
+    configure(tmp_path / "config", remote_unsigned=[address])
+    layers.generator().publish(ROW.key.digest, ROW)
+    return address
 
 
 @functools.cache

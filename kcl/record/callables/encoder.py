@@ -279,9 +279,8 @@ def is_library(kind: type) -> bool:
     module = str(kind.__module__)
     known = distributions.owner(module)
     is_known = known.kind == distributions.PYTHON or known.name in distributions.GENERATORS
-    if is_known and not is_found(
-        kind
-    ):  # a class that claims to be theirs, or was made as the process ran
+    # A class that claims to be theirs, or that was made as the process ran, is another one.
+    if is_known and not is_found(kind):
         refuse(kind)
     return is_known
 

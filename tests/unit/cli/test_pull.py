@@ -5,26 +5,18 @@ import pathlib
 import pytest
 import remotes
 from commands import run
+from remotes import ROW
 
-from kcl.cache import layers
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
 from kcl.remote import driver, seal, used
 
 pytestmark = pytest.mark.faults
 NAME = "app/run.py"
-ROW = Entry(
-    Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"}
-)
 
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """A remote of plain files that needs no signature, and a run whose entry waits for a push."""
-    found = remotes.directory(tmp_path / "remote")
-    monkeypatch.setenv("KCL_REMOTE", found)
-    remotes.configure(tmp_path / "config", remote_unsigned=[found])
-    layers.generator().publish(ROW.key.digest, ROW)
+    found = remotes.with_row(tmp_path, monkeypatch)
     used.leave(NAME, {"generator": [ROW.key.digest]})
     return found
 

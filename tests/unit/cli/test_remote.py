@@ -3,25 +3,17 @@
 import pytest
 import remotes
 from commands import run
+from remotes import ROW
 
-from kcl.cache import layers
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
 from kcl.remote import driver, seal, stores, used
 
 pytestmark = pytest.mark.faults
-ROW = Entry(
-    Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"}
-)
 
 
 @pytest.fixture
 def address(tmp_path, monkeypatch):
     """A remote of plain files with the packs of two projects."""
-    found = remotes.directory(tmp_path / "remote")
-    monkeypatch.setenv("KCL_REMOTE", found)
-    remotes.configure(tmp_path / "config", remote_unsigned=[found])
-    layers.generator().publish(ROW.key.digest, ROW)
+    found = remotes.with_row(tmp_path, monkeypatch)
     for name in ("app", "other one"):
         used.leave(name, {"generator": [ROW.key.digest]})
         run("push", "--name", name)

@@ -15,21 +15,17 @@ import pytest
 import remotes
 from at_once import at_once
 from proxy import Proxy
+from remotes import ROW
 
 from kcl.base import process
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
-from kcl.cache.entry import Entry
-from kcl.cache.key import Key, Part
 from kcl.errors import CacheFault
 from kcl.remote import ask, driver, ending, notes, project, seal, used
 from kcl.remote.stores import store_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
-ROW = Entry(
-    Key([Part("number", "1")]), {"front_end": "loopy", "kernel": "axpy"}, {"source.cl": b"kernel"}
-)
 PLACE = ("generator", ROW.key.digest)
 SLACK = 1.5  # seconds that a loaded machine may take to start a child
 
