@@ -32,8 +32,8 @@ def take_down(log: Log) -> None:
 
     The functions are kcl's: with something of pyopencl replaced kcl would keep no code.
     """
-    from kcl.build import compilation
     from kcl.generate import miss
+    from kcl.programs import compilation
 
     for module, name, what in (
         (miss, "generate", "generated"),

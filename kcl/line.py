@@ -22,12 +22,12 @@ import pyopencl as cl
 
 from kcl import drivers
 from kcl.base import process
-from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.lookup import obtain
 from kcl.code import LaunchableCode, show
 from kcl.generate.stage import CallValues, Generate
 from kcl.launch import Launcher
+from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 
 if TYPE_CHECKING:
     from kcl.cache.lead import Lead
@@ -236,7 +236,7 @@ def _verified(
     """Compare the results of a stored binary, once; return the launcher of the program that computes right."""
     if launcher.program.is_proven(launcher.names):
         return launcher
-    from kcl.build import results
+    from kcl.programs import results
 
     for event in wait_for:
         event.wait()

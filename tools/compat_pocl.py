@@ -33,7 +33,7 @@ STATE = HERE / "doc" / "explanation" / "measured" / "pocls.json"
 # the name of a root, and Debian's for that release
 ROOTS = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
 PACKAGES = ("python3", "python3-venv", "pocl-opencl-icd", "gcc", "libc6-dev")
-ROOMS = ("drivers", "build", "integrations")  # whose tests run
+ROOMS = ("drivers", "programs", "integrations")  # whose tests run
 PARTS = ("demo", "program", *ROOMS, "faults", "at once")
 OF_TESTS = {"pytest", "pytest-timeout", "pytest-xdist", "hypothesis"}
 # releases without a wheel, pure Python

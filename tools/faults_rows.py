@@ -204,7 +204,7 @@ TESTS = (
     Tests(
         "PoCL without a directory",
         "under `kcl run` and `kcl.install()`",
-        "tests/unit/caches/test_usable.py",
+        "tests/unit/foreign/test_usable.py",
     ),
     Tests(
         "forks and exits of a process",
@@ -224,6 +224,6 @@ TESTS = (
     Tests(
         "identity of the device",
         "each part of a program's key",
-        "tests/unit/build/test_program_key.py",
+        "tests/unit/programs/test_program_key.py",
     ),
 )

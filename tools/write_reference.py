@@ -20,7 +20,7 @@ from settings_words import WORDS  # noqa: E402
 
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
-from kcl.caches.table import ROWS, CacheRow, CacheSwitch, placed_by  # noqa: E402
+from kcl.foreign.table import ROWS, CacheRow, CacheSwitch, placed_by  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
 MADE = "<!-- made by tools/write_reference.py: change the code instead, then run it -->\n"

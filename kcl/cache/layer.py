@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
@@ -157,7 +157,7 @@ class Layer:
         self.chosen = chosen
         self._by_name = f"KCL_NO_CACHE={chosen.no_cache_value}" if name in chosen.no_cache else ""
         self._owners = owners
-        self._by_owner = {kind: caches.off_by_variable(owner) for kind, owner in owners.items()}
+        self._by_owner = {kind: foreign.off_by_variable(owner) for kind, owner in owners.items()}
 
     def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
@@ -165,7 +165,7 @@ class Layer:
         While the result of a recipe is unknown, the layer is off for it as soon as one of its front ends is off.
         """
         kinds = [kind for kind in sorted(front_ends or _UNKNOWN) if kind in self._owners]
-        owners = [self._by_owner[kind] or caches.off_by_call(self._owners[kind]) for kind in kinds]
+        owners = [self._by_owner[kind] or foreign.off_by_call(self._owners[kind]) for kind in kinds]
         here = "kcl.disabled()" if self.name in _disabled.get() else ""
         return next(filter(None, [self._by_name, here, *owners]), "")
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import click
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import settings
 from kcl.base.text.tables import Column
-from kcl.caches.shell import SHELLS, lines, made
-from kcl.caches.table import ROWS
 from kcl.cli import output
 from kcl.cli.output import Reply
+from kcl.foreign.shell import SHELLS, lines, made
+from kcl.foreign.table import ROWS
 from kcl.remote.stores import shown
 
 # The effects of the switch of another cache on kcl's layers; the conditions stand in `kcl.cache.layers`.
@@ -169,7 +169,7 @@ def _foreign(variable: str, names: list[str]) -> VariableLine:
 
 def _effect(variable: str, value: str | None, name: str) -> str:
     """Return the effect of a variable on a cache now, or its purpose where it is not set."""
-    row, place = ROWS[name], caches.place(name)
+    row, place = ROWS[name], foreign.place(name)
     if variable in row.code_variables:
         return "changes code: part of the program key"
     switch = next((each for each in row.switches if each.variable == variable), None)

@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cache import layers
 from kcl.cache.layer import site_words
-from kcl.caches import Place, contents
-from kcl.caches.contents import Contents
-from kcl.caches.table import ROWS
 from kcl.cli import output, stats
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault
+from kcl.foreign import Place, contents
+from kcl.foreign.contents import Contents
+from kcl.foreign.table import ROWS
 from kcl.inspect import inventory, space
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
@@ -121,9 +121,9 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
 
 
 def _adapter(name: str) -> dict[str, Any]:
-    facts, off = ROWS[name], caches.off(name)
+    facts, off = ROWS[name], foreign.off(name)
     kind = NEIGHBOUR if facts.neighbour else BELOW
-    row = _row(name, kind, facts.title, not off, off, caches.place(name), contents.measure(name))
+    row = _row(name, kind, facts.title, not off, off, foreign.place(name), contents.measure(name))
     return {**row, "version": contents.version(name), "here": contents.is_here(name)}
 
 

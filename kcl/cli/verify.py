@@ -7,10 +7,10 @@ import click
 from kcl import drivers
 from kcl.base import settings
 from kcl.cache.stores.base import digest_of
-from kcl.caches import contents
 from kcl.cli import output
 from kcl.cli.output import Reply
 from kcl.errors import CacheFault, DamagedEntry
+from kcl.foreign import contents
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Refusal
 

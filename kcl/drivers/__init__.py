@@ -6,8 +6,8 @@ import functools
 import importlib
 from typing import TYPE_CHECKING
 
-from kcl.build.driver import Driver, OpenJobs, Progress
 from kcl.cache import layers
+from kcl.programs.driver import Driver, OpenJobs, Progress
 
 if TYPE_CHECKING:
     import pyopencl as cl

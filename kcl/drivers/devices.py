@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kcl import drivers
-from kcl.build import identity, program_key
 from kcl.cache.key import Key, Part
+from kcl.programs import identity, program_key
 
 if TYPE_CHECKING:
     import pyopencl as cl

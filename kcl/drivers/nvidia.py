@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kcl.build.driver import Driver
+from kcl.programs.driver import Driver
 
 # The compiler says it of each kernel; with code from its ComputeCache the driver says nothing.
 _NOTE = re.compile(

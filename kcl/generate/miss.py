@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import settings, spans
 from kcl.base.dtypes import dtype_text
 from kcl.cache.entry import Entry
@@ -102,9 +102,9 @@ def quiet(front_end: str) -> Iterator[None]:
     if front_end != "loopy" or find_spec("loopy") is None:
         yield
         return
-    caches.import_anyway("loopy")
-    caches.import_anyway("pyopencl.invoker")
-    with caches.loopy_disk_caches_off():
+    foreign.import_anyway("loopy")
+    foreign.import_anyway("pyopencl.invoker")
+    with foreign.loopy_disk_caches_off():
         yield
 
 

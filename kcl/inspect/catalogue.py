@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from kcl.base import settings
 from kcl.base.text.names import of_parameters
 from kcl.cache.layer import warn_once
-from kcl.caches import contents
+from kcl.foreign import contents
 from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import EntryUse

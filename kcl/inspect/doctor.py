@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from kcl import caches, drivers
+from kcl import drivers, foreign
 from kcl.base import settings
 from kcl.base.settings import option, trust
 from kcl.base.text.layout import counted
 from kcl.cache import places
-from kcl.caches import contents, usable
-from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
+from kcl.foreign import contents, usable
+from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
@@ -75,7 +75,7 @@ def directories() -> Iterator[Finding]:
             yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
     yield from (Finding(PROBLEM, words) for words in faults)
     for name, variable in (("pocl", "POCL_CACHE_DIR"), ("loopy", _XDG), ("pyopencl-binary", _XDG)):
-        place = caches.place(name)
+        place = foreign.place(name)
         if place.path and (why := usable.fault(place.path)):
             effect = _POCL if name == "pocl" else f"{ROWS[name].title} fails then"
             words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
@@ -86,7 +86,7 @@ def platforms() -> Iterator[Finding]:
     """Name the OpenCL platforms and devices that pyopencl finds; loads every driver."""
     folder = settings.variable("OCL_ICD_VENDORS")
     where = f"; OCL_ICD_VENDORS={folder}" if folder else ""
-    place = caches.place("pocl").path  # where it cannot write its cache PoCL shows no device
+    place = foreign.place("pocl").path  # where it cannot write its cache PoCL shows no device
     first = (
         "cure the directories first; if that is not enough: "
         if place and usable.fault(place)
@@ -142,7 +142,7 @@ def has_no_cpu_name(version: str) -> bool:
 def disk() -> Iterator[Finding]:
     """Find file systems without room."""
     seen = set()
-    for path in filter(None, [places.own(), *(caches.place(name).path for name in ROWS)]):
+    for path in filter(None, [places.own(), *(foreign.place(name).path for name in ROWS)]):
         there = trust.nearest(path)
         try:
             device, usage = os.stat(there).st_dev, shutil.disk_usage(there)
@@ -197,7 +197,7 @@ def switches() -> Iterator[Finding]:
                 words = f"{variable}={value} makes the import fail: {row.title} reads words for yes and no alone"
                 yield Finding(PROBLEM, words, f"unset {variable}")
             else:
-                yield Finding(NOTE, f"{row.title} is off: {caches.off(name)}")
+                yield Finding(NOTE, f"{row.title} is off: {foreign.off(name)}")
 
 
 def unknown_settings() -> Iterator[Finding]:

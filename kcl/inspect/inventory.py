@@ -21,9 +21,9 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import Stat
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Database
-from kcl.caches import contents
-from kcl.caches.contents import Contents
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
+from kcl.foreign import contents
+from kcl.foreign.contents import Contents
 
 _HEAD = 4096  # holds most headers; a longer header is read again
 _PROGRAM = (

@@ -17,16 +17,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kcl import caches, drivers
+from kcl import drivers, foreign
 from kcl.base import process, settings
 from kcl.base.settings import option, parsers, trust
 from kcl.base.text.layout import counted
 from kcl.cache import layers, places
 from kcl.cache.stores.directory import publish
 from kcl.cache.stores.sqlite import Database
-from kcl.caches import contents
-from kcl.caches.table import ROWS
 from kcl.errors import CacheFault, meant
+from kcl.foreign import contents
+from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 from kcl.inspect.history import journal
 from kcl.inspect.inventory import ListedEntry, Refusal
@@ -175,7 +175,7 @@ def items(name: str, refusals: list[Refusal], before: float | None = None) -> It
         if name in layers.TABLE
         else ("", "")
     )
-    folder = option.folder(shared) if shared else caches.place(name).path
+    folder = option.folder(shared) if shared else foreign.place(name).path
     fault, names = _LINK if os.path.islink(folder) else "", []
     try:
         names = (

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import events, process, settings, spans
 from kcl.cache import layers
 
 if TYPE_CHECKING:
-    from kcl.caches.late_switches import LateSwitch
+    from kcl.foreign.late_switches import LateSwitch
 
 _PROCESS = os.getpid()
 _MOMENT, _SOON = 0.05, 1.0  # seconds: of a worker, which a signal may end, and of another process
@@ -187,9 +187,9 @@ def _print(write: Callable[[Any], str]) -> None:
 
 def late() -> list[LateSwitch]:
     """Return the switches that came too late in this process."""
-    if not caches.changed():
+    if not foreign.changed():
         return []
-    from kcl.caches import late_switches
+    from kcl.foreign import late_switches
 
     return late_switches.find()
 

@@ -123,11 +123,11 @@ def _run(row: PackageRow, package: Any, loader: Any) -> None:
 
     A package that opens its caches in its code gets a private directory where it cannot use the user's.
     """
-    from kcl import caches
+    from kcl import foreign
     from kcl.base import spans
 
     with spans.span(f"import {row.package}"):
-        caches.with_usable_cache(lambda: loader.exec_module(package))
+        foreign.with_usable_cache(lambda: loader.exec_module(package))
     _put(row, package)
 
 

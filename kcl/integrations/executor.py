@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import Any
 
-from kcl import caches
+from kcl import foreign
 from kcl.errors import UnknownInput
 from kcl.generate.recorded import RecordedOrigin
 from kcl.handle import kernel_of, line_of
@@ -56,7 +56,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
     if record.changed():
         return _kernel(unit, context, entrypoint)
     try:
-        chosen = entrypoint, beside.now(), tuple(caches.code_variables())
+        chosen = entrypoint, beside.now(), tuple(foreign.code_variables())
     except UnknownInput:
         return _kernel(unit, context, entrypoint)
     # no thread locks the record, since loopy's lock comes before it

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import events
 from kcl.integrations import SERVED
 
@@ -38,7 +38,7 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
     pyopencl has just been imported, and no platform was asked for: PoCL gets a cache that it can use.
     """
     events.listen()
-    if said := caches.provide_pocl():
+    if said := foreign.provide_pocl():
         from kcl.cache.layer import warn_once
 
         warn_once(said, said)

@@ -144,14 +144,14 @@ def _set_variables(wanted: RunRequest) -> None:
     if wanted.trace and wanted.trace[-1]:
         settings.export({"KCL_TRACE": os.path.abspath(wanted.trace[-1])})
     if wanted.off or wanted.fresh:
-        from kcl import caches
-        from kcl.caches.shell import made
+        from kcl import foreign
+        from kcl.foreign.shell import made
 
         # no run would use the entries that a helper completes
         promote = {"KCL_PROMOTE": "off"} if wanted.fresh else {}
         folder = _fresh().folder if wanted.fresh else None
         settings.export({**made(list(wanted.off), [], folder).set, **promote})
-        caches.begin()
+        foreign.begin()
 
 
 def as_main(program: Target) -> None:

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import pyopencl as cl
 
 from kcl import drivers
-from kcl.build.program_key import first_kernel, passed
-from kcl.build.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 from kcl.cache import layers
 from kcl.cache.layer import line_of_the_program
 from kcl.cache.lead import Lead
@@ -19,6 +17,8 @@ from kcl.cache.lookup import obtain
 from kcl.code import ProgramText
 from kcl.errors import CacheFault, CacheMiss, SettingError
 from kcl.integrations import SERVED
+from kcl.programs.program_key import first_kernel, passed
+from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_current
 
 # a macro that stands for the word `kernel`, and what stands behind it: `KERNEL REQD(64, 1, 1) void scan(`, `KERNEL(scan)`
 _DEFINED = r"define[ \t]+(\w+)(?:\([^)\n]*\))?[ \t][^\n]*kernel\b"

@@ -114,10 +114,10 @@ def make(record: Record) -> Any:
 @contextmanager
 def alone() -> Iterator[None]:
     """Let one thread at a time call loopy, without loopy's own caches."""
-    from kcl import caches
+    from kcl import foreign
 
     loopy()
-    with caches.loopy_disk_caches_off():
+    with foreign.loopy_disk_caches_off():
         yield
 
 
@@ -156,13 +156,13 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
 @contextmanager
 def _as_called(record: Record) -> Iterator[None]:
     """For a record that waited, let the generators be as at the call, and the variable that loopy reads in it."""
-    from kcl import caches
+    from kcl import foreign
     from kcl.record import insides
 
     if not record.waits:
         yield
         return
-    with insides.as_imported(), caches.variables({beside.SKIP: record.moment.skips}):
+    with insides.as_imported(), foreign.variables({beside.SKIP: record.moment.skips}):
         yield
 
 
@@ -221,10 +221,10 @@ def loopy(question: str = "") -> Any:
     """
     found = loaded()
     if found is None:
-        from kcl import caches
+        from kcl import foreign
 
         with carrying(), spans.span("import loopy"):
-            caches.import_anyway("loopy")
+            foreign.import_anyway("loopy")
         importlib.import_module("loopy")  # waits for another thread that is importing it
         found = loaded()
         # a line that names a class needs no store

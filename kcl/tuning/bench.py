@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from kcl.base import settings
-from kcl.build.results import difference
-from kcl.caches import shell
 from kcl.code import Code
+from kcl.foreign import shell
+from kcl.programs.results import difference
 from kcl.tuning.candidates import Trial
 from kcl.tuning.child import (
     BY,

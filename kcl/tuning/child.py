@@ -29,11 +29,11 @@ import pyopencl.array as cl_array
 
 from kcl import drivers
 from kcl.base import process
-from kcl.build.results import difference
-from kcl.build.stage import build_of
 from kcl.code import Code, made_ready
 from kcl.drivers import devices
 from kcl.launch import ARRAYS, Launcher
+from kcl.programs.results import difference
+from kcl.programs.stage import build_of
 from kcl.tuning import inputs
 from kcl.tuning.race import Sample
 

@@ -25,8 +25,8 @@ from kcl.errors import UnknownInput
 from kcl.tuning.space import is_scalar, said
 
 if TYPE_CHECKING:
-    from kcl.build.stage import Build
     from kcl.code import Code
+    from kcl.programs.stage import Build
 
 ROWS, FACTS = 256, 4096
 ROWS_BYTES, FACTS_BYTES = 64_000, 800_000  # as JSON

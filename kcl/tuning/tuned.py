@@ -24,12 +24,12 @@ import pyopencl as cl
 from kcl import handle
 from kcl.base import process
 from kcl.base.dtypes import dtype_text
-from kcl.build.program_key import changed_file
 from kcl.cache import layer, layers, lookup
 from kcl.cache.key import Part
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
+from kcl.programs.program_key import changed_file
 from kcl.sized import UNKNOWN, SizedKernel, Sizes
 from kcl.tuning import table as tables
 from kcl.tuning.space import Choice, Space, said

@@ -16,13 +16,13 @@ import pyopencl as cl
 import kcl
 from kcl.base import events, process, settings
 from kcl.base.settings import trust
-from kcl.build.program_key import header_files
 from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.progress import ProgressLine
 from kcl.drivers import devices
 from kcl.errors import CacheFault
 from kcl.line import bindings_of
+from kcl.programs.program_key import header_files
 from kcl.tuning import candidates, race, views
 from kcl.tuning import search as searches
 from kcl.tuning.bench import Bench

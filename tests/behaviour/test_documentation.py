@@ -31,8 +31,8 @@ from sybil.parsers.myst import CodeBlockParser
 import kcl
 from kcl import drivers
 from kcl.base import process, settings
-from kcl.caches.table import ROWS
 from kcl.drivers.pocl import client
+from kcl.foreign.table import ROWS
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "doc").rglob("*.md"))]
 DAMAGES = {"doc/explanation/layers-and-trust.md"}  # a block damages an entry

@@ -10,9 +10,9 @@ from hot_calls import launcher_on
 
 import kcl
 from kcl import launch, option
-from kcl.build import results
 from kcl.cache import layers
 from kcl.drivers.pocl import client, poclbin
+from kcl.programs import results
 
 NUMBERED = """
 kernel void numbered(global int *x, int value)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from printed import SCHEMA, differs
 
 from kcl import cli, option
-from kcl.caches.late_switches import LateSwitch
+from kcl.foreign.late_switches import LateSwitch
 
 pytestmark = pytest.mark.one_platform
 

@@ -27,7 +27,7 @@ from kcl.bundle.format import write
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.caches.table import ROWS
+from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 from kcl.inspect.history import records
 

@@ -50,7 +50,7 @@ from kcl.inspect import inventory
 print(json.dumps(sorted(entry.metadata["specialisations"])))
 """
 WATCH = """
-from kcl.build import results
+from kcl.programs import results
 run, compared = results.run, []
 
 def watched(launcher, *arguments):

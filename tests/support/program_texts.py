@@ -2,8 +2,8 @@
 
 import kcl
 from kcl import drivers
-from kcl.build.stage import Build
 from kcl.code import ProgramText
+from kcl.programs.stage import Build
 
 ADD = "__kernel void add(__global float *x) { x[get_global_id(0)] += ADDEND; }\n"
 INCLUDING = '#include "addend.h"\n' + ADD

@@ -34,12 +34,12 @@ ROOMS = [
     "base",
     "option",
     "launch",
-    "caches",
+    "foreign",
     "cache",
     "code",
     "record",
     "generate",
-    "build",
+    "programs",
     "drivers",
     "bundle",
     "remote",
@@ -115,7 +115,7 @@ ASKING = {
     "bundle.contents": "a bundle brings entries of many programs",
     "cache.layer": "sets a damaged entry aside",
     "cache.lookup": "the look-up",
-    "build.stage": "an entry that was found wrong after the look-up is built again",
+    "programs.stage": "an entry that was found wrong after the look-up is built again",
     "drivers.pocl.complete": "the helper publishes what it has completed",
     "drivers.pocl.driver": "sees whether the helper has completed an entry",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
@@ -169,12 +169,12 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("record.imports", of) for of in ("record.face", "record.recorder", "record.table")),
         *(
             ("record.imports", "record.distributions"),
-            ("record.recorder", "caches"),
+            ("record.recorder", "foreign"),
             ("line", "record.recorder"),
         ),
     },
     "a unit or program that was not written for kcl": {
-        *(("integrations", of) for of in ("base.spans", "cache.layer", "caches")),
+        *(("integrations", of) for of in ("base.spans", "cache.layer", "foreign")),
         ("integrations.programs", "cache.layer"),
         *(("integrations", of) for of in ("base.settings", "errors", "record.imports")),
         *(("record.imports", of) for of in ("cache.layer", "cache.layers")),
@@ -183,7 +183,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
             for of in ("cache.layers", "errors", "generate.recorded", "handle")
         ),
         ("integrations.units", "base.events"),
-        *(("integrations.runner", of) for of in ("base.events", "caches")),
+        *(("integrations.runner", of) for of in ("base.events", "foreign")),
         *(
             ("integrations.pytest_plugin", of)
             for of in ("__init__", "base.events", "cache.places", "drivers")
@@ -194,8 +194,8 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "reads of a pure recipe": {},
     "a header": {
-        ("build.program_key", "build.headers"),
-        ("drivers.pocl.driver", "build.headers"),
+        ("programs.program_key", "programs.headers"),
+        ("drivers.pocl.driver", "programs.headers"),
     },
     "a command, a report or a worker process": {
         ("inspect.report", "drivers"),
@@ -223,7 +223,7 @@ class TestFences:
         beside_kcl = {
             "integrations.children.sitecustomize"
         }  # read by any interpreter, with kcl or without
-        assert readers == {"base.settings", "base.settings.trust", "caches"} | beside_kcl
+        assert readers == {"base.settings", "base.settings.trust", "foreign"} | beside_kcl
 
     def test_command_line(self):
         """click and rich are imported by the command line only."""
@@ -234,8 +234,8 @@ class TestFences:
         helpers = {name for name in NAMES if name.startswith("drivers.pocl")}
         assert places(r"\blink_program\b|clBuildProgram|clCompileProgram") <= helpers
         assert places(r"\.build\(|\._prg\b") == {
-            "build.compilation",
-            "build.kernels",
+            "programs.compilation",
+            "programs.kernels",
             "integrations.programs",
             "integrations.served",
         }
@@ -254,7 +254,7 @@ class TestFences:
 
     def test_generators(self):
         """loopy and what it is made of are imported by its front end and its adapter only."""
-        allowed = {"generate.frontends.loopy", "record.callables.encoder", "caches", "loopy"}
+        allowed = {"generate.frontends.loopy", "record.callables.encoder", "foreign", "loopy"}
         assert importing("loopy", "islpy", "pymbolic", "genpy", "cgen", "constantdict") <= allowed
 
     def test_hot_path(self):
@@ -291,7 +291,7 @@ class TestFences:
         found = {name for name, texts in constants() if names & texts}
         assert found == {
             "drivers",
-            "caches.table",
+            "foreign.table",
         }  # the second one says which driver's cache is which, for people
 
     def test_layers(self):
@@ -456,7 +456,7 @@ def test_named_tests_exist():
 # The line of a launch, and the value classes that are handed along it: at most twenty.
 LINE = (
     "base.events",
-    "build",
+    "programs",
     "cache.",
     "code",
     "generate",
@@ -478,10 +478,10 @@ VALUES = {
     "generate.frontends.OpenArguments",
     *("generate.stage.CallValues", "generate.stage.RowSlot", "record.declarations.Evidence"),
     *(
-        "build.driver.Promise",
-        "build.program_key.BuildOptions",
-        "build.program_key.ProgramSlot",
-        "build.stage.BuildRequest",
+        "programs.driver.Promise",
+        "programs.program_key.BuildOptions",
+        "programs.program_key.ProgramSlot",
+        "programs.stage.BuildRequest",
     ),
 }
 BESIDE = {  # value classes in these rooms that no launch hands on
@@ -495,7 +495,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
         ),
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
-    "the tools of drivers": {"build.driver.DamagedFile", "build.driver.OpenJobs"},
+    "the tools of drivers": {"programs.driver.DamagedFile", "programs.driver.OpenJobs"},
     "stores": {"cache.stores.base.Stat"},
     "the user's declarations of a recipe": {
         "record.declarations.Declarations",

@@ -28,7 +28,7 @@ from typing import Any
 HERE = pathlib.Path(__file__).resolve().parent.parent.parent
 DRIVER = HERE / "tools" / "pocls" / "raw_driver.py"
 OUTCOME = HERE / "build" / "pocls.json"
-ROOMS = ("drivers", "build", "integrations")
+ROOMS = ("drivers", "programs", "integrations")
 ROW = "PoCL's own cache damaged"
 COMPLETIONS = STRICT = 3  # how often each is tried
 

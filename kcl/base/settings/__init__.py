@@ -1,7 +1,7 @@
 """Settings: every variable of kcl, and the user's settings file.
 
 A setting comes from its variable, else from the user's settings file, else from its default. The page of variables has
-a row for each of `SETTINGS`. This package and `kcl.caches` are the only readers of the environment.
+a row for each of `SETTINGS`. This package and `kcl.foreign` are the only readers of the environment.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from contextlib import suppress
 from math import inf
 from typing import Any, NamedTuple
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import process, settings
 from kcl.cache.entry import Entry
 from kcl.cache.lead import STOPPED, close_lock, state_of
@@ -59,7 +59,7 @@ def request(folder: str, address: str, job: Entry) -> None:
         others = {
             name: value
             for name, value in asked["environment"].items()
-            if name not in caches.CODE_VARIABLES
+            if name not in foreign.CODE_VARIABLES
         }
         asked["environment"] = {**others, **built}
     entry, queue = Entry(job.key, {**job.metadata, **asked}, job.parts), JobQueue(folder)

@@ -13,7 +13,6 @@ import time
 from contextlib import closing, suppress
 
 from kcl.base import settings
-from kcl.build.program_key import headers_stand, parsed
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import Layer
@@ -30,6 +29,7 @@ from kcl.drivers.pocl.files import (
 from kcl.drivers.pocl.jobs import host
 from kcl.drivers.pocl.opencl import Device, RefusedCall
 from kcl.errors import DamagedEntry
+from kcl.programs.program_key import headers_stand, parsed
 
 # the facts in a job that only the helper reads: paths and processes are in no entry
 _FOR_THE_HELPER = frozenset(

@@ -15,26 +15,26 @@ from collections.abc import Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import process
 from kcl.base.settings import option, trust
-from kcl.build.driver import Driver, Promise
-from kcl.build.program_key import may_read
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.stores.directory import publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import CacheFault, UnknownInput
+from kcl.programs.driver import Driver, Promise
+from kcl.programs.program_key import may_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyopencl as cl
 
-    from kcl.build.driver import DamagedFile, OpenJobs, Progress
-    from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Key, Part
     from kcl.drivers.pocl import client
+    from kcl.programs.driver import DamagedFile, OpenJobs, Progress
+    from kcl.programs.program_key import ProgramSlot
 
 # How long a process waits for a helper that shows no progress. If only a hit will do, it can only wait.
 _PATIENCE = 2.0
@@ -121,7 +121,7 @@ class Pocl(Driver):
             container = poclbin.read(entry.parts["binary"])
         except ValueError:  # of another PoCL
             return
-        folder = f"{os.path.abspath(caches.directory_in_use('pocl'))}/{container.program}"
+        folder = f"{os.path.abspath(foreign.directory_in_use('pocl'))}/{container.program}"
         own = {folder + path: content for path, content in container.files().items()}
         files = {path: content for path, content in own.items() if not _holds(path, content)}
         try:
@@ -156,7 +156,7 @@ class Pocl(Driver):
 
     def added_options(self) -> str:
         """Return the options in `POCL_EXTRA_BUILD_FLAGS`."""
-        return caches.read_variables().get("POCL_EXTRA_BUILD_FLAGS", "")
+        return foreign.read_variables().get("POCL_EXTRA_BUILD_FLAGS", "")
 
     def given(self, source: str) -> str:
         """Give `__FILE__` one value: PoCL compiles a file whose name is another one for each build."""
@@ -175,8 +175,8 @@ class Pocl(Driver):
         source = entry.parts["source.cl"].decode("utf-8", "surrogatepass")
         if not may_read(source):
             return None
-        from kcl.build import headers
         from kcl.drivers.pocl import traces
+        from kcl.programs import headers
 
         try:
             newest = headers.newest(source, slot.options.directories)
@@ -186,7 +186,7 @@ class Pocl(Driver):
             return None
         whole = super().completed(program, slot, entry)
         assert whole is not None
-        own, folder = _facts(""), os.path.abspath(caches.directory_in_use("pocl"))
+        own, folder = _facts(""), os.path.abspath(foreign.directory_in_use("pocl"))
         about = {name: value for name, value in whole.metadata.items() if name not in own}
         blob = traces.overwritten(whole.parts["binary"], [folder])
         log = traces.without_directories(whole.parts["build.log"])
@@ -298,14 +298,14 @@ def _facts(options: str) -> dict[str, Any]:
     return {
         "binaries": layers.binary().place,
         "build_options": options,
-        "environment": caches.read_variables(),
+        "environment": foreign.read_variables(),
         "pocl_cache": _own_cache(),
     }
 
 
 def _own_cache() -> str | None:
     """Return the directory of PoCL's own cache, None if that is off."""
-    return None if caches.off("pocl") else os.path.abspath(caches.directory_in_use("pocl"))
+    return None if foreign.off("pocl") else os.path.abspath(foreign.directory_in_use("pocl"))
 
 
 def _is_built(job: Entry) -> bool:

@@ -27,8 +27,8 @@ from contextlib import suppress
 
 from kcl.base import process
 from kcl.base.settings import trust
-from kcl.build.driver import DamagedFile
 from kcl.drivers.pocl.poclbin import is_folder_of
+from kcl.programs.driver import DamagedFile
 
 BITCODE = "program.bc"
 GENERIC = "0-0-0"  # PoCL's name of the code that fits every local size
@@ -167,7 +167,7 @@ def has_code(kernels: Iterable[str], sizes: Mapping[str, object]) -> bool:
 
 
 def damaged(folders: Iterable[str]) -> Iterator[DamagedFile]:
-    """Yield the damaged files below folders of PoCL's cache, as `kcl.caches.files` names them; skip others' files."""
+    """Yield the damaged files below folders of PoCL's cache, as `kcl.foreign.files` names them; skip others' files."""
     for folder in folders:
         for place, folders_in, names in os.walk(folder):
             for name in [*names, *folders_in]:

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 from kcl.base import process
 from kcl.base.settings import trust
-from kcl.build.driver import OpenJobs
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.lead import close_lock, is_at, is_locked, open_lock
@@ -33,6 +32,7 @@ from kcl.cache.stores.base import safe
 from kcl.cache.stores.directory import Directory, publish
 from kcl.drivers.pocl import poclbin
 from kcl.errors import DamagedEntry
+from kcl.programs.driver import OpenJobs
 
 LONGEST_AGE = 30 * 86400.0
 _LACKS, _FAILED, _WRITES = ".lacks-", ".failed-", ".writes-"

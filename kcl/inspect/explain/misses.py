@@ -13,7 +13,6 @@ from kcl import drivers
 from kcl.base import settings
 from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
-from kcl.build.driver import BEING_COMPLETED, OpenJobs
 from kcl.cache.key import Key
 from kcl.cache.phrases import WIDTH
 from kcl.cache.stores.base import Stat
@@ -26,6 +25,7 @@ from kcl.inspect.explain.listing import Change
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss
 from kcl.inspect.inventory import ListedEntry
+from kcl.programs.driver import BEING_COMPLETED, OpenJobs
 
 _BEING_WRITTEN = Change("entry", "it was missed before, and its entry waits to be completed")
 _PENDING = "pending"  # in the metadata of an entry that a helper still writes

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 
 from kcl.base import settings
-from kcl.build.stage import Build, BuildRequest
 from kcl.cache import layers
 from kcl.cache.key import Key
 from kcl.cache.layer import Layer
@@ -14,6 +13,7 @@ from kcl.cache.lookup import find
 from kcl.generate import miss
 from kcl.generate.stage import CallValues, Generate
 from kcl.inspect.explain import Texts, misses, texts_in
+from kcl.programs.stage import Build, BuildRequest
 
 
 def lines(

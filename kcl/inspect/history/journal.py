@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from kcl.base import events
 from kcl.base.events import Consumer
 from kcl.cache.key import Key, Part
-from kcl.caches.late_switches import LateSwitch
+from kcl.foreign.late_switches import LateSwitch
 from kcl.inspect.history import records
 from kcl.inspect.history.records import COUNTERS, DIGITS, FAULTS, FORMAT, Counters, Record, merged
 

@@ -8,7 +8,7 @@
               "parts":   [[name, value]...],
               "missed":  [[time, layer, kernel, outcome, reason, key, texts, seconds, parameters]...],
                                                                       a key is a list of indices into "parts"
-              "late":    [[time, field of `kcl.caches.late_switches.LateSwitch`...]...]}
+              "late":    [[time, field of `kcl.foreign.late_switches.LateSwitch`...]...]}
 
 A process that writes again replaces its record. Any number of processes write at once and lose nothing. A process needs
 only this part of the journal at its end, hence there are no classes here, which take long to make.

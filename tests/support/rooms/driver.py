@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcl.build.driver import Driver
 from kcl.cache.key import Part
+from kcl.programs.driver import Driver
 
 ASKED: list[str] = []
 

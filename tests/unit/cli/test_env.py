@@ -1,4 +1,4 @@
-"""`kcl env` and kcl.caches.shell: what is set and what it does; the lines that switch caches and move them."""
+"""`kcl env` and kcl.foreign.shell: what is set and what it does; the lines that switch caches and move them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import remotes
 from click.testing import CliRunner
 
 from kcl.base import process, settings
-from kcl.caches.table import ROWS
 from kcl.cli import main
+from kcl.foreign.table import ROWS
 
 
 def env(*words: str):

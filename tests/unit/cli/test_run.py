@@ -76,9 +76,7 @@ class TestOptions:
     @pytest.mark.parametrize("option", [("--off", "all"), ("--fresh",)])
     def test_not_late(self, child, option):
         """Variables that `kcl run` sets are not reported as the program's; those that the program sets are."""
-        code = (
-            "from kcl import caches; caches.off('pocl'); import os"  # as when a layer is first used
-        )
+        code = "from kcl import foreign; foreign.off('pocl'); import os"  # as when a layer is first used
         done = run(child, *option, "--report", "-c", code)
         assert done.returncode == 0, done.stderr
         assert "kcl: no kernel was asked for" in done.stderr

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.caches import contents
-from kcl.caches.late_switches import LateSwitch
-from kcl.caches.table import ROWS
 from kcl.cli import main
 from kcl.drivers.pocl.jobs import JobQueue
+from kcl.foreign import contents
+from kcl.foreign.late_switches import LateSwitch
+from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 
 

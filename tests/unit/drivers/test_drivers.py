@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from kcl import drivers
-from kcl.build.driver import Driver
 from kcl.cache.layer import CacheWarning
 from kcl.drivers.nvidia import Nvidia
 from kcl.drivers.pocl.driver import Pocl
+from kcl.programs.driver import Driver
 
 
 def test_table():

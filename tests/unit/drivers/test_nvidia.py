@@ -3,8 +3,8 @@
 import pytest
 from program_texts import generated
 
-from kcl.build.stage import Build
 from kcl.drivers.nvidia import Nvidia
+from kcl.programs.stage import Build
 
 NOTE = (
     "(): Warning: Function add is a kernel, so overriding noinline attribute. "

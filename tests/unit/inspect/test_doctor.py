@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from kcl import caches, option
+from kcl import foreign, option
 from kcl.base.settings import trust
-from kcl.caches.table import ROWS
+from kcl.foreign.table import ROWS
 from kcl.inspect import doctor
 
 
@@ -107,7 +107,7 @@ class TestFiles:
 
     def test_damaged_database(self):
         """A dictionary of loopy that is no database any more is a problem: import loopy fails on it."""
-        folder = caches.place("loopy").path
+        folder = foreign.place("loopy").path
         os.makedirs(folder, 0o700)
         with closing(
             sqlite3.connect(os.path.join(folder, "pdict-v5-loopy-good.sqlite"))
@@ -124,12 +124,12 @@ class TestFiles:
     def test_damaged_pocl(self):
         """A file that is no code where PoCL keeps code is a problem."""
         program = "AB/" + "C" * 37
-        folder = os.path.join(caches.place("pocl").path, program)
+        folder = os.path.join(foreign.place("pocl").path, program)
         code = os.path.join(folder, "k", "8-1-1", "k.so")
         os.makedirs(os.path.dirname(code))
         for path, content in (
             (code, b""),
-            (os.path.join(caches.place("pocl").path, program, "program.bc"), b"garbage"),
+            (os.path.join(foreign.place("pocl").path, program, "program.bc"), b"garbage"),
         ):
             with open(path, "wb") as stream:
                 stream.write(content)
@@ -140,7 +140,7 @@ class TestFiles:
     def test_lock(self):
         """pyopencl's lock is a problem once nobody can hold it any more, and a note before."""
         path = os.path.join(
-            caches.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock"
+            foreign.place("pyopencl-binary").path, "pyopencl-compiler-cache-v2-py3.11", "lock"
         )
         os.makedirs(os.path.dirname(path))
         assert list(doctor.locks()) == []

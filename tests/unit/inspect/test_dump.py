@@ -120,6 +120,9 @@ class TestFaults:
 
     def test_unset(self, child):
         """Without the variable nothing of it is imported."""
-        code = "import sys, kcl, kcl.handle, kcl.generate.stage, kcl.build.stage; print('kcl.inspect.dump' in sys.modules)"
+        code = (
+            "import sys, kcl, kcl.handle, kcl.generate.stage, kcl.programs.stage; "
+            "print('kcl.inspect.dump' in sys.modules)"
+        )
         assert child.run(code).stdout.strip() == "False"
         assert "kcl.inspect.dump" in sys.modules

@@ -21,7 +21,7 @@ from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Rows
-from kcl.caches.table import ROWS
+from kcl.foreign.table import ROWS
 from kcl.inspect import inventory, purge
 from kcl.inspect.history import records
 

@@ -16,7 +16,7 @@ from measured import measured, put
 
 import kcl
 from kcl.base import process
-from kcl.build import headers
+from kcl.programs import headers
 from kcl.tuning import tuned
 from kcl.tuning.table import RankedChoice, Row
 

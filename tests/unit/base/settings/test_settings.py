@@ -7,7 +7,7 @@ import sys
 import pytest
 from harness import ROOT
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import settings
 
 CELL = """
@@ -195,7 +195,7 @@ class TestHome:
         assert settings.home() == {"": "/", "/absolute": "/absolute"}.get(home, private)
         assert os.path.isabs(settings.user_cache_dir("kcl"))
         assert all(
-            os.path.isabs(caches.place(name).path or "/") for name in ("loopy", "pyopencl", "cuda")
+            os.path.isabs(foreign.place(name).path or "/") for name in ("loopy", "pyopencl", "cuda")
         )
 
 

@@ -14,14 +14,14 @@ import slow
 from many_programs import SUMS
 
 import kcl
-from kcl import caches
-from kcl.build import identity
+from kcl import foreign
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.drivers.pocl import driver, poclbin
 from kcl.drivers.pocl.driver import Pocl
 from kcl.drivers.pocl.jobs import JobQueue
+from kcl.programs import identity
 
 SLOT = SimpleNamespace(options=SimpleNamespace(text="-DA=1"), key=Key([("a", "1")]))
 SIZES = """
@@ -77,7 +77,7 @@ def test_described(monkeypatch):
     described = Pocl().described(SLOT)
     assert described["binaries"] == layers.binary().place
     assert described["build_options"] == "-DA=1"
-    assert described["pocl_cache"] == os.path.abspath(caches.directory_in_use("pocl"))
+    assert described["pocl_cache"] == os.path.abspath(foreign.directory_in_use("pocl"))
     monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
     assert Pocl().described(SLOT)["pocl_cache"] is None
 

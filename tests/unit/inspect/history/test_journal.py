@@ -16,8 +16,8 @@ from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.key import Key, Part
 from kcl.cache.stores.base import address
-from kcl.caches.late_switches import LateSwitch
 from kcl.cli import stats
+from kcl.foreign.late_switches import LateSwitch
 from kcl.inspect import report
 from kcl.inspect.history import journal, records
 

@@ -17,10 +17,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import settings
 from kcl.base.settings import trust
-from kcl.caches.table import ROWS
+from kcl.foreign.table import ROWS
 
 FOLDERS = (os.path.join(sys.prefix, "etc", "OpenCL", "vendors"), "/etc/OpenCL/vendors")
 
@@ -40,7 +40,7 @@ def files(name: str) -> tuple[str, ...]:
 
     Links, the files of others in the same directory, and that directory itself are not among them.
     """
-    place, row = caches.place(name).path, ROWS[name]
+    place, row = foreign.place(name).path, ROWS[name]
     is_inside = re.compile(row.inside).fullmatch
     return tuple(
         sorted(

@@ -10,8 +10,8 @@ import shlex
 from typing import NamedTuple
 
 from kcl.base import settings
-from kcl.caches.table import ROWS, placed_by
 from kcl.errors import meant
+from kcl.foreign.table import ROWS, placed_by
 
 ALL = "all"
 _XDG = "XDG_CACHE_HOME"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcl.caches.table import ROWS
+from kcl.foreign.table import ROWS
 
 
 @pytest.fixture(autouse=True)

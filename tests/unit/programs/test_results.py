@@ -1,4 +1,4 @@
-"""kcl.build.results: what a stored program computes is compared with what its source computes."""
+"""kcl.programs.results: what a stored program computes is compared with what its source computes."""
 
 import numpy as np
 import pyopencl as cl
@@ -8,10 +8,10 @@ from adding import ADD, add, doubled, launched
 
 import kcl
 from kcl import option
-from kcl.build import results
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.drivers.pocl import client
+from kcl.programs import results
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -1,4 +1,4 @@
-"""kcl.build.driver: what the build stage asks of a driver."""
+"""kcl.programs.driver: what the build stage asks of a driver."""
 
 from types import SimpleNamespace
 
@@ -6,11 +6,11 @@ import pyopencl as cl
 import pytest
 
 from kcl import drivers
-from kcl.build.driver import Driver
-from kcl.build.stage import Build, _log
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.code import ProgramText
+from kcl.programs.driver import Driver
+from kcl.programs.stage import Build, _log
 
 
 @pytest.mark.parametrize("platform", [*drivers.TABLE, "another platform"])

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl.build.driver import Promise
-from kcl.build.kernels import kernel_names
-from kcl.build.program_key import headers_stand, passed
+from kcl.programs.driver import Promise
+from kcl.programs.kernels import kernel_names
+from kcl.programs.program_key import headers_stand, passed
 
 if TYPE_CHECKING:
-    from kcl.build.driver import Driver
-    from kcl.build.program_key import ProgramSlot
     from kcl.cache.entry import Entry
     from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look
     from kcl.code import ProgramText
+    from kcl.programs.driver import Driver
+    from kcl.programs.program_key import ProgramSlot
 
 
 def from_source(

@@ -1,4 +1,4 @@
-"""kcl.build.identity: the facts that decide whether a binary fits."""
+"""kcl.programs.identity: the facts that decide whether a binary fits."""
 
 import ctypes
 import os
@@ -8,8 +8,8 @@ import pyopencl as cl
 import pytest
 
 from kcl.base import process
-from kcl.build import identity as devices
 from kcl.cache.key import Key
+from kcl.programs import identity as devices
 
 MARKS = {"pocl": "pocl", "intel": "intelocl", "nvidia": "nvidia"}
 

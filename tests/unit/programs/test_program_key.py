@@ -1,4 +1,4 @@
-"""kcl.build.program_key: what counts in the key of a program, part by part, and what does not."""
+"""kcl.programs.program_key: what counts in the key of a program, part by part, and what does not."""
 
 import os
 
@@ -7,9 +7,9 @@ import pytest
 from program_texts import ADD, INCLUDING, build_on, generated, key
 
 from kcl import drivers
-from kcl.build.program_key import first_kernel, may_read, parsed, passed
-from kcl.build.stage import Build
 from kcl.errors import UnknownInput
+from kcl.programs.program_key import first_kernel, may_read, parsed, passed
+from kcl.programs.stage import Build
 
 
 class TestKeyChanges:

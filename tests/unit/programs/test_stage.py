@@ -1,4 +1,4 @@
-"""kcl.build.stage: programs from source or binary, found, made, and of several devices."""
+"""kcl.programs.stage: programs from source or binary, found, made, and of several devices."""
 
 import hashlib
 import os
@@ -14,9 +14,6 @@ from program_texts import ADD, INCLUDING, build_on, generated, key, outcomes
 
 import kcl
 from kcl import option
-from kcl.build import compilation
-from kcl.build import identity as devices
-from kcl.build.stage import BuildRequest
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.layer import CacheWarning
@@ -24,6 +21,9 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
+from kcl.programs import compilation
+from kcl.programs import identity as devices
+from kcl.programs.stage import BuildRequest
 
 
 def built_by(build, text):
@@ -252,7 +252,7 @@ import sys, warnings
 import numpy as np, pyopencl as cl
 import kcl
 from kcl.cache import lead
-from kcl.build import driver
+from kcl.programs import driver
 from kcl.generate import miss
 
 class Unreadable:

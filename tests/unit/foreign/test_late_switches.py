@@ -1,17 +1,17 @@
-"""kcl.caches.late_switches: variables that change after their owner has read them."""
+"""kcl.foreign.late_switches: variables that change after their owner has read them."""
 
 LATE = """
 import json, os, sys
-from kcl import caches
-from kcl.caches import late_switches
+from kcl import foreign
+from kcl.foreign import late_switches
 import loopy, pyopencl as cl, pyopencl.invoker
 cl.get_platforms()
-caches.off("pocl")  # as when a layer is first used
-changed = [caches.changed()]
+foreign.off("pocl")  # as when a layer is first used
+changed = [foreign.changed()]
 for pair in sys.argv[1:]:
     name, _, value = pair.partition("=")
     os.environ[name] = value
-changed.append(caches.changed())
+changed.append(foreign.changed())
 print(json.dumps([changed, late_switches.find()]))
 """
 
@@ -40,7 +40,7 @@ class TestLate:
 
     def test_not_known(self, child):
         """A change before kcl was used may have come in time: nothing is said."""
-        code = LATE.replace('caches.off("pocl")', "")
+        code = LATE.replace('foreign.off("pocl")', "")
         assert child.json(code, f"POCL_CACHE_DIR={child.directory}")[1] == []
 
     def test_without_effect(self, child):

@@ -1,4 +1,4 @@
-"""kcl.caches.shell, and `kcl env` with it: the lines that switch caches and move them."""
+"""kcl.foreign.shell, and `kcl env` with it: the lines that switch caches and move them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from kcl import caches, option
-from kcl.caches import shell
-from kcl.caches.table import ROWS
+from kcl import foreign, option
 from kcl.cli import main
+from kcl.foreign import shell
+from kcl.foreign.table import ROWS
 
 
 def env(*words: str):
@@ -34,10 +34,10 @@ class TestWishes:
         wish = shell.made([name], [], None)
         for variable, value in wish.set.items():
             monkeypatch.setenv(variable, value)
-        assert caches.off(name)
+        assert foreign.off(name)
         for variable in shell.made([], [name], None).unset:
             monkeypatch.delenv(variable, raising=False)
-        assert not caches.off(name)
+        assert not foreign.off(name)
 
     def test_own_layers(self, monkeypatch):
         """Layers of kcl that are off stay off, unless they are wished on."""
@@ -58,8 +58,8 @@ class TestWishes:
         assert option.get_cache_dir() == target
         if sys.platform != "win32":
             for name in ROWS:
-                if not ROWS[name].neighbour and caches.place(name).path:
-                    assert caches.place(name).path.startswith(target), name
+                if not ROWS[name].neighbour and foreign.place(name).path:
+                    assert foreign.place(name).path.startswith(target), name
 
     def test_json(self):
         """As JSON: what to set and what to unset."""

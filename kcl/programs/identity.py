@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import process
 from kcl.cache.key import Part
 
@@ -68,7 +68,7 @@ def identity(device: cl.Device) -> tuple[Part, ...]:
 
 def variables() -> tuple[Part, ...]:
     """Return the parts for the variables that drivers read as they build, as of now."""
-    return tuple([Part(f"variable {name}", value) for name, value in caches.code_variables()])
+    return tuple([Part(f"variable {name}", value) for name, value in foreign.code_variables()])
 
 
 def cpu_features() -> str:

@@ -1,6 +1,6 @@
 """The foreign caches, which are not kcl's own: the place of each one, and whether it is on.
 
-`kcl.caches.table` has the facts, one row per cache; each function here serves all rows.
+`kcl.foreign.table` has the facts, one row per cache; each function here serves all rows.
 This module imports neither loopy nor pyopencl: a module's own switch counts only once that module is loaded.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kcl.base import process, settings
 from kcl.base.settings import trust
-from kcl.caches.table import ROWS, CacheRow, placed_by
+from kcl.foreign.table import ROWS, CacheRow, placed_by
 
 
 class Place(NamedTuple):
@@ -270,7 +270,7 @@ def with_usable_cache(load: Callable[[], object]) -> None:
         trust.check_writer(settings.user_cache_dir("pytools"))
         load()
     except (OSError, sqlite3.Error):
-        from kcl.caches import usable
+        from kcl.foreign import usable
 
         found = usable.private("caches")
         if not found:
@@ -284,7 +284,7 @@ def provide_pocl() -> str:
 
     A directory that POCL_CACHE_DIR names is left as it is. PoCL reads the variable at the first platform query.
     """
-    from kcl.caches import usable
+    from kcl.foreign import usable
 
     there = place("pocl")
     why = usable.fault(there.path) if there.path else ""

@@ -1,10 +1,10 @@
-"""kcl.build.compilation: programs from source; `test_stage.py` builds them through the layer."""
+"""kcl.programs.compilation: programs from source; `test_stage.py` builds them through the layer."""
 
 import pyopencl as cl
 import pytest
 from program_texts import generated
 
-from kcl.build import compilation
+from kcl.programs import compilation
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""kcl.build.kernels: programs of binaries, and kernel objects for which pyopencl generates nothing."""
+"""kcl.programs.kernels: programs of binaries, and kernel objects for which pyopencl generates nothing."""
 
 import inspect
 import re
@@ -16,11 +16,11 @@ from program_texts import ADD
 from program_texts import generated as made_text
 
 from kcl import drivers
-from kcl.build import compilation, kernels
-from kcl.build.program_key import BuildOptions, passed
-from kcl.build.stage import Build
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
+from kcl.programs import compilation, kernels
+from kcl.programs.program_key import BuildOptions, passed
+from kcl.programs.stage import Build
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import settings
-from kcl.build.program_key import BuildOptions, passed
 from kcl.cache.layer import warn_the_program
+from kcl.programs.program_key import BuildOptions, passed
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -78,7 +78,7 @@ def kernel_names(program: cl.Program) -> tuple[str, ...]:
 
 def generate_late() -> None:
     """Have pyopencl generate the functions of a kernel when they are first needed, from now on; thread-safe."""
-    caches.import_anyway(_MODULE)
+    foreign.import_anyway(_MODULE)
     asked = sys.modules[_MODULE]
     generate, dictionary = getattr(asked, _ASKED, None), getattr(asked, _DICTIONARY, None)
     if generate is not None and not hasattr(generate, _OURS):

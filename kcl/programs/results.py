@@ -16,11 +16,11 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl.base import events
-from kcl.build.stage import BuildRequest, BuiltProgram
 from kcl.cache.lookup import disprove
 from kcl.code import LaunchableCode
 from kcl.errors import UnknownInput, WrongEntry
 from kcl.launch import Launcher
+from kcl.programs.stage import BuildRequest, BuiltProgram
 
 _ULPS = 4
 _BLOCK = 1 << 20  # elements

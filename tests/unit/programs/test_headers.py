@@ -1,14 +1,14 @@
-"""kcl.build.headers: which files a program includes, and what is in them."""
+"""kcl.programs.headers: which files a program includes, and what is in them."""
 
 import itertools
 import os
 
 import pytest
 
-from kcl.build import headers
-from kcl.build.headers import ABSENT, header_parts
-from kcl.build.program_key import may_read
 from kcl.errors import UnknownInput
+from kcl.programs import headers
+from kcl.programs.headers import ABSENT, header_parts
+from kcl.programs.program_key import may_read
 
 
 @pytest.fixture

@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
-from kcl import caches
+from kcl import foreign
 from kcl.base import events, process, spans
-from kcl.build.driver import BEING_COMPLETED, Promise
-from kcl.build.identity import variables
-from kcl.build.kernels import generate_late, kernel_names, of_binaries, warn
-from kcl.build.program_key import (
+from kcl.cache import layers
+from kcl.cache.entry import Entry, recorded_seconds
+from kcl.cache.key import Key, Part
+from kcl.cache.lead import Lead
+from kcl.cache.lookup import Look, Product, Stage, obtain
+from kcl.errors import RecipeError, UnknownInput
+from kcl.launch import Kernels, Launcher, Play
+from kcl.programs.driver import BEING_COMPLETED, Promise
+from kcl.programs.identity import variables
+from kcl.programs.kernels import generate_late, kernel_names, of_binaries, warn
+from kcl.programs.program_key import (
     BuildOptions,
     ProgramSlot,
     build_options,
@@ -26,18 +33,11 @@ from kcl.build.program_key import (
     may_read,
     slots_of,
 )
-from kcl.cache import layers
-from kcl.cache.entry import Entry, recorded_seconds
-from kcl.cache.key import Key, Part
-from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Product, Stage, obtain
-from kcl.errors import RecipeError, UnknownInput
-from kcl.launch import Kernels, Launcher, Play
 
 if TYPE_CHECKING:
-    from kcl.build.driver import Driver
     from kcl.cache.layer import Answer, Layer
     from kcl.code import LaunchableCode, ProgramText
+    from kcl.programs.driver import Driver
 
 
 class BuildRequest(NamedTuple):
@@ -161,7 +161,7 @@ class Build(Stage[BuildRequest]):
     """The stage of one context, with the facts known about it. Programs live as long as the user's queues.
 
     `program` lets one thread at a time ask for one program. Results are compared at the first launch
-    (`kcl.build.results`). The OpenCL C of a miss stands in the row of the generator layer.
+    (`kcl.programs.results`). The OpenCL C of a miss stands in the row of the generator layer.
     """
 
     verb = "built"
@@ -261,13 +261,13 @@ class Build(Stage[BuildRequest]):
 
     def from_source(self, text: ProgramText, holder: cl.Program | None = None) -> BuiltProgram:
         """Build from source; no other launcher shares the program, and it is not stored."""
-        from kcl.build import compilation
+        from kcl.programs import compilation
 
         mark = self.driver.mark(text.source, lambda: self.headers_digest(text))
         # A hit spared the driver the build at which it would have read them.
         with (
             spans.span("build", text.kernel, self.layer.name),
-            caches.variables(caches.read_variables()),
+            foreign.variables(foreign.read_variables()),
         ):
             given = self.driver.given(text.source)
             return BuiltProgram(
@@ -333,7 +333,7 @@ class Build(Stage[BuildRequest]):
 
     def make(self, wanted: BuildRequest, look: Look) -> Product:
         """Build from source, with the entries that the driver completes at once, and promises of the others."""
-        from kcl.build import compilation
+        from kcl.programs import compilation
 
         started = time.perf_counter()
         found = self.from_source(wanted.text, wanted.holder)
@@ -362,7 +362,7 @@ class Build(Stage[BuildRequest]):
 
     def refusal(self, error: BaseException) -> str:
         """Return that the source does not compile, with the first error in the compiler's log."""
-        from kcl.build import compilation
+        from kcl.programs import compilation
 
         return compilation.refusal(error)
 

@@ -1,4 +1,4 @@
-"""kcl.caches.contents: the files of foreign caches, and what lies in them."""
+"""kcl.foreign.contents: the files of foreign caches, and what lies in them."""
 
 import contextlib
 import os
@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from kcl import caches
-from kcl.caches import contents
-from kcl.caches.table import ROWS
+from kcl import foreign
+from kcl.foreign import contents
+from kcl.foreign.table import ROWS
 
 
 def filled(name, *paths):
     """Make files below the directory of a cache; a path that ends in a slash is an empty directory."""
     for path in paths:
-        place = os.path.join(caches.place(name).path, path)
+        place = os.path.join(foreign.place(name).path, path)
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if not path.endswith("/"):
             with open(place, "wb") as stream:
@@ -43,7 +43,7 @@ class TestFiles:
     def test_never_a_link(self, tmp_path):
         """A link that has the name of something of the cache is none of its files."""
         filled("pocl", "AB/")
-        os.symlink(tmp_path, os.path.join(caches.place("pocl").path, "CD"))
+        os.symlink(tmp_path, os.path.join(foreign.place("pocl").path, "CD"))
         assert [os.path.basename(path) for path in contents.files("pocl")] == ["AB"]
 
     def test_what_lies_inside(self, monkeypatch, tmp_path):
@@ -75,7 +75,7 @@ class TestMeasure:
             "AB/" + "C" * 37 + "/k/0-0-0/k.so",
         )
         filled("pocl", "tempfile_x.cl", "unknown")
-        oldest = os.path.join(caches.place("pocl").path, "AB", "D" * 37, "program.bc")
+        oldest = os.path.join(foreign.place("pocl").path, "AB", "D" * 37, "program.bc")
         os.utime(oldest, (1e9, 1e9))
         measured = contents.measure("pocl")
         assert measured[:3] == (3, 25, 1e9)
@@ -84,7 +84,7 @@ class TestMeasure:
     def test_rows(self):
         """The entries of a dictionary are its rows; a file that is no database is said, and the others still count."""
         filled("loopy", "pdict-v5-loopy-a.sqlite", "pdict-v5-loopy-b.sqlite")
-        good = os.path.join(caches.place("loopy").path, "pdict-v5-loopy-b.sqlite")
+        good = os.path.join(foreign.place("loopy").path, "pdict-v5-loopy-b.sqlite")
         os.unlink(good)
         with contextlib.closing(sqlite3.connect(good)) as database, database:
             database.execute("CREATE TABLE dict (keyhash TEXT, key_value TEXT)")
@@ -98,7 +98,7 @@ class TestMeasure:
         before = {name: contents.files(name) for name in ROWS}
         assert all(contents.measure(name)[:2] == (0, 0) for name in ROWS)
         assert {name: contents.files(name) for name in ROWS} == before
-        assert not os.path.exists(caches.place("comgr").path)
+        assert not os.path.exists(foreign.place("comgr").path)
 
 
 def test_total():

@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kcl import caches
-from kcl.caches import contents
-from kcl.caches.table import ROWS, CacheRow
+from kcl import foreign
+from kcl.foreign import contents
+from kcl.foreign.table import ROWS, CacheRow
 
 
 class LateSwitch(NamedTuple):
@@ -27,7 +27,7 @@ class LateSwitch(NamedTuple):
 
 def find() -> list[LateSwitch]:
     """Return the changes that came too late in this process, by cache."""
-    _start, first, now = caches.environments()
+    _start, first, now = foreign.environments()
     found = [
         _late(
             "kcl",
@@ -63,10 +63,10 @@ def _of_driver(row: CacheRow, first: Mapping[str, str], now: Mapping[str, str]) 
     changed = next(
         (variable for variable in row.variables if first.get(variable) != now.get(variable)), ""
     )
-    was, place = caches.switched_off(row, first), caches.place_in(row, first).path
-    if was != caches.switched_off(row, now):
+    was, place = foreign.switched_off(row, first), foreign.place_in(row, first).path
+    if was != foreign.switched_off(row, now):
         return changed, f"it is off: {was}" if was else "it is on"
-    return changed if place != caches.place_in(row, now).path else "", f"its files are in {place}"
+    return changed if place != foreign.place_in(row, now).path else "", f"its files are in {place}"
 
 
 def _late(cache: str, variable: str, now: Mapping[str, str], words: str) -> LateSwitch:

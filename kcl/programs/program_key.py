@@ -114,7 +114,7 @@ def header_parts(source: str, options: BuildOptions) -> list[Part]:
     """Return the parts of headers; most programs have none, and import nothing for them."""
     if not may_read(source):
         return []
-    from kcl.build import headers
+    from kcl.programs import headers
 
     return headers.header_parts(source, options.directories)
 
@@ -123,7 +123,7 @@ def header_files(source: str, options: BuildOptions) -> dict[str, str]:
     """Return the digest of each file that the preprocessor may read, empty for a place where it looks in vain."""
     if not may_read(source):
         return {}
-    from kcl.build import headers
+    from kcl.programs import headers
 
     return headers.header_files(source, options.directories)
 
@@ -132,7 +132,7 @@ def changed_file(files: Mapping[str, str]) -> str:
     """Return the path of a file that is not as `header_files` found it; empty if all are."""
     if not files:
         return ""
-    from kcl.build import headers
+    from kcl.programs import headers
 
     return headers.changed_file(files)
 

@@ -1,12 +1,12 @@
-"""kcl.caches: foreign caches, each by its owner's own rules."""
+"""kcl.foreign: foreign caches, each by its owner's own rules."""
 
 import contextlib
 import os
 
 import pytest
 
-from kcl import caches
-from kcl.caches.table import ROWS
+from kcl import foreign
+from kcl.foreign.table import ROWS
 
 WORDS = [
     "1",
@@ -43,7 +43,7 @@ class TestOff:
         except ValueError:
             off = refused = True
         monkeypatch.setenv(variable, word)
-        why = caches.off("pyopencl" if variable.startswith("PY") else "loopy")
+        why = foreign.off("pyopencl" if variable.startswith("PY") else "loopy")
         assert bool(why) is off
         assert ("rejects" in why) is refused
         assert not off or why.startswith(f"{variable}={word}")
@@ -54,14 +54,14 @@ class TestOff:
     def test_pocl(self, monkeypatch, value, on):
         """PoCL's cache is on only if the value starts with 1: the word true turns it off."""
         monkeypatch.setenv("POCL_KERNEL_CACHE", value)
-        assert (not caches.off("pocl")) is on
+        assert (not foreign.off("pocl")) is on
 
     def test_nvidia(self, monkeypatch):
         """NVIDIA's cache is off for the value 1 alone."""
         monkeypatch.setenv("CUDA_CACHE_DISABLE", "true")
-        assert not caches.off("cuda")
+        assert not foreign.off("cuda")
         monkeypatch.setenv("CUDA_CACHE_DISABLE", "1")
-        assert caches.off("cuda")
+        assert foreign.off("cuda")
 
     @pytest.mark.parametrize(
         ("name", "variable", "off", "on"),
@@ -80,62 +80,62 @@ class TestOff:
         """Each switch means what its owner's parser makes of it."""
         for value in off:
             monkeypatch.setenv(variable, value)
-            assert caches.off(name).startswith(f"{variable}={value}"), value
+            assert foreign.off(name).startswith(f"{variable}={value}"), value
         for value in on:
             monkeypatch.setenv(variable, value)
-            assert caches.off(name) == "", value
+            assert foreign.off(name) == "", value
 
     def test_directory_that_must_exist(self, monkeypatch, tmp_path):
         """Intel's driver goes without a cache where the directory that it is told is not there."""
         monkeypatch.setenv("NEO_CACHE_DIR", str(tmp_path))
-        assert not caches.off("neo")
+        assert not foreign.off("neo")
         monkeypatch.setenv("NEO_CACHE_DIR", str(tmp_path / "none"))
-        assert "no such directory" in caches.off("neo")
+        assert "no such directory" in foreign.off("neo")
 
     def test_unset(self):
         """Without a variable every cache is on."""
-        assert {name for name in ROWS if caches.off(name)} == set()
+        assert {name for name in ROWS if foreign.off(name)} == set()
 
     def test_flag_of_pyopencl(self, monkeypatch):
         """pyopencl's own flag, flipped after its import, counts."""
         import pyopencl
 
         monkeypatch.setattr(pyopencl, "_PYOPENCL_NO_CACHE", True)
-        assert caches.off("pyopencl")
+        assert foreign.off("pyopencl")
 
     def test_call_of_loopy(self):
         """loopy.set_caching_enabled(False) counts as off, with the words of the call as the reason."""
         import loopy
 
         with loopy.CacheMode(False):
-            assert caches.off("loopy") == "loopy.set_caching_enabled(False)"
-        assert not caches.off("loopy")
+            assert foreign.off("loopy") == "loopy.set_caching_enabled(False)"
+        assert not foreign.off("loopy")
 
     def test_own_misses_are_no_wish(self):
         """While kcl itself runs loopy without its disk caches, loopy's cache is not off by the user's wish."""
         import loopy
 
-        with caches.loopy_disk_caches_off():
+        with foreign.loopy_disk_caches_off():
             assert loopy.CACHING_ENABLED is False
-            assert not caches.off("loopy")
+            assert not foreign.off("loopy")
         assert loopy.CACHING_ENABLED is True
-        with loopy.CacheMode(False), caches.loopy_disk_caches_off():
-            assert caches.off("loopy")
+        with loopy.CacheMode(False), foreign.loopy_disk_caches_off():
+            assert foreign.off("loopy")
 
 
 class TestDirectory:
     def test_pocl(self, monkeypatch):
         """PoCL's directory: its own variable, then XDG_CACHE_HOME as it is, then HOME, then /tmp."""
         monkeypatch.setenv("POCL_CACHE_DIR", "/p")
-        assert caches.place("pocl").path == "/p"
+        assert foreign.place("pocl").path == "/p"
         monkeypatch.delenv("POCL_CACHE_DIR")
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-        assert caches.place("pocl").path == os.path.join("relative", "pocl", "kcache")
+        assert foreign.place("pocl").path == os.path.join("relative", "pocl", "kcache")
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setenv("HOME", "/h")
-        assert caches.place("pocl").path == "/h/.cache/pocl/kcache"
+        assert foreign.place("pocl").path == "/h/.cache/pocl/kcache"
         monkeypatch.delenv("HOME")
-        assert caches.place("pocl").path == "/tmp/pocl/kcache"
+        assert foreign.place("pocl").path == "/tmp/pocl/kcache"
 
 
 class TestPlace:
@@ -173,17 +173,17 @@ class TestPlace:
         words = {"home": tmp_path / "home", "xdg": tmp_path / "cache"}
         for variable, value in variables.items():
             monkeypatch.setenv(variable, value.format(**words))
-        assert caches.place(name) == (path.format(**words), why)
+        assert foreign.place(name) == (path.format(**words), why)
 
 
 class TestCodeVariables:
     def test_only_set_ones(self, monkeypatch):
         """Variables that change generated code are listed with their values, sorted; a changed one with both values."""
-        assert caches.code_variables() == []
+        assert foreign.code_variables() == []
         monkeypatch.setenv("POCL_WORK_GROUP_METHOD", "loops")
         monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7")
         monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "1")
-        assert caches.code_variables() == [
+        assert foreign.code_variables() == [
             ("CL_CONFIG_CPU_TARGET_ARCH", "'corei7', set by the program"),
             ("POCL_WORK_GROUP_METHOD", "'loops', set by the program"),
         ]
@@ -196,7 +196,7 @@ class TestVariables:
         monkeypatch.delenv("XDG_CACHE_HOME")
         if before:
             monkeypatch.setenv("XDG_CACHE_HOME", before)
-        with contextlib.suppress(ImportError), caches.variables({"XDG_CACHE_HOME": "/private"}):
+        with contextlib.suppress(ImportError), foreign.variables({"XDG_CACHE_HOME": "/private"}):
             assert os.environ["XDG_CACHE_HOME"] == "/private"
             raise ImportError
         assert os.environ.get("XDG_CACHE_HOME") == before
@@ -208,7 +208,7 @@ class TestImportAnyway:
         done = child.json(
             """
             import json, os
-            from kcl.caches import import_anyway
+            from kcl.foreign import import_anyway
             import_anyway("pyopencl.invoker")
             import pyopencl.invoker
             print(json.dumps([pyopencl.invoker.invoker_cache.container_dir, os.environ["XDG_CACHE_HOME"]]))
@@ -223,4 +223,4 @@ class TestImportAnyway:
     def test_other_errors(self):
         """An import that fails for another reason fails as ever."""
         with pytest.raises(ModuleNotFoundError):
-            caches.import_anyway("no_such_module_of_anybody")
+            foreign.import_anyway("no_such_module_of_anybody")

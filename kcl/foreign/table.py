@@ -2,7 +2,7 @@
 
 Each fact was read in its owner's source as of the summer of 2026, in the file that the comment of its row names. No
 fact was tried on macOS or Windows, where some of these caches lie elsewhere: they show as empty there.
-A row is data: the code for all rows stands once, in `kcl.caches` and the modules beside this one.
+A row is data: the code for all rows stands once, in `kcl.foreign` and the modules beside this one.
 """
 
 from __future__ import annotations

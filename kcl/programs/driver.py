@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.build import identity
-from kcl.build.program_key import marks
 from kcl.cache.entry import Entry
+from kcl.programs import identity
+from kcl.programs.program_key import marks
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from kcl.build.program_key import ProgramSlot
     from kcl.cache.key import Part
     from kcl.code import ProgramText
+    from kcl.programs.program_key import ProgramSlot
 
 
 Progress = Callable[[int, int], object]

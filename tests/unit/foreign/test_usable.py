@@ -1,4 +1,4 @@
-"""kcl.caches.usable: caches that cannot be written, and a private one for PoCL in their place."""
+"""kcl.foreign.usable: caches that cannot be written, and a private one for PoCL in their place."""
 
 import os
 import subprocess
@@ -7,8 +7,8 @@ import sys
 import pytest
 from harness import PLATFORMS, mounted, platforms
 
-from kcl import caches
-from kcl.caches import usable
+from kcl import foreign
+from kcl.foreign import usable
 
 LAUNCH = """
     import sys
@@ -55,13 +55,13 @@ class TestPocl:
     def test_usable(self, monkeypatch):
         """Where PoCL can use its cache nothing is said or set."""
         monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
-        assert caches.provide_pocl() == ""
+        assert foreign.provide_pocl() == ""
         assert "POCL_CACHE_DIR" not in os.environ
 
     def test_variable_of_the_user(self, monkeypatch):
         """A directory that the user named is left as it is, and named."""
         monkeypatch.setenv("POCL_CACHE_DIR", "/proc/nowhere")
-        assert caches.provide_pocl().startswith("PoCL cannot use its cache /proc/nowhere (")
+        assert foreign.provide_pocl().startswith("PoCL cannot use its cache /proc/nowhere (")
         assert os.environ["POCL_CACHE_DIR"] == "/proc/nowhere"
 
     def test_private(self, monkeypatch, tmp_path):
@@ -70,9 +70,9 @@ class TestPocl:
         monkeypatch.delenv("POCL_CACHE_DIR")
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-        said = caches.provide_pocl()
+        said = foreign.provide_pocl()
         assert (
-            caches.place("pocl").path
+            foreign.place("pocl").path
             == os.environ["POCL_CACHE_DIR"]
             == f"{tmp_path}/kcl-{os.getuid()}/pocl"
         )

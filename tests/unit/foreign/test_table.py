@@ -1,10 +1,10 @@
-"""kcl.caches.table: the rows of foreign caches."""
+"""kcl.foreign.table: the rows of foreign caches."""
 
 import inspect
 import re
 
-from kcl.caches import table
-from kcl.caches.table import ROWS
+from kcl.foreign import table
+from kcl.foreign.table import ROWS
 
 
 class TestTable:
