@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries compat-pocl lint docs docs-look transcripts bench bench-check bench-report clean
+.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries compat-loopy compat-pocl lint docs docs-look transcripts bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -65,6 +65,11 @@ compat-libraries: $(VENV)-libraries/.done
 # so and ends with status 2. It takes an hour and 5 GB. COMPAT="--root debian-13" takes one root, "--folder DIRECTORY" another place.
 compat-pocl: $(VENV)/.dev
 	$(BIN)/python tools/compat_pocl.py $(COMPAT)
+
+# The loopys that people have: the wheel, a wheel with an edited line, an editable install, a checkout, a zip, and those of
+# the interpreters in LOOPY_PYTHONS=NAME=PATH,... COMPAT="--loopy editable --part program" takes one and a part of it.
+compat-loopy: $(VENV)/.dev
+	$(ON_POCL) $(BIN)/python tools/compat_loopy.py $(COMPAT)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

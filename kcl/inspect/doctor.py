@@ -18,7 +18,7 @@ from kcl.cache import places
 from kcl.errors import CacheFault, meant
 from kcl.foreign import contents, usable
 from kcl.foreign.table import ROWS
-from kcl.inspect import inventory
+from kcl.inspect import inventory, packages
 
 OK, NOTE, WARNING, PROBLEM = "ok", "note", "warning", "problem"
 
@@ -137,6 +137,22 @@ def platforms() -> Iterator[Finding]:
 def has_no_cpu_name(version: str) -> bool:
     """Return True if PoCL found no name for this CPU, by a device's version; clang insists on one for x86."""
     return bool(re.search(r"(?i)\bpocl\b.*x86_64.*-generic$", version.strip()))
+
+
+def installed() -> Iterator[Finding]:
+    """Name the packages that generate and run kernels; imports those that kcl's tests do not know."""
+    found = packages.installed()
+    others = []
+    for name, (version, kind) in found.items():
+        yield Finding(OK, f"{name} {version}, {kind}")
+        if not packages.is_tested(name, version, kind):
+            others.append(name)
+    if others:
+        faults = packages.faults([name for name in ("pyopencl", "loopy") if name in found])
+        yield from (Finding(WARNING, words) for words in faults)
+        if not faults:
+            words = f"kcl's tests do not run with this {', '.join(others)}; nothing that kcl needs is missing"
+            yield Finding(NOTE, words)
 
 
 def disk() -> Iterator[Finding]:
@@ -260,6 +276,7 @@ def locks() -> Iterator[Finding]:
 CHECKS: dict[str, Callable[[], Iterable[Finding]]] = {
     "directories": directories,  # a fault there may hide the devices of a driver
     "platforms": platforms,
+    "packages": installed,
     "disk": disk,
     "roots": roots,
     "switches": switches,

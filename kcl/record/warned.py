@@ -142,12 +142,14 @@ def _is_lasting(one: WarningFact) -> bool:
 
 
 def _described(one: warnings.WarningMessage) -> WarningFact:
-    """Describe a warning: a file of loopy, or of Python, by its path below its folder; one of kcl has no path."""
+    """Describe a warning: a file of a generator, or of Python, by its path below its folder; one of kcl has no path."""
     file = os.path.abspath(os.path.join(distributions.ARCHIVE, one.filename))
-    below = [
-        mark + file.removeprefix(folder) for mark, folder in _folders() if file.startswith(folder)
-    ]
-    inside = "" if file.startswith(_OWN) else next(iter(below), file)
+    inside = "" if file.startswith(_OWN) else file
+    if file.startswith(_PYTHON):
+        inside = _OF_PYTHON + file.removeprefix(_PYTHON)
+    for name in distributions.GENERATORS:  # some lie below Python's folder
+        if file.startswith(f"{_folder(name)}{name}{os.sep}"):
+            inside = file.removeprefix(_folder(name))
     return WarningFact(
         one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno
     )
@@ -155,14 +157,15 @@ def _described(one: warnings.WarningMessage) -> WarningFact:
 
 def _path(inside: str) -> str:
     """Return the path of a described file here."""
-    mark, folder = next(pair for pair in reversed(_folders()) if inside.startswith(pair[0]))
-    return folder + inside.removeprefix(mark)
+    if inside.startswith(_OF_PYTHON):
+        return _PYTHON + inside.removeprefix(_OF_PYTHON)
+    return _folder(inside.partition(os.sep)[0]) + inside
 
 
-def _folders() -> list[tuple[str, str]]:
-    """List the marks of the folders that loopy and Python's library are in, with the folders."""
-    place = distributions.locate("loopy")
-    return [("", f"{'' if place is None else place.directory}{os.sep}"), (_OF_PYTHON, _PYTHON)]
+def _folder(package: str) -> str:
+    """Return the folder in which a package lies here, with a separator behind it."""
+    place = distributions.locate(package)
+    return "" if place is None else place.directory + os.sep
 
 
 def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:

@@ -17,8 +17,9 @@ platform = next(p for p in cl.get_platforms() if p.name == sys.argv[1])
 context = cl.Context(platform.get_devices()[:1])
 queue = cl.CommandQueue(context)
 a = cla.zeros(queue, 16, np.float32) + 1
-unit = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = 2.5*a[i]", [lp.GlobalArg("a,out", np.float32, shape=(16,))],
-                      name="scaled", lang_version=(2018, 2))
+# pymbolic, which lies beside, warns of `if`
+unit = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = 2.5*if(i >= 0, a[i], 0)",
+                      [lp.GlobalArg("a,out", np.float32, shape=(16,))], name="scaled", lang_version=(2018, 2))
 _, (out,) = unit.executor(queue.context)(queue, a=a)
 print(json.dumps([float(out.get()[3]), getattr(sys.modules.get("loopy"), "__file__", None)]))
 """

@@ -1,0 +1,82 @@
+"""The packages that generate and run kernels, for `kcl doctor`: their releases and files, and what kcl misses in them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import metadata
+
+from kcl.record import distributions
+from kcl.record.distributions import PackagePlace
+
+# The releases that kcl's tests run with, by their first numbers.
+TESTED = {
+    "loopy": ("2025.2",),
+    "pymbolic": ("2025.1",),
+    "islpy": ("2025.2", "2026.2"),
+    "pytools": ("2025.2", "2026.1"),
+    "pyopencl": ("2024.3", "2025.1", "2025.2", "2026.1"),
+}
+WHEEL = "a wheel"
+_MOST = 3  # edited files that are named
+_SECONDS = 60
+
+
+def installed() -> dict[str, tuple[str, str]]:
+    """Return the version of each package that is there, and what its files are."""
+    found = {}
+    for name in TESTED:
+        if place := distributions.place_of(name):
+            owner = None
+            with suppress(metadata.PackageNotFoundError):
+                owner = metadata.distribution(name)
+            found[name] = (owner.version if owner else "unknown", _kind(name, place, owner))
+    return found
+
+
+def _kind(name: str, place: PackagePlace, owner: metadata.Distribution | None) -> str:
+    """Say what the files of a package are: a wheel's, edited or not, or those of a folder or an archive."""
+    folder = place.path
+    if not os.path.exists(folder):
+        return f"in the archive {place.directory}"
+    files = [file for file in (owner and owner.files) or () if file.parts[0] == name]
+    if not any(str(file.locate()) == os.path.join(folder, "__init__.py") for file in files):
+        return f"{'editable in' if owner else 'of'} the folder {folder}"
+    edited = [str(file) for file in files if not _is_as_recorded(file)]
+    more = f" and {len(edited) - _MOST} more" if len(edited) > _MOST else ""
+    return f"{WHEEL} with edited files: {', '.join(edited[:_MOST])}{more}" if edited else WHEEL
+
+
+def _is_as_recorded(file: metadata.PackagePath) -> bool:
+    """Return True if a file has the digest that the record of its installation names, or if that names none."""
+    if file.hash is None:
+        return True
+    try:
+        digest = hashlib.new(file.hash.mode, file.read_binary()).digest()
+    except OSError:
+        return False
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=") == file.hash.value
+
+
+def is_tested(name: str, version: str, kind: str) -> bool:
+    """Return True if kcl's tests run with this release as it was published."""
+    return kind == WHEEL and any(f"{version}.".startswith(f"{one}.") for one in TESTED[name])
+
+
+def faults(names: list[str]) -> list[str]:
+    """Import packages in a process of its own, as `kcl run` does; return what kcl says of them, or how the import fails."""
+    code = f"import kcl; kcl.install(); import {', '.join(names)}"
+    # a damaged cache of a package is another check's
+    variables = os.environ | {"LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1", "KCL_STRICT": ""}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    lines = done.stderr.strip().splitlines()
+    if done.returncode:
+        return [f"the import fails: {lines[-1] if lines else done.returncode}"]
+    return [words for line in lines if (words := line.partition("CacheWarning: ")[2])]
