@@ -20,6 +20,7 @@ from house import (
     importing,
     inside,
     modules,
+    named,
     parsed,
     places,
     using,
@@ -108,6 +109,31 @@ class TestImportOrder:
 
         for name in sorted(NAMES):
             visit(name)
+
+
+# Modules above that a module names in a text: what a miss, a report, a tool or the face of loopy brings in.
+NAMED_ABOVE = {
+    *(("cache.layer", of) for of in ("remote.ask", "remote.ending", "remote.notes")),
+    *((one, "inspect.history.journal") for one in ("cache.progress", "tuning.views")),
+    *((one, "inspect.dump") for one in ("generate.stage", "programs.stage")),
+    ("generate.frontends.loopy", "inspect.dump"),
+    ("handle", "inspect.explain.present"),
+    *((one, "loopy") for one in ("record.callables.pure", "record.imports")),
+    ("record.description", "generate.frontends.source"),
+    ("record.face", "integrations.units"),
+    ("record.unmade", "integrations.executor"),
+}
+
+
+def test_named_above():
+    """No module names one above itself in a text, but for those of the table."""
+    found = {
+        (name, target)
+        for path, name in modules()
+        for target in filter(None, map(inside, named(path)))
+        if "__init__" not in (name, target) and rank(target) > rank(name)
+    }
+    assert found == NAMED_ABOVE
 
 
 # Who asks a layer for entries, beside the look-up, and why.
