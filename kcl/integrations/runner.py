@@ -157,7 +157,9 @@ def _set_variables(wanted: RunRequest) -> None:
 def as_main(program: Target) -> None:
     """Run a program in a new `__main__`; a traceback of its own shows no frame of kcl."""
     main = ModuleType("__main__")
-    vars(main).update(__builtins__=sys.modules["builtins"], __annotations__={})
+    vars(main)["__builtins__"] = sys.modules["builtins"]
+    if sys.version_info < (3, 14):  # later ones make it when it is asked for
+        vars(main)["__annotations__"] = {}
     sys.modules["__main__"] = main
     try:
         {"script": _script, "module": _module, "text": _text}[program.kind](program, main)
