@@ -47,10 +47,20 @@ class Finding(NamedTuple):
 
 
 def run() -> Iterator[tuple[str, Finding]]:
-    """Yield the findings of every check, with its name; a check without findings yields one that says so."""
+    """Yield the findings of every check, with its name; a check without findings yields one that says so.
+
+    What keeps a check from its end is a problem, which is told once.
+    """
+    told: set[str] = set()
     for name, check in CHECKS.items():
-        for found in list(check()) or [Finding(OK, "nothing found")]:
-            yield name, found
+        found: list[Finding] = []
+        try:
+            found.extend(check())
+        except (OSError, CacheFault) as error:
+            found.append(Finding(PROBLEM, str(error)))
+        new = [one for one in found if one.words not in told]
+        told.update(one.words for one in new)
+        yield from ((name, one) for one in new or [Finding(OK, "nothing found")])
 
 
 def directories() -> Iterator[Finding]:
@@ -237,7 +247,7 @@ def damaged() -> Iterator[Finding]:
     faults: list[inventory.Refusal] = []
     list(inventory.entries(faults=faults))
     for fault in faults:
-        if not os.path.isdir(fault.place):  # `directories` reports that
+        if os.path.isfile(fault.place):  # `directories` reports the others
             words = f"{fault.cache} layer: {fault.place}: {fault.reason}"
             yield Finding(
                 WARNING, words, "the next look-up sets it aside; kcl verify looks at every byte"

@@ -72,7 +72,11 @@ def faults(names: list[str]) -> list[str]:
     """Import packages in a process of its own, as `kcl run` does; return what kcl says of them, or how the import fails."""
     code = f"import kcl; kcl.install(); import {', '.join(names)}"
     # a damaged cache of a package is another check's
-    variables = settings.environment() | {"LOOPY_NO_CACHE": "1", "PYOPENCL_NO_CACHE": "1", "KCL_STRICT": ""}
+    variables = settings.environment() | {
+        "LOOPY_NO_CACHE": "1",
+        "PYOPENCL_NO_CACHE": "1",
+        "KCL_STRICT": "",
+    }
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, env=variables, capture_output=True, text=True, timeout=_SECONDS, check=False

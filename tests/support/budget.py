@@ -29,7 +29,7 @@ ROOMS = {
     "remote": 11481,
     "sized": 3052,
     "tuning": 25589,
-    "inspect": 22747,
+    "inspect": 23444,
     "workers": 1536,
     "integrations": 6122,
     "cli": 16244,

@@ -39,6 +39,17 @@ def test_fine(monkeypatch, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+def test_a_check_that_cannot_end(monkeypatch, tmp_path):
+    """A directory that others can write is told once, with its cure, and every other check runs."""
+    (tmp_path / "own").mkdir()
+    os.chmod(tmp_path / "own", 0o777)
+    monkeypatch.setenv("KCL_CACHE_DIR", str(tmp_path / "own"))
+    found = list(doctor.run())
+    assert list(dict.fromkeys(check for check, _finding in found)) == list(doctor.CHECKS)
+    faults = [finding.words for _check, finding in found if finding.severity not in ("ok", "note")]
+    assert "chmod go-w" in only(faults)
+
+
 class TestFiles:
     def test_directories(self, monkeypatch, tmp_path):
         """A directory that others can write, and one that cannot be made, are problems with their cures."""
