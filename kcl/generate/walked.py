@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.cache.key import Key
+from kcl.errors import UnknownInput
 from kcl.generate import frontends
 from kcl.record import beside, recorder
 from kcl.record.callables import pure
@@ -32,15 +33,29 @@ class WalkedOrigin:
         self._task = task
         self._result: frontends.Result | None = None
         self._has_key = False
+        self._is_asked = False  # for its key
+        self._moment: beside.Moment | None = None  # of the key; None while none can be known
 
     def renew(self) -> bool:
-        """Keep the key, which is that of the first query."""
-        return False
+        """Forget the key if a program changed the generators since; return True if it did."""
+        if not self._is_asked or (self._moment is not None and self._stands()):
+            return False
+        self._moment, self._result, self._has_key = None, None, False
+        return True
+
+    def _stands(self) -> bool:
+        """Return True if the state of the generators is that of the key."""
+        try:
+            return beside.now() == self._moment
+        except UnknownInput:
+            return False
 
     def key(self) -> Key:
         """Return the key of the recipe's code and parameters; raises UnknownInput if a parameter has no exact text."""
         self.front_ends = pure.front_ends(self._task)
-        shared = [*beside.parts(True), *beside.switches(), *beside.state(beside.now())]
+        self._is_asked = True
+        moment = self._moment = beside.now()
+        shared = [*beside.parts(True), *beside.switches(), *beside.state(moment)]
         key = Key((*shared, *pure.key_parts(self._task)))
         self._has_key = True
         return key
@@ -62,7 +77,9 @@ class WalkedOrigin:
         from kcl.generate import miss
 
         assert self._result is not None
-        return miss.generate(self.name, self._result, dtypes, self._has_key)
+        code, refused = miss.generate(self.name, self._result, dtypes, self._has_key)
+        changed = "" if self._stands() else "the generators were changed after the key"
+        return code, refused or (changed if self._has_key else "")
 
     def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
         """Run the recipe again and generate its code."""

@@ -65,10 +65,9 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
         if SERVED in vars(self):
             delattr(self, SERVED)
             self._prg = None  # it may be made of a binary, which takes no other options
-        from kcl.integrations import served  # a program that builds nothing does without it
-
+        served = None if cache_dir is not None else _served()
         try:
-            found = served.serve(self, options, devices) if cache_dir is None else None
+            found = None if served is None else served.serve(self, options, devices)
         except Exception as error:
             raise error.with_traceback(None)  # noqa: B904 - the user's frames are added, and kcl's are not shown
         if found is None:
@@ -78,6 +77,18 @@ def _build(original: Callable[..., Any]) -> Callable[..., Any]:
         return self
 
     return build
+
+
+def _served() -> Any:
+    """Return the module that serves programs, which a program that builds nothing does without; None after a fault."""
+    try:
+        from kcl.integrations import served
+    except Exception as error:
+        from kcl.cache import layers
+
+        layers.binary().fault("build a program", error)
+        return None
+    return served
 
 
 def _get_info(original: Callable[..., Any]) -> Callable[..., Any]:

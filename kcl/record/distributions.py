@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -53,6 +54,7 @@ HARMLESS = frozenset(
 ARCHIVE = getattr(sys, "_MEIPASS", "")
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")
+_required = re.compile(rb"^Requires-Dist:\s*([\w.-]+)", re.MULTILINE).findall
 
 
 class Owner(NamedTuple):
@@ -126,6 +128,7 @@ class State:
         self.texts: dict[str, str] = {}  # distribution -> its text in keys
         self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
         self.seen: dict[str, str] = {}  # distribution -> `files.seen` as the text was taken
+        self.required: dict[str, str] = {}  # distribution -> the text of what it requires
 
 
 _state = process.shared(State)
@@ -309,6 +312,39 @@ def counted(name: str) -> str:
     """Return the text of a distribution: its version, and the digest of its files; "absent" if it is not there."""
     count((name,))
     return _state().texts[name]
+
+
+def required(name: str) -> str:
+    """Return what a distribution requires, and what that requires: each by its version and its record."""
+    known = _state().required.get(name)
+    if known is None:
+        found = [name]
+        for one in found:  # it grows
+            found += [other for other in _requirements(one) if other not in found]
+        packages = {one: _record(one) for one in found[1:] if one not in GENERATORS}
+        digests = files.digests(packages)
+        texts = [f"{one} {_version(one)} {digests[one][0]}" for one in sorted(packages)]
+        known = _state().required[name] = "; ".join(texts)
+    return known
+
+
+def _requirements(name: str) -> list[str]:
+    """List the installed distributions that a distribution names as required, also by an extra."""
+    home, names = _home(_normal(name)), list[bytes]()
+    if home is not None:
+        path = os.path.join(home[0].directory, home[1], "METADATA")
+        with suppress(OSError), open(path, "rb") as stream:
+            names = _required(stream.read())
+    found = dict.fromkeys([_normal(os.fsdecode(one)) for one in names])
+    return [one for one in found if _home(one) is not None]
+
+
+def _record(name: str) -> files.Roots:
+    """Return the record of an installed distribution, and its files if the record names none."""
+    home = _home(name)
+    assert home is not None
+    is_editable = not files.lines(home[0].record(home[1]))
+    return ((files.RECORD, home[0].path(home[1])), *(_roots(name) if is_editable else ()))
 
 
 def changed() -> str:

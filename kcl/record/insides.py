@@ -124,6 +124,7 @@ class State(process.LockedState):
         self.watch = Watch()
         self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
+        self.loaded: dict[str, ModuleType] = {}
         self.changes: Changes = {}
         self.depth = 0  # of imports of the generators that are under way
 
@@ -200,6 +201,8 @@ def _take(modules: list[ModuleType]) -> None:
     _compare(_changed())
     known = len(state.order)
     state.modules.update([module.__name__ for module in modules])
+    named = {module.__name__: module for module in modules}
+    state.loaded |= {name: one for name, one in named.items() if sys.modules.get(name) is one}
     for module in modules:
         module_name, is_early = module.__name__, module in state.early
         _hold(module_name, module, is_early)
@@ -290,6 +293,12 @@ def refuse() -> None:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
+    loaded = _state().loaded  # one whose import failed is not there
+    found = [*map(sys.modules.get, loaded, loaded.values())]
+    if not all(map(operator.is_, found, loaded.values())):
+        changed = zip(loaded, map(operator.is_, found, loaded.values()), strict=True)
+        name = next(name for name, is_same in changed if not is_same)
+        raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 
 
 def now() -> Changes:

@@ -7,6 +7,7 @@ does not last if its class redefines a name of a base class: loopy may run that 
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
@@ -20,6 +21,8 @@ from kcl.record.plain import SIMPLE
 
 HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves like one
 
+# the classes of the methods in a class
+CODE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)
 SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 # names that a class body or the interpreter stores and that do not change how instances behave
 NOT_IN_CLASS = frozenset(
@@ -76,6 +79,15 @@ def class_attributes(kind: type) -> list[tuple[str, Any]]:
         for name, value in held
         if name not in NOT_IN_CLASS and not isinstance(value, SLOTS)
     ]
+
+
+def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
+    """List what the body of a class holds that neither Python, `dataclasses` nor `enum` put there.
+
+    loopy calls no methods but those that Python calls for it, whose names have underscores; others may be `called`.
+    """
+    held = [pair for pair in class_attributes(kind) if not _is_made(kind, *pair)]
+    return [pair for pair in held if called or pair[0][:2] == "__" or not isinstance(pair[1], CODE)]
 
 
 def enum_type() -> Any:
@@ -243,5 +255,12 @@ def _is_made(kind: type, name: str, member: Any) -> bool:
     function = getattr(member, "__func__", member)
     if isinstance(function, FunctionType):
         file = function.__code__.co_filename
-        return file == "<string>" or (file.startswith(_PYTHON) and not file.startswith(_INSTALLED))
-    return isinstance(kind, enum_type()) or name in ("__slots__", "__hash__")
+        if (
+            file == "<string>"
+        ):  # of `dataclasses` and `namedtuple`; a program of `python -c` has that name too
+            scope = str(function.__globals__.get("__name__"))
+            inner = getattr(function.__code__, "co_qualname", "__create_fn__")
+            return scope.startswith("namedtuple_") or inner.startswith("__create_fn__")
+        return file.startswith(_PYTHON) and not file.startswith(_INSTALLED) and name[:1] == "_"
+    is_member = isinstance(kind, enum_type()) and not isinstance(member, CODE)
+    return is_member or name in ("__slots__", "__hash__")

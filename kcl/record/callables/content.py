@@ -25,8 +25,14 @@ def content(value: Any) -> Content:
     encoder = Encoder()
     try:
         text = encoder.encode(value)
+    except UnknownInput:
+        raise
     except RecursionError:
         raise UnknownInput("a value is nested too deeply to be compared") from None
+    except Exception as error:  # of code of the program, or of a thread that changes the value
+        raise UnknownInput(
+            f"a value cannot be compared: {type(error).__name__}: {error}"
+        ) from error
     parts = tuple([Part(*pair) for pair in sorted(encoder.parts.items())])
     return Content(text, parts, Key([Part("text", text), *parts]).digest, encoder.structured)
 

@@ -12,10 +12,13 @@ class is the program's counts by name and values, as long as the class brings no
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 import types
 from collections.abc import Callable, Iterable
+from itertools import chain
+from opcode import opmap
 from operator import itemgetter
 from typing import Any
 
@@ -24,6 +27,7 @@ from kcl.record import Modes, distributions
 from kcl.record.callables import sources
 from kcl.record.callables.classes import (
     HEAP,
+    brought,
     class_attributes,
     content,
     enum_type,
@@ -58,10 +62,18 @@ _FUNCTION_LIKE = frozenset(
         *("_ArrayFunctionDispatcher", "ufunc", "_lru_cache_wrapper"),
     )
 )
-_OF_PARTS = {
-    "partial": ("func", "args", "keywords", "__dict__"),
-    "partialmethod": ("func", "args", "keywords"),
-    "cached_property": ("func",),
+# the names that Python's import gives a module
+_OF_MODULES = frozenset(
+    (
+        *("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__"),
+        *("__path__", "__builtins__", "__annotations__", "__warningregistry__"),
+    )
+)
+_CACHE = type(functools.lru_cache(len))
+_OF_PARTS: dict[type, tuple[str, ...]] = {
+    functools.partial: ("func", "args", "keywords", "__dict__"),
+    functools.partialmethod: ("func", "args", "keywords"),
+    functools.cached_property: ("func",),
 }
 
 
@@ -74,6 +86,7 @@ class Encoder(Modes):
         self.structured = False  # a dtype among the values is a structure
         self.promised = False  # the user vouches for the program's code: it counts by its files
         self.within = ""  # the package whose variables are read
+        self.called = False  # code of a package has the values: it may call any method of theirs
 
     def encode(self, value: Any) -> str:
         """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
@@ -103,21 +116,36 @@ class Encoder(Modes):
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, types.ModuleType):
-            name = str(vars(value).get("__kcl_lazy_module__", value.__name__))
+            lazy = vars(value).get("__kcl_lazy_module__")
+            name = str(lazy or value.__name__)
+            if lazy is None and sys.modules.get(name) is not value:
+                refuse(value)  # another module has the name
             self._count(name, f"module {name}")
             return f"module {name}"
         if not isinstance(value, type):
             return self._builtin(value)
-        if not is_library(value):
-            self._count(value.__module__, _name(value))
-        return _name(value)
+        return _name(value) if is_library(value) else self._class(value)
+
+    def _class(self, kind: type) -> str:
+        """Return the name of a class with what its body holds now, of a class of another package its name alone."""
+        name, package = _name(kind), _package(kind)
+        self._count(kind.__module__, name)
+        if is_found(kind) and (self.promised or self.within not in ("", package)):
+            return name
+        self.done[id(kind)] = kind, name  # it may hold itself
+        bases = self.encode(kind.__mro__[1:])  # one may be of another package
+        with self.having(within=package):
+            return f"{name}({bases}) has {shorten(self.encode(class_attributes(kind)))}"
 
     def _function(self, function: types.FunctionType) -> str:
         code, module = function.__code__, function.__globals__.get("__name__")
         label = f"{module}.{function.__qualname__}"
         loaded = sys.modules.get(module) if isinstance(module, str) else None
         is_of_module = loaded is not None and vars(loaded) is function.__globals__
-        self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
+        # A package may make functions of texts, which hold what they name: `attrs` and `namedtuple` do.
+        is_made = not is_of_module and self.within and not _imports(code)
+        if not is_made:
+            self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
         text = shorten(f"{label} {_own(code)!a}")
         self.done[id(function)] = function, text  # it may hold itself
         held = (
@@ -125,12 +153,13 @@ class Encoder(Modes):
             function.__defaults__,
             function.__kwdefaults__,
             sorted(vars(function).items()),
+            *([_named(code, function.__globals__)] if is_made else []),
         )
-        return f"{text} with {self.encode(held)}" if any(held) else text
+        return f"{text} with {self.handed(held)}" if any(held) else text
 
     def _builtin(self, function: Any) -> str:
         """Return the name of a function that was not written in Python."""
-        if type(function).__name__ == "_lru_cache_wrapper":
+        if type(function) is _CACHE:
             return f"cache of {self.encode(function.__wrapped__)}"
         owner = getattr(function, "__self__", None)
         if isinstance(owner, type):
@@ -153,6 +182,7 @@ class Encoder(Modes):
         if whose is not None and whose.kind == distributions.DISTRIBUTION:
             if whose.name not in distributions.GENERATORS:  # these stand in each key
                 self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
+                self.parts[f"requirements {whose.name}"] = distributions.required(whose.name)
                 if self.within in ("", module.partition(".")[0]) and not self.promised:
                     self._variables(module)
         elif self.promised:
@@ -166,14 +196,16 @@ class Encoder(Modes):
         if part in self.parts or module not in sys.modules:
             return
         self.parts[part] = ""  # it may hold itself
-        held = {name: value for name, value in loaded.items() if name[:2] != "__"}
-        for name, kind in [*held.items()]:
-            if isinstance(kind, type) and kind.__module__ == module:
-                held |= {f"{name}.{key}": value for key, value in class_attributes(kind)}
+        held = [pair for pair in loaded.items() if pair[0] not in _OF_MODULES]
         with self.having(within=module.partition(".")[0]):
-            self.parts[part] = shorten(self.pairs(sorted(held.items(), key=itemgetter(0))))
+            self.parts[part] = shorten(self.pairs(sorted(held, key=itemgetter(0))))
 
     # Values
+
+    def handed(self, value: Any) -> str:
+        """Return the text of what code of a package has: it may call any method."""
+        with self.having(called=True, done=self.done if self.called else dict[int, Any]()):
+            return self.encode(value)
 
     def each(self, values: Iterable[Any]) -> str:
         """Return the texts of several values."""
@@ -198,9 +230,11 @@ class Encoder(Modes):
         word = getattr(kind, "__kcl_key__", None)
         if word is not None:
             with self.having(promised=True):  # the user vouches for the class
-                self._count(kind.__module__, "")
-                held = [one for _key, one in class_attributes(kind) if callable(one)]
-                code = self.each(held)
+                bases = [base for base in kind.__mro__ if not is_library(base)]
+                for base in bases:
+                    self._count(base.__module__, "")
+                held = [pair for base in bases for pair in class_attributes(base)]
+                code = self.each([one for _name, one in held if callable(one)])
             return f"{_name(kind)} says {self.encode(word(value))} by {shorten(code)}"
         writer = _COMPOSED.get(kind)
         if writer is not None:
@@ -220,19 +254,32 @@ class Encoder(Modes):
                 return text
         if hasattr(kind, "__next__") or not is_plain(kind):
             refuse(value)
-        if not is_known and (callable(value) or overrides(kind)):
-            for base in kind.__mro__:
-                self.reference(base)
-        held, theirs = [], is_known and _package(kind) in GENERATORS
+        is_code = not is_known and (callable(value) or overrides(kind))
+        for base in kind.__mro__ if is_code else ():
+            self.reference(base)
+        held, theirs = self._brought(kind), is_known and _package(kind) in GENERATORS
         for name, attribute in content(value):
             if not is_memo(kind, name, theirs):
                 encode = self.unordered if theirs and name in _UNORDERED else self.encode
+                encode = self.handed if is_code else encode
                 held.append(f"{name_of(name)}={encode(attribute)}")
         for base, held_as in _BUILTIN.items():
             if isinstance(value, base):
                 held.insert(0, held_as(self, value))
                 break
         return f"{_name(kind)}({', '.join(held)})"
+
+    def _brought(self, kind: type) -> list[str]:
+        """Return what the bodies of the classes of an object hold that loopy may read or call."""
+        found = list[str]()
+        for base in kind.__mro__:
+            held = [] if is_library(base) else brought(base, self.called)
+            package = _package(base) if held and _is_packages(base) else self.within
+            if self.within not in ("", package):
+                continue  # it counts by its files alone
+            with self.having(within=package):
+                found += [f"{_name(base)}.{name}={self.encode(value)}" for name, value in held]
+        return found
 
     def _of_library(self, value: Any, kind: type) -> str | None:
         """Encode an object of a library by its pickled state; return None for one that counts by its attributes."""
@@ -269,7 +316,22 @@ def _own(code: types.CodeType) -> tuple[Any, ...]:
         else one
         for one in code.co_consts
     ]
-    return code.co_code.hex(), code.co_names, code.co_freevars, constants
+    names = code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    return code.co_code.hex(), getattr(code, "co_exceptiontable", b""), names, counts, constants
+
+
+def _imports(code: types.CodeType) -> bool:
+    """Return True if code imports something."""
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return opmap["IMPORT_NAME"] in code.co_code[::2] or any(map(_imports, inner))
+
+
+def _named(code: types.CodeType, scope: dict[str, Any]) -> list[tuple[str, Any]]:
+    """List the globals that code names, with their values."""
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    mine = [(name, scope[name]) for name in code.co_names if name in scope]
+    return [*mine, *chain.from_iterable([_named(one, scope) for one in inner])]
 
 
 def is_library(kind: type) -> bool:
@@ -283,6 +345,10 @@ def is_library(kind: type) -> bool:
     if is_known and not is_found(kind):
         refuse(kind)
     return is_known
+
+
+def _is_packages(kind: type) -> bool:
+    return distributions.owner(str(kind.__module__)).kind == distributions.DISTRIBUTION
 
 
 def _name(kind: type) -> str:
@@ -377,7 +443,7 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
     staticmethod: lambda encoder, value: f"staticmethod({encoder.encode(value.__func__)})",
     classmethod: lambda encoder, value: f"classmethod({encoder.encode(value.__func__)})",
     types.MethodType: lambda encoder, value: (
-        f"method({encoder.each((value.__func__, value.__self__))})"
+        f"method{encoder.handed((value.__func__, value.__self__))}"
     ),
     types.CellType: _cell,
 }
@@ -407,6 +473,8 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
         if type(value) is not numpy.ndarray:
             refuse(value)
         return f"array({_dtype(encode, dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
+    if type(value) is not dtype.type:  # a class of the program
+        refuse(value)
     if dtype.fields or dtype.hasobject:
         return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, dtype)}"
     text = (
@@ -417,11 +485,22 @@ def _of_numpy(encoder: Encoder, value: Any) -> str | None:
     return f"numpy.{dtype.str[1:] if dtype.kind in 'mM' else dtype.name}({text})"
 
 
+# what Python gives the members of an enumeration
+_OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})
+
+
 def _enum(encoder: Encoder, value: Any) -> str | None:
     kind = type(value)
-    if isinstance(kind, enum_type()):
-        return f"{_name(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
-    return None
+    if not isinstance(kind, enum_type()):
+        return None
+    held = [
+        pair
+        for pair in content(value)
+        if pair[0] not in _OF_MEMBERS and not is_memo(kind, pair[0], theirs=True)
+    ]
+    more = [*encoder._brought(kind), *([encoder.pairs(held)] if held else [])]
+    text = f"{_name(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
+    return f"{text} with {', '.join(more)}" if more else text
 
 
 def _callable(encoder: Encoder, value: Any) -> str | None:
@@ -435,10 +514,10 @@ def _callable(encoder: Encoder, value: Any) -> str | None:
             else ""
         )
         return f"{owner.__module__}.{value.__qualname__}{bound}"
-    parts = _OF_PARTS.get(kind.__name__) if kind.__module__ == "functools" else None
+    parts = _OF_PARTS.get(kind)
     if parts is None:
         return None
-    return f"{kind.__name__}({encoder.each([getattr(value, name, None) for name in parts])})"
+    return f"{kind.__name__}{encoder.handed([getattr(value, name, None) for name in parts])}"
 
 
 def _laid(array: Any) -> str:

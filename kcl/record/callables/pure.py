@@ -21,10 +21,9 @@ def key_parts(task: RecipeCall) -> list[Part]:
                 name: encoder.encode(value) for name, value in {**given, **declared.values}.items()
             }
             texts[f"code {task.written.__qualname__}"] = encoder.encode(task.function)
-        except (UnknownInput, RecursionError) as error:
-            reason = (
-                str(error) if isinstance(error, UnknownInput) else "a value is nested too deeply"
-            )
+        except Exception as error:  # a parameter may run code of the program
+            is_known = isinstance(error, UnknownInput)
+            reason = str(error) if is_known else f"{type(error).__name__}: {error}"
             where = f"{task.name} ({site_of(task.written)})"
             raise UnknownInput(f"a parameter or the code of {where}: {reason}") from None
     version = [] if declared.version is None else [Part("declared version", declared.version)]

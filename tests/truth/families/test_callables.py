@@ -45,11 +45,13 @@ for _ in range(2):
 # loopy compares a preamble generator with its pickled self: `Calls` holds what has no such copy.
 PACKAGE = """
 import logging
+import typing
 
 from NAME_pkg import other
 
 LOG = logging.getLogger(__name__)
 LEVEL = 1
+__LEVEL = 1
 TABLE = {"level": [1]}
 
 
@@ -92,11 +94,38 @@ def beside(_info):
     return times(other.level())
 
 
+def hidden(_info):
+    return times(__LEVEL)
+
+
+def inner(_info):
+    return times(Tool.Inner.width)
+
+
+def asks(thing, _info):
+    return times(thing.width())
+
+
+def made(number):
+    class Made:
+        def __call__(self, _info):
+            return times(number)
+
+    return Made()
+
+
 attribute.number = 1
+
+
+class Named(typing.NamedTuple):
+    width: int = 1
 
 
 class Tool:
     width = 1
+
+    class Inner:
+        width = 1
 
 
 class Object:
@@ -161,6 +190,9 @@ KEYED = {
     "a global": Reads("pkg.level", "pkg.LEVEL = STATE"),
     "a list in a table": Reads("pkg.table", "pkg.TABLE['level'][0] = STATE"),
     "an attribute of a class": Reads("pkg.tool", "pkg.Tool.width = STATE"),
+    "an attribute of an inner class": Reads("pkg.inner", "pkg.Tool.Inner.width = STATE"),
+    "a global with underscores": Reads("pkg.hidden", "setattr(pkg, '__LEVEL', STATE)"),
+    "an object of a class that a function made": Reads("pkg.Calls(pkg.made(STATE))"),
     "an attribute of a function": Reads("pkg.attribute", "pkg.attribute.number = STATE"),
     "a global of another module": Reads("pkg.beside", "pkg.other.LEVEL = STATE"),
     "an edit of the package": Reads("pkg.level", edit=("LEVEL = 1", "LEVEL = THIS")),
@@ -216,6 +248,32 @@ REFUSED = {
     ),
     "a method put into a class of the package": Reads(
         "pkg.Object(1)", "pkg.Object.__call__ = lambda self, _info: pkg.times(STATE)", CODE
+    ),
+    "a method of an object that the package asks": Reads(
+        "pkg.Calls(functools.partial(pkg.asks, P()))",
+        "class P:\n    def width(self):\n        return STATE",
+        CODE,
+    ),
+    "a method of a member of an enumeration": Reads(
+        "pkg.Calls(functools.partial(pkg.asks, P.A))",
+        "import enum\nclass P(enum.Enum):\n    A = 1\n    def width(self):\n        return STATE",
+        CODE,
+    ),
+    "a class under a name of the package": Reads(
+        "pkg.Calls(P())",
+        """
+        class P:
+            __module__, __qualname__ = "NAME_pkg", "Object"
+
+            def __call__(self, info):
+                return pkg.times(STATE)
+        """,
+        CODE,
+    ),
+    "a module under the name of the package": Reads(
+        "pkg.Calls(functools.partial(pkg.asks, P))",
+        "import types\nP = types.ModuleType('NAME_pkg')\nP.width = functools.partial(int, STATE)",
+        "cannot be known",
     ),
     "an open file": Reads(
         "pkg.Calls(functools.partial(pkg.several, STATE))",

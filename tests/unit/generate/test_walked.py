@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import kcl
+from kcl.errors import UnknownInput
 from kcl.generate.walked import WalkedOrigin
 from kcl.record.declarations import Declarations, RecipeCall
 
@@ -30,6 +32,29 @@ def origin(factor=2, declared=PURE):
 
 
 class TestWalked:
+    def test_moment(self, monkeypatch):
+        """The key is that of the moment: another state of the generators is another key, and stores nothing."""
+        expressions = pytest.importorskip("loopy.target.c.codegen.expression")
+        one = origin()
+        before = one.key().digest
+        assert not one.renew()
+        one.outcome()
+        monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
+        assert "changed after the key" in one.generate({})[1]
+        assert one.renew()
+        assert one.key().digest != before
+        monkeypatch.delenv("_LOOPY_SKIP_ARG_CHECKS")
+        with monkeypatch.context() as patched:
+            mapper = expressions.ExpressionToCExpressionMapper
+            patched.setattr(mapper, "map_constant", lambda *_: None)
+            assert one.renew()
+            with pytest.raises(UnknownInput, match="map_constant was changed"):
+                one.key()
+        assert one.renew()
+        assert one.key().digest == before
+        one.outcome()
+        assert not one.generate({})[1]
+
     def test_nothing_runs(self):
         """The key comes without the recipe; parameters and version decide it."""
         keys = [origin(factor).key().digest for factor in (2, 3, 2)]

@@ -50,6 +50,14 @@ class TestBuild:
         assert program.get_build_info(device, cl.program_build_info.OPTIONS).startswith("-DN=2")
         assert program.get_build_info(device, cl.program_build_info.STATUS) == 0
 
+    def test_module_that_cannot_be_imported(self, queue, monkeypatch, caplog):
+        """A program is built by pyopencl if kcl's part cannot be imported."""
+        monkeypatch.delattr(integrations, "served")
+        monkeypatch.setitem(sys.modules, "kcl.integrations.served", None)
+        with caplog.at_level(logging.WARNING):
+            program = cl.Program(queue.context, SOURCE).build("-DN=2")
+        assert added(queue, program) == [2, 2]
+
     def test_again(self, queue, looks):
         """Another build of a program makes another one: kernels of the first one stay as they are."""
         program = cl.Program(queue.context, SOURCE).build("-DN=2")

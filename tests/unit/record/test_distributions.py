@@ -145,6 +145,23 @@ class TestInstalled:
             keys.append(site.content(project))
         assert (keys[0] != keys[1]) is counts
 
+    def test_requirements(self, project: Project, tmp_path: pathlib.Path) -> None:
+        """What a distribution requires, and what that requires, counts: a function may import it as it runs."""
+        found = []
+        for change in ("", "near", "far", "other"):
+            site = Site(tmp_path / (change or "before"))
+            site.install({"thing/__init__.py": MODULE})
+            for name, required in (("near", "Far.Pack (>=1)"), ("far_pack", ""), ("other", "")):
+                more = "# more\n" if change == name.partition("_")[0] else ""
+                site.install({f"{name}.py": f"N = 1\n{more}"}, name=name)
+                about = f"Name: {name}\n" + f"Requires-Dist: {required}\n" * bool(required)
+                (site.root / f"{name}-1.0.dist-info" / "METADATA").write_text(about)
+            about = "Name: thing\nRequires-Dist: near; extra == 'fast'\nRequires-Dist: absent\n"
+            (site.root / "thing-1.0.dist-info" / "METADATA").write_text(about)
+            found.append(part(site.content(project), "requirements thing"))
+        assert found[0] == found[3]
+        assert len({*found}) == 3
+
     @pytest.mark.parametrize("name", ["Thing_Kit", "python.thing", "other"])
     def test_module_of_another_name(
         self, name: str, project: Project, tmp_path: pathlib.Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 import types
 
 import pytest
@@ -178,6 +179,17 @@ class TestRefuse:
                 match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process",
             ):
                 insides.refuse()
+        insides.refuse()
+
+    def test_another_module(self, monkeypatch):
+        """Another module under the name of one of a generator's is a change: functions import it as they run."""
+        insides.refuse()
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "loopy.target.c", types.ModuleType("loopy.target.c"))
+            with pytest.raises(UnknownInput, match=r"module loopy\.target\.c was replaced"):
+                insides.refuse()
+            patch.delitem(sys.modules, "loopy.target.c")
+            insides.refuse()
         insides.refuse()
 
 

@@ -72,6 +72,28 @@ def Slotted(a: object) -> Any:
     return made
 
 
+class Helpful:
+    def width(self) -> int:
+        return 1
+
+
+class Helped(enum.Enum):
+    A = 1
+
+    def width(self) -> int:
+        return 1
+
+
+class Ordered:
+    def __iter__(self) -> Any:
+        yield 1
+
+
+class Wordless:
+    def __kcl_key__(self) -> object:
+        raise RuntimeError("no word")
+
+
 class Word:
     def __init__(self, word: object) -> None:
         self.word = word
@@ -402,13 +424,60 @@ class TestCode:
             Overriding("a"),
             [lambda: 1],
             sys.modules[__name__],
+            functools.partial(textwrap.dedent, Helpful()),
+            functools.partial(textwrap.dedent, Helped.A),
+            Ordered(),
         ],
-        ids=["function", "partial", "object", "class", "method", "override", "lambda", "module"],
+        ids=[
+            *("function", "partial", "object", "class", "method", "override", "lambda", "module"),
+            *("method of an argument", "method of a member", "method that Python calls"),
+        ],
     )
     def test_of_the_program(self, value: object) -> None:
         """Code of the program is refused by its name, with the cure."""
         with pytest.raises(UnknownInput, match=r"is code of the program.*__kcl_key__"):
             encode(value)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            types.ModuleType("textwrap"),
+            type("partial", (), {"__module__": "functools", "func": len, "args": ()})(),
+            type("Scalar", (np.float64,), {})(1),
+        ],
+        ids=["module", "partial", "scalar"],
+    )
+    def test_name_of_another(self, value: object) -> None:
+        """What only has the name of a library's thing is refused."""
+        with pytest.raises(UnknownInput, match="cannot be known"):
+            encode(value)
+
+    def test_program_of_a_command(self, child: Any) -> None:
+        """A class in the text of `python -c` counts as any other class of the program."""
+        text = """
+            import dataclasses
+            from kcl.errors import UnknownInput
+            from kcl.record.callables.content import content
+            @dataclasses.dataclass(frozen=True)
+            class Plain:
+                one: int = 1
+            class Ordered(Plain):
+                def __iter__(self): yield 1
+            print(content(Plain()).text)
+            try:
+                content(Ordered())
+            except UnknownInput as error:
+                print("is code of the program" in str(error))
+            """
+        assert child.run(text).stdout.splitlines() == [
+            "__main__.Plain(__main__.Plain.one=1, one=1)",
+            "True",
+        ]
+
+    def test_error_of_the_program(self) -> None:
+        """An error of the program's code is a reason why there is no key, and no error of the run."""
+        with pytest.raises(UnknownInput, match="RuntimeError: no word"):
+            encode(Wordless())
 
     def test_of_python(self) -> None:
         """Functions and classes of Python count by name, and nothing of them is a part."""
@@ -419,7 +488,7 @@ class TestCode:
         assert not any(one.parts for one in found)
 
     PACKAGE = """
-        import functools
+        import functools, typing, attrs
         LEVEL = 1
         def get(n=1): return n + LEVEL
         def factory(number):
@@ -427,9 +496,22 @@ class TestCode:
             return made
         class Tool:
             width = 1
+            class Inner:
+                width = 1
             def __init__(self, number): self.number = number
             def __call__(self): return self.number
         def both(): return [lambda: 1, lambda: 2]
+        __LEVEL = 1
+        def less(a, b): return a - b
+        def made(number):
+            class Made:
+                def width(self): return number
+            return Made
+        class Pair(typing.NamedTuple):
+            one: int = 1
+        @attrs.frozen
+        class Kept:
+            one: int = 1
         """
     # What a program does to the package, or gives to loopy instead.
     CHANGES = (
@@ -442,6 +524,11 @@ class TestCode:
         "value[3] = functools.partial(module.get, 2)",
         "value[4] = module.Tool(2).__call__",
         "value[5] = module.both()[1]",
+        "value[6] = module.made(2)",
+        "module.Tool.Inner.width = 2",
+        "vars(module)['__LEVEL'] = 2",
+        "exec('def less(b, a): return b - a', vars(module))",
+        "module.Pair.__new__.__defaults__ = (2,)",
     )
 
     def test_of_an_installed_package(
@@ -460,6 +547,7 @@ class TestCode:
             module: Any = importlib.import_module("packed")
             value = [module.get, module.factory(1), module.Tool(1)]
             value += [functools.partial(module.get, 1), module.Tool(1).__call__, module.both()[0]]
+            value += [module.made(1)]
             exec(change, {"module": module, "value": value, "functools": functools})
             found.append(content(value).digest)
         assert {"distribution packed", "variables packed"} <= {

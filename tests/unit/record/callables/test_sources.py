@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+import zipfile
+
 import pytest
 
 from kcl.record.callables import sources
 
 FILES = {
     "lone.py": "import json, pytest\nimport near as n, package.inner\ndef f():\n    from far import N\n",
+    "short.py": "import json; import near\nif 1: from far import N\n__import__('beside')\n",
     "near.py": "",
     "far.py": "N = 1\n",
     "beside.py": "",
@@ -34,6 +39,38 @@ class TestParts:
         assert {*sources.parts("lone")} == {
             f"module {n}" for n in ("lone", "near", "far", "package")
         }
+
+    def test_imports_anywhere_in_a_line(self):
+        """An import counts wherever it stands in a line, also as a call with a name."""
+        names = ("short", "near", "far", "beside")
+        assert {*sources.parts("short")} == {f"module {one}" for one in names}
+
+    def test_archive(self, folder, monkeypatch):
+        """A module in an archive counts by the archive."""
+        found = []
+        for number in (1, 2):
+            with zipfile.ZipFile(folder / "packed.zip", "w") as archive:
+                archive.writestr("zipped/__init__.py", "")
+                archive.writestr("zipped/inner.py", f"N = {number}\n")
+            monkeypatch.syspath_prepend(folder / "packed.zip")
+            found.append(sources.parts("zipped.inner"))
+        assert [*found[0]] == ["module zipped"]
+        assert found[0] != found[1]
+
+    def test_folders_of_a_namespace(self, folder, monkeypatch):
+        """A package without an `__init__` counts by all its folders."""
+        for name in ("one", "other"):
+            (folder / name / "spaced").mkdir(parents=True)
+            (folder / name / "spaced" / f"{name}.py").write_text("")
+            monkeypatch.syspath_prepend(folder / name)
+        importlib.import_module("spaced")
+        before = sources.parts("spaced.one")
+        for name in ("one", "other"):
+            (folder / name / "spaced" / f"{name}.py").write_text("N = 1\n")
+            after = sources.parts("spaced.one")
+            assert after != before
+            before = after
+        del sys.modules["spaced"]
 
     def test_package(self, folder):
         """A package counts by all its files."""
