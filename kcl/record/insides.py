@@ -2,7 +2,8 @@
 
 The files of loopy and of what it generates with are in each key. A process that has imported loopy may hold something
 else than these files say: a method of an AST builder, an entry of a table, a constant. A baseline holds what the import
-of each module gave: the module's names, the bodies of its classes, the items of its tables, the code of its functions.
+of each module gave: the module's names, the bodies of its classes, the items of its tables. Python tells of each change
+of a function, which has a baseline from then on.
 `now` compares what was changed since its last call; a process without loopy has no baseline and pays nothing.
 
 A module that was imported before kcl could attend counts as it is, except for callables of other packages.
@@ -13,7 +14,6 @@ stored.
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,13 +26,13 @@ from kcl.base.attended import Finder
 from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.record import below_kcl, distributions, is_of_kcl
-from kcl.record.watch import PARTS, Watch, content_of
+from kcl.record.watch import Watch, content_of
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
-_parts = operator.attrgetter(*PARTS)
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
 _PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
@@ -58,7 +58,7 @@ class _Holder:
     def content(self) -> dict[Any, Any]:
         """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
         if isinstance(self.held, FunctionType):
-            return {part: getattr(self.held, part) for part in PARTS}
+            return {part: getattr(self.held, part) for part in _PARTS}
         if isinstance(self.held, dict):
             return dict(self.held)
         return {"": tuple(self.held)} if isinstance(self.held, list) else dict(vars(self.held))
@@ -118,10 +118,11 @@ class State(process.LockedState):
     def __init__(self) -> None:
         super().__init__()
         self.holders: dict[str, _Holder] = {}
-        # That of the watched things. A function has no holder before it is changed, only what its import gave.
-        self.order: list[_Holder | tuple[str, FunctionType, tuple[Any, ...]]] = []
+        self.order: list[_Holder] = []  # those that are watched
         self.early: Any = None  # the modules that were there before kcl attended
         self.watch = Watch()
+        self.functions: dict[FunctionType, _Holder] = {}  # those to which something was ever set
+        self.is_told = True  # whether this Python tells of that
         self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
         self.changes: Changes = {}
@@ -140,7 +141,11 @@ def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
     state = _state()
     if state.early is None:
-        state.early = _loaded()
+        state.early = {*_loaded()}
+        sys.addaudithook(_hear)
+        probe = FunctionType(_hear.__code__, {"__name__": "loopy"})
+        probe.__defaults__ = ()
+        state.is_told = state.functions.pop(probe, None) is not None
     finder.install()
     if not is_off():
         _take(_loaded())
@@ -165,6 +170,16 @@ def _run(module: ModuleType, loader: Any) -> None:
                 _take(_loaded())
 
 
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note the state of a function before somebody sets or deletes a part of it."""
+    if event == "object.__setattr__" or event == "object.__delattr__":
+        thing, name = arguments[:2]
+        if type(thing) is FunctionType and name in _PARTS and thing not in _state().functions:
+            module = str(thing.__globals__.get("__name__"))
+            if module.partition(".")[0] in GENERATORS and not _state().depth:
+                _state().functions[thing] = _Holder(f"{module}.{thing.__qualname__}", thing)
+
+
 finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
 
 
@@ -184,13 +199,12 @@ def _absorb() -> None:
     state = _state()
     known, holders = state.changes, _changed()
     for holder in holders:
-        if not isinstance(holder.held, FunctionType):
-            before, holder.base = holder.base, holder.content()
-            for name in {*before, *holder.base}:
-                if (holder.name, name) in known or before.get(name) is _UNKNOWN:
-                    holder.base[name] = before.get(name, _MISSING)
-                    if holder.base[name] is _MISSING:
-                        del holder.base[name]
+        before, holder.base = holder.base, holder.content()
+        for name in {*before, *holder.base}:
+            if (holder.name, name) in known or before.get(name) is _UNKNOWN:
+                holder.base[name] = before.get(name, _MISSING)
+                if holder.base[name] is _MISSING:
+                    del holder.base[name]
     _compare(holders)
 
 
@@ -208,8 +222,8 @@ def _take(modules: list[ModuleType]) -> None:
             if is_class or (type(value) not in _PLAIN and _is_object(value)):
                 _hold(f"{module_name}.{name}", value, is_early)
     new = state.order[known:]
-    state.watch.add([one[1] if isinstance(one, tuple) else one.held for one in new])
-    _compare([one for one in new if isinstance(one, _Holder) and one.is_unknown])
+    state.watch.add([one.held for one in new])
+    _compare([one for one in new if one.is_unknown])
 
 
 def _is_object(value: Any) -> bool:
@@ -223,7 +237,7 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
     holder = _add(name, thing)
     if holder is None:
         return
-    module, order = getattr(thing, "__module__", name), _state().order
+    module = getattr(thing, "__module__", name)
     for key, value in [*holder.base.items()]:
         # the tables of pyopencl are memos; that of dtypes is in each key
         if type(value) in _TABLES and key not in _MEMOS and key[:2] != "__":
@@ -234,7 +248,6 @@ def _hold(name: str, thing: Any, is_early: bool) -> None:
         if is_early and callable(function) and not _is_own(function):
             holder.base[key], holder.is_unknown = _UNKNOWN, True
         elif isinstance(function, FunctionType) and module == function.__globals__.get("__name__"):
-            order.append((f"{name}.{key}", function, _parts(function)))
             if function.__kwdefaults__:
                 _add(f"{name}.{key}.__kwdefaults__", function.__kwdefaults__)
 
@@ -286,7 +299,10 @@ def _is_own(function: Any) -> bool:
 
 def refuse() -> None:
     """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
-    for holder, name in now():
+    found = now()
+    if not _state().is_told:
+        raise UnknownInput("this Python tells of no change of a function")
+    for holder, name in found:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
@@ -308,15 +324,8 @@ def now() -> Changes:
 
 def _changed() -> list[_Holder]:
     """List the holders that were changed since the last call."""
-    state, found = _state(), []
-    for place in state.watch.changed():
-        one = state.order[place]
-        if isinstance(one, tuple):
-            name, function, parts = one
-            one = state.order[place] = state.holders[name] = _Holder(name, function)
-            one.base = dict(zip(PARTS, parts, strict=True))
-        found.append(one)
-    return found
+    state = _state()
+    return [*[state.order[place] for place in state.watch.changed()], *state.functions.values()]
 
 
 def _compare(holders: list[_Holder]) -> None:
@@ -342,7 +351,7 @@ def as_imported() -> Iterator[None]:
         yield
         return
     with state.lock:  # no other thread takes the earlier state for the present one
-        changed = [(state.holders[holder], name) for holder, name in found]
+        changed = [(holder, name) for holder in state.differing for name in holder.changes]
         values = [holder.content().get(name, _MISSING) for holder, name in changed]
         for holder, name in changed:
             if holder.base.get(name) is not _UNKNOWN:
