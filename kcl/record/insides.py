@@ -35,6 +35,7 @@ _UNKNOWN = object()  # stands for a value that was replaced before kcl could see
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
 _PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
+_CALLED = frozenset({FunctionType, MethodType, staticmethod, classmethod, property})
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
@@ -53,7 +54,6 @@ class _Holder:
         self.held = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
         self.base = self.content()
         self.changes: dict[Any, Any] = {}
-        self.is_unknown = False  # whether something was replaced before kcl could see it
 
     def content(self) -> dict[Any, Any]:
         """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
@@ -215,15 +215,31 @@ def _take(modules: list[ModuleType]) -> None:
     known = len(state.order)
     state.modules.update([module.__name__ for module in modules])
     for module in modules:
-        module_name, is_early = module.__name__, module in state.early
-        _hold(module_name, module, is_early)
+        module_name = module.__name__
+        _hold(module_name, module)
         for name, value in list(vars(module).items()):
             is_class = isinstance(value, type) and value.__module__ == module_name
             if is_class or (type(value) not in _PLAIN and _is_object(value)):
-                _hold(f"{module_name}.{name}", value, is_early)
+                _hold(f"{module_name}.{name}", value)
     new = state.order[known:]
     state.watch.add([one.held for one in new])
-    _compare([one for one in new if one.is_unknown])
+    if not state.early.isdisjoint(modules):
+        _compare(_replaced([one for one in new if not one.is_table]))
+
+
+def _replaced(holders: list[_Holder]) -> list[_Holder]:
+    """Return the holders in which something was replaced before kcl could see it."""
+    values = {id(value): value for holder in holders for value in holder.base.values()}
+    functions = {place: _function(value) for place, value in values.items()}
+    strange = {
+        place for place, one in functions.items() if callable(one) and not _is_own(one)
+    }
+    found = list[_Holder]()
+    for holder in holders if strange else []:
+        names = [name for name, value in holder.base.items() if id(value) in strange]
+        holder.base |= dict.fromkeys(names, _UNKNOWN)
+        found += [holder] if names else []
+    return found
 
 
 def _is_object(value: Any) -> bool:
@@ -233,23 +249,20 @@ def _is_object(value: Any) -> bool:
     return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
 
 
-def _hold(name: str, thing: Any, is_early: bool) -> None:
+def _hold(name: str, thing: Any) -> None:
     holder = _add(name, thing)
-    if holder is None:
-        return
     module = getattr(thing, "__module__", name)
-    for key, value in [*holder.base.items()]:
-        # the tables of pyopencl are memos; that of dtypes is in each key
-        if type(value) in _TABLES and key not in _MEMOS and key[:2] != "__":
+    for key, value in [] if holder is None else [*holder.base.items()]:
+        kind = type(value)
+        if kind in _TABLES and key not in _MEMOS and key[:2] != "__":
+            # the tables of pyopencl are memos; that of dtypes is in each key
             if not name.startswith("pyopencl"):
                 _add(f"{name}.{key}", value)
-            continue
-        function = _function(value)
-        if is_early and callable(function) and not _is_own(function):
-            holder.base[key], holder.is_unknown = _UNKNOWN, True
-        elif isinstance(function, FunctionType) and module == function.__globals__.get("__name__"):
-            if function.__kwdefaults__:
-                _add(f"{name}.{key}.__kwdefaults__", function.__kwdefaults__)
+        elif kind in _CALLED:
+            function = value if kind is FunctionType else _function(value)
+            defaults = getattr(function, "__kwdefaults__", None)
+            if defaults and module == function.__globals__.get("__name__"):
+                _add(f"{name}.{key}.__kwdefaults__", defaults)
 
 
 def _add(name: str, thing: Any) -> _Holder | None:
@@ -275,25 +288,30 @@ def _is_own(function: Any) -> bool:
     """
     function = below_kcl(function)
     if not isinstance(function, FunctionType):
-        module = str((function if isinstance(function, type) else type(function)).__module__)
-        return (
-            module.partition(".")[0] in GENERATORS
-            or distributions.owner(module).kind != distributions.USER
-        )
-    module = function.__globals__.get("__name__", "")
-    top = str(module).partition(".")[0]
-    if is_of_kcl(function):
-        return True
+        kind = function if isinstance(function, type) else type(function)
+        return _is_theirs(str(kind.__module__))
+    module = str(function.__globals__.get("__name__", ""))
+    return _has_own_code(module, function.__code__.co_filename)
+
+
+@functools.cache
+def _is_theirs(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top in GENERATORS or distributions.owner(module).kind != distributions.USER
+
+
+@functools.cache
+def _has_own_code(module: str, file: str) -> bool:
+    top = module.partition(".")[0]
     if not module:  # a generator made it of a text
-        return function.__code__.co_filename[:1] == "<"
+        return file[:1] == "<"
     if top in GENERATORS:
-        named = function.__code__.co_filename
-        file = getattr(sys.modules.get(module), "__file__", None)
-        path = os.path.join(distributions.ARCHIVE, named)
-        return named[:1] == "<" or file in (path, f"{path}c")
-    if top in sys.stdlib_module_names or top.startswith("namedtuple_"):
+        loaded = getattr(sys.modules.get(module), "__file__", None)
+        path = os.path.join(distributions.ARCHIVE, file)
+        return file[:1] == "<" or loaded in (path, f"{path}c")
+    if top == "kcl" or top in sys.stdlib_module_names or top.startswith("namedtuple_"):
         return True
-    whose = distributions.owner(str(module))
+    whose = distributions.owner(module)
     return whose.kind == distributions.DISTRIBUTION and whose.name in _OWNERS
 
 
