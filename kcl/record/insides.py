@@ -231,9 +231,7 @@ def _replaced(holders: list[_Holder]) -> list[_Holder]:
     """Return the holders in which something was replaced before kcl could see it."""
     values = {id(value): value for holder in holders for value in holder.base.values()}
     functions = {place: _function(value) for place, value in values.items()}
-    strange = {
-        place for place, one in functions.items() if callable(one) and not _is_own(one)
-    }
+    strange = {place for place, one in functions.items() if callable(one) and not _is_own(one)}
     found = list[_Holder]()
     for holder in holders if strange else []:
         names = [name for name, value in holder.base.items() if id(value) in strange]

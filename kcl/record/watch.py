@@ -13,7 +13,6 @@ import functools
 import gc
 import operator
 import sys
-import sysconfig
 from itertools import chain
 from types import ModuleType
 from typing import Any
@@ -47,8 +46,8 @@ class Watch:
     def add(self, things: list[Any]) -> None:
         """Look at more things, from now on; a change of the others that was not told counts no more."""
         for place, one in enumerate(things, self._size):
-            kinds = {dict: self._dicts, list: self._lists}
-            kinds.get(type(one), self._objects)[place] = one
+            is_dict, is_list = isinstance(one, dict), isinstance(one, list)
+            (self._dicts if is_dict else self._lists if is_list else self._objects)[place] = one
         self._size += len(things)
         number = _number()
         if number is not None and self._dicts:
@@ -96,8 +95,13 @@ def content_of(thing: Any) -> dict[str, Any]:
 @functools.cache
 def _number() -> int | None:
     """Return the place of the number in a dictionary; None if it is elsewhere."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.implementation.name != "cpython":
         return None
+    if sys.version_info >= (3, 13):
+        import sysconfig  # takes 1.5 ms
+
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            return None
     place = dict.__basicsize__ - 3 * _WORD
     seen = list[int]()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import types
 
 import pytest
@@ -96,6 +97,14 @@ class TestChanged:
         assert 1 in looked.changed()
         module.name = 1
         assert 0 in looked.changed()
+
+    def test_a_class_with_a_dictionary_of_its_own_kind(self):
+        """The content of a structure of ctypes may be a dictionary of a class of its own."""
+        kind, looked = type("Mine", (ctypes.Structure,), {"_fields_": []}), watch.Watch()
+        looked.add([{}, watch.content_of(kind)])
+        assert not looked.changed()
+        kind.name = 1
+        assert 1 in looked.changed()
 
     def test_added_things(self):
         """What was added counts from then on."""
