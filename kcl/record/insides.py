@@ -37,6 +37,7 @@ _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of cla
 _PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
 _CALLED = frozenset({FunctionType, MethodType, staticmethod, classmethod, property})
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
+_NEVER = frozenset({*_CONSTANTS, *_TABLES, tuple, ModuleType})  # called
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
 _DISK = "pytools.persistent_dict"  # the classes of loopy's disk caches, which kcl does without
@@ -140,15 +141,17 @@ def is_off() -> bool:
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
     state = _state()
-    if state.early is None:
+    is_first = state.early is None
+    if is_first:
         state.early = {*_loaded()}
+    finder.install()
+    if not is_off():
+        _take(_loaded())
+    if is_first:
         sys.addaudithook(_hear)
         probe = FunctionType(_hear.__code__, {"__name__": "loopy"})
         probe.__defaults__ = ()
         state.is_told = state.functions.pop(probe, None) is not None
-    finder.install()
-    if not is_off():
-        _take(_loaded())
 
 
 def _run(module: ModuleType, loader: Any) -> None:
@@ -229,12 +232,12 @@ def _take(modules: list[ModuleType]) -> None:
 
 def _replaced(holders: list[_Holder]) -> list[_Holder]:
     """Return the holders in which something was replaced before kcl could see it."""
-    values = {id(value): value for holder in holders for value in holder.base.values()}
-    functions = {place: _function(value) for place, value in values.items()}
-    strange = {place for place, one in functions.items() if callable(one) and not _is_own(one)}
     found = list[_Holder]()
-    for holder in holders if strange else []:
-        names = [name for name, value in holder.base.items() if id(value) in strange]
+    for holder in holders:
+        values = [
+            (name, _function(one)) for name, one in holder.base.items() if type(one) not in _NEVER
+        ]
+        names = [name for name, one in values if callable(one) and not _is_own(one)]
         holder.base |= dict.fromkeys(names, _UNKNOWN)
         found += [holder] if names else []
     return found
