@@ -183,11 +183,11 @@ def _script(program: Target, main: ModuleType) -> None:
     if program.name == "-":
         vars(main).update(__file__="<stdin>", __cached__=None)
         return _text(program._replace(name=sys.stdin.read()), main, "<stdin>", "-")
-    import runpy
-
     sys.argv = [program.name, *program.arguments]
     path = os.path.join(os.getcwd(), program.name)
     if _is_importable(path):  # a folder or an archive with a module __main__
+        import runpy
+
         _set_first_path(path)
         runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
         return None
@@ -201,19 +201,25 @@ def _script(program: Target, main: ModuleType) -> None:
 
 
 def _is_importable(path: str) -> bool:
-    import pkgutil
+    from zipimport import ZipImportError, zipimporter
 
-    return os.path.isdir(path) or type(pkgutil.get_importer(path)).__name__ == "zipimporter"
+    try:
+        return os.path.isdir(path) or bool(zipimporter(path))
+    except ZipImportError:
+        return False
 
 
 def _code(path: str) -> Any:
     """Return the code of a script, compiled already or not; ends as Python does if it cannot be read."""
     import io
-    import pkgutil
 
+    code = None
     try:
         with io.open_code(path) as stream:
-            code = pkgutil.read_code(stream) if path.endswith(".pyc") else None
+            if path.endswith(".pyc"):
+                import pkgutil
+
+                code = pkgutil.read_code(stream)
             if code is None:
                 stream.seek(0)
                 code = compile(stream.read(), path, "exec", dont_inherit=True)

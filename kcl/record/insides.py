@@ -2,7 +2,8 @@
 
 The files of loopy and of what it generates with are in each key. A process that has imported loopy may hold something
 else than these files say: a method of an AST builder, an entry of a table, a constant. A baseline holds what the import
-of each module gave: the module's names, the bodies of its classes, the items of its tables, the code of its functions.
+of each module gave: the module's names, the bodies of its classes, the items of its tables. Python tells of each change
+of a function, which has a baseline from then on.
 `now` compares what was changed since its last call; a process without loopy has no baseline and pays nothing.
 
 A module that was imported before kcl could attend counts as it is, except for callables of other packages.
@@ -13,7 +14,6 @@ stored.
 from __future__ import annotations
 
 import functools
-import operator
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,16 +26,18 @@ from kcl.base.attended import Finder
 from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.record import below_kcl, distributions, is_of_kcl
-from kcl.record.watch import PARTS, Watch, content_of
+from kcl.record.watch import Watch, content_of
 
 GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
-_parts = operator.attrgetter(*PARTS)
+_PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
 _PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
+_CALLED = frozenset({FunctionType, MethodType, staticmethod, classmethod, property})
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
+_NEVER = frozenset({*_CONSTANTS, *_TABLES, tuple, ModuleType})  # called
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
 _MEMOS = frozenset({"fields", "CACHING_ENABLED"})
 _DISK = "pytools.persistent_dict"  # the classes of loopy's disk caches, which kcl does without
@@ -53,12 +55,11 @@ class _Holder:
         self.held = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
         self.base = self.content()
         self.changes: dict[Any, Any] = {}
-        self.is_unknown = False  # whether something was replaced before kcl could see it
 
     def content(self) -> dict[Any, Any]:
         """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
         if isinstance(self.held, FunctionType):
-            return {part: getattr(self.held, part) for part in PARTS}
+            return {part: getattr(self.held, part) for part in _PARTS}
         if isinstance(self.held, dict):
             return dict(self.held)
         return {"": tuple(self.held)} if isinstance(self.held, list) else dict(vars(self.held))
@@ -118,10 +119,11 @@ class State(process.LockedState):
     def __init__(self) -> None:
         super().__init__()
         self.holders: dict[str, _Holder] = {}
-        # That of the watched things. A function has no holder before it is changed, only what its import gave.
-        self.order: list[_Holder | tuple[str, FunctionType, tuple[Any, ...]]] = []
+        self.order: list[_Holder] = []  # those that are watched
         self.early: Any = None  # the modules that were there before kcl attended
         self.watch = Watch()
+        self.functions: dict[FunctionType, _Holder] = {}  # those to which something was ever set
+        self.is_told = True  # whether this Python tells of that
         self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
         self.loaded: dict[str, ModuleType] = {}
@@ -140,11 +142,17 @@ def is_off() -> bool:
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
     state = _state()
-    if state.early is None:
-        state.early = _loaded()
+    is_first = state.early is None
+    if is_first:
+        state.early = {*_loaded()}
     finder.install()
     if not is_off():
         _take(_loaded())
+    if is_first:
+        sys.addaudithook(_hear)
+        probe = FunctionType(_hear.__code__, {"__name__": "loopy"})
+        probe.__defaults__ = ()
+        state.is_told = state.functions.pop(probe, None) is not None
 
 
 def _run(module: ModuleType, loader: Any) -> None:
@@ -166,6 +174,16 @@ def _run(module: ModuleType, loader: Any) -> None:
                 _take(_loaded())
 
 
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note the state of a function before somebody sets or deletes a part of it."""
+    if event == "object.__setattr__" or event == "object.__delattr__":
+        thing, name = arguments[:2]
+        if type(thing) is FunctionType and name in _PARTS and thing not in _state().functions:
+            module = str(thing.__globals__.get("__name__"))
+            if module.partition(".")[0] in GENERATORS and not _state().depth:
+                _state().functions[thing] = _Holder(f"{module}.{thing.__qualname__}", thing)
+
+
 finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
 
 
@@ -185,13 +203,12 @@ def _absorb() -> None:
     state = _state()
     known, holders = state.changes, _changed()
     for holder in holders:
-        if not isinstance(holder.held, FunctionType):
-            before, holder.base = holder.base, holder.content()
-            for name in {*before, *holder.base}:
-                if (holder.name, name) in known or before.get(name) is _UNKNOWN:
-                    holder.base[name] = before.get(name, _MISSING)
-                    if holder.base[name] is _MISSING:
-                        del holder.base[name]
+        before, holder.base = holder.base, holder.content()
+        for name in {*before, *holder.base}:
+            if (holder.name, name) in known or before.get(name) is _UNKNOWN:
+                holder.base[name] = before.get(name, _MISSING)
+                if holder.base[name] is _MISSING:
+                    del holder.base[name]
     _compare(holders)
 
 
@@ -204,15 +221,29 @@ def _take(modules: list[ModuleType]) -> None:
     named = {module.__name__: module for module in modules}
     state.loaded |= {name: one for name, one in named.items() if sys.modules.get(name) is one}
     for module in modules:
-        module_name, is_early = module.__name__, module in state.early
-        _hold(module_name, module, is_early)
+        module_name = module.__name__
+        _hold(module_name, module)
         for name, value in list(vars(module).items()):
             is_class = isinstance(value, type) and value.__module__ == module_name
             if is_class or (type(value) not in _PLAIN and _is_object(value)):
-                _hold(f"{module_name}.{name}", value, is_early)
+                _hold(f"{module_name}.{name}", value)
     new = state.order[known:]
-    state.watch.add([one[1] if isinstance(one, tuple) else one.held for one in new])
-    _compare([one for one in new if isinstance(one, _Holder) and one.is_unknown])
+    state.watch.add([one.held for one in new])
+    if not state.early.isdisjoint(modules):
+        _compare(_replaced([one for one in new if not one.is_table]))
+
+
+def _replaced(holders: list[_Holder]) -> list[_Holder]:
+    """Return the holders in which something was replaced before kcl could see it."""
+    found = list[_Holder]()
+    for holder in holders:
+        values = [
+            (name, _function(one)) for name, one in holder.base.items() if type(one) not in _NEVER
+        ]
+        names = [name for name, one in values if callable(one) and not _is_own(one)]
+        holder.base |= dict.fromkeys(names, _UNKNOWN)
+        found += [holder] if names else []
+    return found
 
 
 def _is_object(value: Any) -> bool:
@@ -222,24 +253,20 @@ def _is_object(value: Any) -> bool:
     return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
 
 
-def _hold(name: str, thing: Any, is_early: bool) -> None:
+def _hold(name: str, thing: Any) -> None:
     holder = _add(name, thing)
-    if holder is None:
-        return
-    module, order = getattr(thing, "__module__", name), _state().order
-    for key, value in [*holder.base.items()]:
-        # the tables of pyopencl are memos; that of dtypes is in each key
-        if type(value) in _TABLES and key not in _MEMOS and key[:2] != "__":
+    module = getattr(thing, "__module__", name)
+    for key, value in [] if holder is None else [*holder.base.items()]:
+        kind = type(value)
+        if kind in _TABLES and key not in _MEMOS and key[:2] != "__":
+            # the tables of pyopencl are memos; that of dtypes is in each key
             if not name.startswith("pyopencl"):
                 _add(f"{name}.{key}", value)
-            continue
-        function = _function(value)
-        if is_early and callable(function) and not _is_own(function):
-            holder.base[key], holder.is_unknown = _UNKNOWN, True
-        elif isinstance(function, FunctionType) and module == function.__globals__.get("__name__"):
-            order.append((f"{name}.{key}", function, _parts(function)))
-            if function.__kwdefaults__:
-                _add(f"{name}.{key}.__kwdefaults__", function.__kwdefaults__)
+        elif kind in _CALLED:
+            function = value if kind is FunctionType else _function(value)
+            defaults = getattr(function, "__kwdefaults__", None)
+            if defaults and module == function.__globals__.get("__name__"):
+                _add(f"{name}.{key}.__kwdefaults__", defaults)
 
 
 def _add(name: str, thing: Any) -> _Holder | None:
@@ -265,31 +292,39 @@ def _is_own(function: Any) -> bool:
     """
     function = below_kcl(function)
     if not isinstance(function, FunctionType):
-        module = str((function if isinstance(function, type) else type(function)).__module__)
-        return (
-            module.partition(".")[0] in GENERATORS
-            or distributions.owner(module).kind != distributions.USER
-        )
-    module = function.__globals__.get("__name__", "")
-    top = str(module).partition(".")[0]
-    if is_of_kcl(function):
-        return True
+        kind = function if isinstance(function, type) else type(function)
+        return _is_theirs(str(kind.__module__))
+    module = str(function.__globals__.get("__name__", ""))
+    return _has_own_code(module, function.__code__.co_filename)
+
+
+@functools.cache
+def _is_theirs(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top in GENERATORS or distributions.owner(module).kind != distributions.USER
+
+
+@functools.cache
+def _has_own_code(module: str, file: str) -> bool:
+    top = module.partition(".")[0]
     if not module:  # a generator made it of a text
-        return function.__code__.co_filename[:1] == "<"
+        return file[:1] == "<"
     if top in GENERATORS:
-        named = function.__code__.co_filename
-        file = getattr(sys.modules.get(module), "__file__", None)
-        path = os.path.join(distributions.ARCHIVE, named)
-        return named[:1] == "<" or file in (path, f"{path}c")
-    if top in sys.stdlib_module_names or top.startswith("namedtuple_"):
+        loaded = getattr(sys.modules.get(module), "__file__", None)
+        path = os.path.join(distributions.ARCHIVE, file)
+        return file[:1] == "<" or loaded in (path, f"{path}c")
+    if top == "kcl" or top in sys.stdlib_module_names or top.startswith("namedtuple_"):
         return True
-    whose = distributions.owner(str(module))
+    whose = distributions.owner(module)
     return whose.kind == distributions.DISTRIBUTION and whose.name in _OWNERS
 
 
 def refuse() -> None:
     """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
-    for holder, name in now():
+    found = now()
+    if not _state().is_told:
+        raise UnknownInput("this Python tells of no change of a function")
+    for holder, name in found:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
@@ -317,15 +352,8 @@ def now() -> Changes:
 
 def _changed() -> list[_Holder]:
     """List the holders that were changed since the last call."""
-    state, found = _state(), []
-    for place in state.watch.changed():
-        one = state.order[place]
-        if isinstance(one, tuple):
-            name, function, parts = one
-            one = state.order[place] = state.holders[name] = _Holder(name, function)
-            one.base = dict(zip(PARTS, parts, strict=True))
-        found.append(one)
-    return found
+    state = _state()
+    return [*[state.order[place] for place in state.watch.changed()], *state.functions.values()]
 
 
 def _compare(holders: list[_Holder]) -> None:
@@ -351,7 +379,7 @@ def as_imported() -> Iterator[None]:
         yield
         return
     with state.lock:  # no other thread takes the earlier state for the present one
-        changed = [(state.holders[holder], name) for holder, name in found]
+        changed = [(holder, name) for holder in state.differing for name in holder.changes]
         values = [holder.content().get(name, _MISSING) for holder, name in changed]
         for holder, name in changed:
             if holder.base.get(name) is not _UNKNOWN:
