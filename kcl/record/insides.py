@@ -328,12 +328,9 @@ def refuse() -> None:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
-    loaded = _state().loaded  # one whose import failed is not there
-    found = [*map(sys.modules.get, loaded, loaded.values())]
-    if not all(map(operator.is_, found, loaded.values())):
-        changed = zip(loaded, map(operator.is_, found, loaded.values()), strict=True)
-        name = next(name for name, is_same in changed if not is_same)
-        raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
+    for name, module in [*_state().loaded.items()]:
+        if sys.modules.get(name, module) is not module:  # one whose import failed is not there
+            raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 
 
 def now() -> Changes:
