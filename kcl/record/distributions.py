@@ -310,8 +310,11 @@ def _version(name: str) -> str:
 
 def counted(name: str) -> str:
     """Return the text of a distribution: its version, and the digest of its files; "absent" if it is not there."""
-    count((name,))
-    return _state().texts[name]
+    known = _state().texts.get(name)
+    if known is None:
+        count((name,))
+        known = _state().texts[name]
+    return known
 
 
 def required(name: str) -> str:

@@ -146,7 +146,7 @@ class Encoder(Modes):
         is_made = not is_of_module and self.within and not _imports(code)
         if not is_made:
             self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
-        text = shorten(f"{label} {_own(code)!a}")
+        text = shorten(f"{label} {_text_of(code)}")
         self.done[id(function)] = function, text  # it may hold itself
         held = (
             function.__closure__ or (),
@@ -273,7 +273,9 @@ class Encoder(Modes):
         """Return what the bodies of the classes of an object hold that loopy may read or call."""
         found = list[str]()
         for base in kind.__mro__:
-            held = [] if is_library(base) else brought(base, self.called)
+            # of a class that a function made, the methods hold what that was given
+            is_called = self.called or (self.promised and not is_found(base))
+            held = [] if is_library(base) else brought(base, is_called)
             package = _package(base) if held and _is_packages(base) else self.within
             if self.within not in ("", package):
                 continue  # it counts by its files alone
@@ -304,6 +306,11 @@ class Encoder(Modes):
             "" if reduced[0] is kind else f" by {getattr(reduced[0], '__qualname__', reduced[0])}"
         )
         return f"{_name(kind)}{head} from {self.each([_ordered(item) for item in reduced[1:]])}"
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _text_of(code: types.CodeType) -> str:
+    return shorten(ascii(_own(code)))
 
 
 def _own(code: types.CodeType) -> tuple[Any, ...]:

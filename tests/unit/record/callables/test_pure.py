@@ -55,6 +55,14 @@ def call(function: Any = recipe, version: str = "1", depends: Any = (), **given:
     return RecipeCall("recipe", function, given, Declarations(depends, version, pure=True))
 
 
+def thing(number: int) -> Any:
+    class Thing:
+        def number(self) -> int:
+            return number
+
+    return Thing()
+
+
 class TestKey:
     def test_version_and_parameters(self) -> None:
         """The version counts, each parameter, and each value that the recipe depends on."""
@@ -71,6 +79,8 @@ class TestKey:
         recipes = [tuple(pure.key_parts(call(function))) for function in functions[:2]]
         assert len({*parameters, *recipes}) == 6
         assert tuple(pure.key_parts(call(made(1)))) == recipes[0]
+        things = [tuple(pure.key_parts(call(x=thing(number)))) for number in (1, 2, 1)]
+        assert things[0] == things[2] != things[1]
 
     def test_parameter_without_a_text(self) -> None:
         """A parameter must have an exact text."""
