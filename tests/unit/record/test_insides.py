@@ -95,6 +95,23 @@ class TestNow:
             assert changed() == {f"loopy.kernel.creation.parse_instructions.{name}"}
         assert not changed()
 
+    def test_an_inner_function(self, monkeypatch):
+        """A function that stands in no module and in no class is watched, too."""
+        inner = types.FunctionType(emit.__code__, vars(c))
+        with monkeypatch.context() as patch:
+            patch.setattr(inner, "__code__", changed.__code__)
+            assert changed() == {"loopy.target.c.emit.__code__"}
+        assert not changed()
+
+    def test_deleted_defaults(self):
+        """Defaults that are deleted are a change, until they are as before."""
+        defaults = (1,)
+        function = types.FunctionType(emit.__code__, vars(c), None, defaults)
+        del function.__defaults__
+        assert changed() == {"loopy.target.c.emit.__defaults__"}
+        function.__defaults__ = defaults
+        assert not changed()
+
     def test_keyword_defaults_in_place(self, monkeypatch):
         """An item of a function's keyword defaults counts like the function's other defaults."""
         defaults = importlib.import_module("pytools").UniqueNameGenerator.add_name.__kwdefaults__
@@ -191,6 +208,25 @@ class TestRefuse:
             patch.delitem(sys.modules, "loopy.target.c")
             insides.refuse()
         insides.refuse()
+
+    def test_a_deaf_python(self, child):
+        """Where a hook of the program forbids others, no change of a function is told, and nothing has a key."""
+        code = """
+            import json, sys
+            def forbid(event, _arguments):
+                if event == "sys.addaudithook":
+                    raise RuntimeError
+            sys.addaudithook(forbid)
+            import loopy
+            from kcl.errors import UnknownInput
+            from kcl.record import beside
+            try:
+                found = beside.now()
+            except UnknownInput as error:
+                found = str(error)
+            print(json.dumps(found))
+            """
+        assert child.json(code) == "this Python tells of no change of a function"
 
 
 class TestAsImported:
