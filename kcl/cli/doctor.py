@@ -9,7 +9,6 @@ import click
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.inspect.doctor import OK, PROBLEM, WARNING, Finding, run
 from kcl.remote import state
 
@@ -18,7 +17,7 @@ _HEAD = (Column(""), Column("check", 0, "words", 12), Column("found", 0, "words"
 
 @click.command()
 @output.replies("a list of findings")
-def doctor() -> Reply:
+def doctor() -> output.Reply:
     """Check platforms, packages, directories, variables and files, and name the cure of what is found.
 
     Loads every OpenCL driver; changes nothing. A problem keeps something from working, a warning costs time or space,
@@ -29,9 +28,10 @@ def doctor() -> Reply:
     fine, fault = state.attempt()
     tried = [("remote", Finding(WARNING if fault else OK, fault or fine))] if fault or fine else []
     found = [*run(), *tried]
-    value = [{"check": check, **finding._asdict()} for check, finding in found]
-    return Reply(
-        lambda: value, lambda: _show(found), any(one.severity == PROBLEM for _check, one in found)
+    return output.Reply(
+        lambda: [{"check": check, **finding._asdict()} for check, finding in found],
+        lambda: _show(found),
+        any(one.severity == PROBLEM for _check, one in found),
     )
 
 

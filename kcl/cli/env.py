@@ -12,7 +12,6 @@ from kcl import foreign
 from kcl.base import settings
 from kcl.base.text.tables import Column
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.foreign.shell import SHELLS, lines, made
 from kcl.foreign.table import ROWS
 from kcl.remote.stores import shown
@@ -75,7 +74,9 @@ class VariableLine(NamedTuple):
     show_default=True,
 )
 @output.replies("a list of variables, or what to set and to unset")
-def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell: str) -> Reply:
+def env(
+    off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell: str
+) -> output.Reply:
     """Show every variable that decides about a kernel cache, or print the lines that change them.
 
     Alone: each variable, its value, who reads it and what it does now. With --off, --on or --dir: lines for the
@@ -86,13 +87,15 @@ def env(off: tuple[str, ...], on: tuple[str, ...], directory: str | None, shell:
     """
     if not (off or on or directory is not None):
         found = sorted(_lines(), key=lambda line: line.value is None)
-        return Reply(lambda: [line._asdict() for line in found], lambda: _show(found))
+        return output.Reply(lambda: [line._asdict() for line in found], lambda: _show(found))
     if directory == "" or not (_split((*off, *on)) or directory):
         raise click.UsageError("a wish is empty: name a layer, or a directory")
     with output.usage():
         wish = made(_split(off), _split(on), directory and os.path.abspath(directory))
-    value = {"set": dict(wish.set), "unset": list(wish.unset)}
-    return Reply(lambda: value, lambda: click.echo("\n".join(lines(wish, shell))))
+    return output.Reply(
+        lambda: {"set": dict(wish.set), "unset": list(wish.unset)},
+        lambda: click.echo("\n".join(lines(wish, shell))),
+    )
 
 
 def _split(words: tuple[str, ...]) -> list[str]:
@@ -158,12 +161,14 @@ def _own(setting: settings.Setting) -> VariableLine:
 
 def _foreign(variable: str, names: list[str]) -> VariableLine:
     value = settings.variable(variable)
-    effects = dict.fromkeys(_effect(variable, value, name) for name in names)
     for_kcl = not EFFECTS.keys().isdisjoint(names) or any(
         variable in ROWS[name].code_variables for name in names
     )
     return VariableLine(
-        variable, value, ("kcl", *names) if for_kcl else tuple(names), "; ".join(effects)
+        variable,
+        value,
+        ("kcl", *names) if for_kcl else tuple(names),
+        "; ".join(dict.fromkeys(_effect(variable, value, name) for name in names)),
     )
 
 

@@ -9,10 +9,8 @@ from typing import Any
 import click
 
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.errors import meant
 from kcl.inspect.explain import misses
-from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.remote import state
 from kcl.tuning import views
@@ -29,7 +27,7 @@ from kcl.tuning import views
     help="The last so many; 0 is all.",
 )
 @output.replies("a list of look-ups that were no hits")
-def explain(kernel: str | None, every: bool, limit: int) -> Reply:
+def explain(kernel: str | None, every: bool, limit: int) -> output.Reply:
     """Say why the last run missed: what differs from the nearest earlier entry.
 
     KERNEL is the name of a recipe, alone or with its parameters as they are printed; without one all of the last run in
@@ -41,24 +39,22 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
     """
     history = journal.last_misses()
     asked = misses.chosen(history, kernel, every)
-    left_out = len(asked) - limit if limit > 0 else 0
-    found = misses.told(asked[max(0, left_out) :], history)
+    left_out = len(asked) - limit if limit else 0
+    found = misses.told(asked[-limit:], history)
 
     def show() -> None:
+        said = lines(found)
         if found:
-            output.say("\n".join(lines(found)))
-            for line in [*misses.pending().described(), *state.facts()["words"]]:
-                output.say(line)
+            said += [*misses.pending().described(), *state.facts()["words"]]
             if left_out > 0:
-                output.say(f"{left_out} earlier ones are left out: kcl explain --limit 0")
+                said.append(f"{left_out} earlier ones are left out: kcl explain --limit 0")
         elif fault := journal.fault():
             output.fail(f"the last misses cannot be read: {fault}")
         else:
             near = meant(kernel or "", {one.kernel for one in history})
             of = "" if kernel is None else f" of kernel {kernel!r}"
-            click.echo(f"no miss{of} is known{near}")
-        for line in views.decisions(kernel):
-            output.say(line)
+            said.append(f"no miss{of} is known{near}")
+        output.say("\n".join([*said, *views.decisions(kernel)]))
 
     def as_json() -> list[dict[str, Any]]:
         return [
@@ -66,10 +62,10 @@ def explain(kernel: str | None, every: bool, limit: int) -> Reply:
             for one in found
         ]
 
-    return Reply(as_json, show, kernel is not None and not found)
+    return output.Reply(as_json, show, kernel is not None and not found)
 
 
-def lines(found: Iterable[Miss]) -> list[str]:
+def lines(found: Iterable[misses.Miss]) -> list[str]:
     """Write each process with its misses, and how long ago the last of these was."""
     said = list[str]()
     for (driver, process), group in groupby(found, lambda one: (one.driver, one.process)):

@@ -8,11 +8,12 @@ from kcl import drivers
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.errors import CacheFault
 from kcl.inspect import report
 
-_timeout = click.option(
+
+@click.command()
+@click.option(
     "--timeout",
     "--seconds",
     type=click.FloatRange(0),
@@ -20,35 +21,16 @@ _timeout = click.option(
     show_default=True,
     help="Wait at most: seconds.",
 )
-
-
-@click.command()
-@_timeout
 @output.replies("what is left")
-def flush(timeout: float) -> Reply:
+def flush(timeout: float) -> output.Reply:
     """Complete the entries that wait for it, and wait until that is done.
 
     On PoCL a helper process completes entries in the background, also after a run. Call this before you copy the cache,
-    or before the machine is taken away.
-
-    Exits with 0; with 1 where programs are left, or nothing can be stored.
-    """
-    return _left(report.flush(timeout))
-
-
-@click.command(short_help="Complete the entries, and wait until that is done.")
-@_timeout
-@output.replies("what is left")
-def wait(timeout: float) -> Reply:
-    """Complete the entries that wait for it, and wait until that is done, as kcl flush does.
+    or before the machine is taken away. `kcl flush` and `kcl wait` are one command.
 
     Exits with 0 where every entry is complete; with 1 where programs are left, or nothing can be stored.
     """
-    return _left(report.flush(timeout))
-
-
-def _left(done: bool) -> Reply:
-    """Return the programs that are left."""
+    done = report.flush(timeout)
     try:
         trust.check(places.own())
         trust.check_writer(places.own(), gives=True)
@@ -57,8 +39,11 @@ def _left(done: bool) -> Reply:
         output.fail(f"nothing can be stored: {error}")
     words = found.described()
     value = {"programs": len(found.here), "elsewhere": found.devices(), "words": words}
-    return Reply(
+    return output.Reply(
         lambda: value,
         lambda: click.echo("\n".join(words or ["every entry is complete"])),
         bool(found.here) or not done,
     )
+
+
+wait = flush

@@ -31,7 +31,7 @@ def _see(context: click.Context, _parameter: click.Parameter, file: str | None) 
 
 from_bundle = click.option(
     "--from",
-    type=click.Path(exists=True, dir_okay=False),
+    type=output.FILE,
     expose_value=False,
     callback=_see,
     help="Of a bundle that kcl save or a program made, in place of the cache.",

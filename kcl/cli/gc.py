@@ -8,7 +8,6 @@ from kcl.base import settings
 from kcl.base.settings import parsers
 from kcl.base.text.layout import counted
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.inspect import purge, space
 
 
@@ -22,7 +21,7 @@ from kcl.inspect import purge, space
 )
 @output.flag("--dry-run", help="Show what would be removed, and remove nothing.")
 @output.replies("what was removed")
-def gc(max_size: str | None, site: str | None, dry_run: bool) -> Reply:
+def gc(max_size: str | None, site: str | None, dry_run: bool) -> output.Reply:
     """Remove kernels where the entries are above their bound.
 
     The bound is KCL_MAX_SIZE, 2.0 GB where it is not set. First go the kernels that were used longest ago. Pinned
@@ -44,13 +43,17 @@ def gc(max_size: str | None, site: str | None, dry_run: bool) -> Reply:
     if not dry_run:
         purge.remove(gone, "kcl gc")
     output.complain(*(refusal.words("is left alone") for refusal in gone.refusals))
-    value = {
-        "before": before,
-        "max_size": bound,
-        "dry_run": dry_run,
-        "entries": entries,
-        "bytes": gone.bytes,
-        "refusals": [refusal._asdict() for refusal in gone.refusals],
-    }
-    text = f"entries take {output.size(before)} {limit}\n{said if entries else 'nothing to remove'}"
-    return Reply(lambda: value, lambda: output.say(text), bool(gone.refusals))
+    return output.Reply(
+        lambda: {
+            "before": before,
+            "max_size": bound,
+            "dry_run": dry_run,
+            "entries": entries,
+            "bytes": gone.bytes,
+            "refusals": [refusal._asdict() for refusal in gone.refusals],
+        },
+        lambda: output.say(
+            f"entries take {output.size(before)} {limit}\n{said if entries else 'nothing to remove'}"
+        ),
+        bool(gone.refusals),
+    )

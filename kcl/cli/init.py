@@ -100,12 +100,14 @@ def _above() -> list[str]:
 
 
 def _checkout() -> str:
-    marked = (
-        place
-        for place in _above()
-        if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS)
+    found = next(
+        (
+            place
+            for place in _above()
+            if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS)
+        ),
+        None,
     )
-    found = next(marked, None)
     if found is None:
         output.fail(
             f"{os.getcwd()} lies in no checkout ({', '.join(_MARKS)}): "

@@ -51,9 +51,12 @@ def trust_key(line: str) -> None:
 def list_keys() -> None:
     """List the keys that are trusted, and those that were, with what they brought."""
     brought = Counter(signer for signers in notes.arrivals().values() for signer in signers)
-    trusted = {one.id: one.name for one in seal.trusted()}
     gone = {one.id: f"{one.name} (forgotten)" for one in seal.forgotten() if brought[one.id]}
-    names = {**dict.fromkeys(brought, "(unknown)"), **gone, **trusted}
+    names = {
+        **dict.fromkeys(brought, "(unknown)"),
+        **gone,
+        **{one.id: one.name for one in seal.trusted()},
+    }
     rows = [(name, signer, str(brought[signer])) for signer, name in names.items()]
     if rows:
         output.table((Column("name"), Column("id"), Column("entries")), rows)

@@ -18,7 +18,7 @@ from kcl.cli import output
     metavar="FILE...",
     nargs=-1,
     required=True,
-    type=click.Path(exists=True, dir_okay=False),
+    type=output.FILE,
 )
 @click.option(
     "--into",
@@ -47,6 +47,4 @@ def load(files: tuple[str, ...], into: str | None, usable: bool) -> None:
         for reason, count in Counter([reason for _digest, reason in info.unusable]).items():
             output.say(f"{counted(count, 'entry', 'entries')} cannot hit here: {reason}")
     damaged = any(info.refused for _file, info in found)
-    raise SystemExit(
-        output.FOUND if damaged or all(info.empty() for _file, info in found) else output.FINE
-    )
+    output.end(damaged or all(info.empty() for _file, info in found))

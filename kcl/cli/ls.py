@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 import click
 
-from kcl.base import settings
 from kcl.base.text.names import of_parameters
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.cli.from_bundle import from_bundle
-from kcl.cli.output import Reply
 from kcl.errors import meant
 from kcl.inspect.catalogue import SORTS, CacheEntry, Catalogue
 from kcl.inspect.inventory import Refusal
@@ -36,13 +34,7 @@ _LINES = 100  # on a terminal, by default
 
 @click.command()
 @from_bundle
-@click.option(
-    "--layer",
-    "layer_names",
-    type=click.Choice(settings.LAYERS),
-    multiple=True,
-    help="Only this layer.",
-)
+@output.layers
 @click.option("--kernel", help="Only kernels of this name, or that match a pattern such as 'mat*'.")
 @click.option("--device", help="Only programs for devices with this in their name.")
 @click.option(
@@ -64,7 +56,7 @@ def ls(
     device: str | None,
     sort: str,
     limit: int | None,
-) -> Reply:
+) -> output.Reply:
     """List the entries of all layers.
 
     For each: kernel, layer, device, parameters of the recipe, dtypes of the arguments, size, when it was built and
@@ -90,7 +82,7 @@ def ls(
             click.echo(f"no entries{meant(kernel or '', catalogue.kernels())}")
 
     output.complain(*faults)
-    return Reply(
+    return output.Reply(
         lambda: [one._asdict() for one in catalogue.described(found[: limit or None])],
         show,
         bool(faults),
@@ -99,36 +91,19 @@ def ls(
 
 def cells(entry: CacheEntry) -> tuple[str, ...]:
     """Write an entry as a line of a table."""
-    (
-        kernel,
-        layer,
-        _platform,
-        device,
-        _here,
-        recipe,
-        given,
-        types,
-        size,
-        built,
-        took,
-        last,
-        uses,
-        _partners,
-        key,
-    ) = entry
     return (
-        kernel,
-        layer,
-        device,
-        of_parameters(given),
-        dtypes(types),
-        output.size(size),
-        output.date(built),
-        output.seconds(took),
-        output.ago(last or 0.0) or "-",
-        str(uses),
-        recipe,
-        key[:_DIGITS],
+        entry.kernel,
+        entry.layer,
+        entry.device,
+        of_parameters(entry.parameters),
+        dtypes(entry.dtypes),
+        output.size(entry.bytes),
+        output.date(entry.built),
+        output.seconds(entry.build_seconds),
+        output.ago(entry.last_used) or "-",
+        str(entry.uses),
+        entry.recipe,
+        entry.key[:_DIGITS],
     )
 
 

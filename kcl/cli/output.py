@@ -20,7 +20,6 @@ import click
 from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import folded
-from kcl.base.text.tables import Column
 
 # The exit statuses of every command; click ends with WRONG_USE by itself.
 FINE, FOUND, WRONG_USE = 0, 1, 2
@@ -29,6 +28,14 @@ FINE, FOUND, WRONG_USE = 0, 1, 2
 _COLOURS = {"hit": "green", "miss": "yellow", "bypass": "yellow", "error": "red", "off": "yellow"}
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 flag = functools.partial(click.option, is_flag=True)
+layers = click.option(
+    "--layer",
+    "layer_names",
+    type=click.Choice(settings.LAYERS),
+    multiple=True,
+    help="Only this layer.",
+)
+FILE = click.Path(exists=True, dir_okay=False)
 _SPANS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
@@ -49,7 +56,7 @@ def replies(what: str) -> Callable[[Callable[..., Reply]], Callable[..., None]]:
         def run(as_json: bool, **given: Any) -> None:
             value, show, found = command(**given)
             click.echo(json.dumps(value(), indent=2)) if as_json else show()
-            raise SystemExit(FOUND if found else FINE)
+            end(found)
 
         return run
 
@@ -65,13 +72,20 @@ def usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
+def end(found: bool) -> NoReturn:
+    """End the command, with status 1 if something was found or could not be done."""
+    raise SystemExit(FOUND if found else FINE)
+
+
 def fail(message: str) -> NoReturn:
     """Complain, and end the command with status 1."""
     complain(message)
-    raise SystemExit(FOUND)
+    end(True)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], err: bool = False) -> None:
+def table(
+    columns: Sequence[tables.Column], rows: Sequence[Sequence[str]], err: bool = False
+) -> None:
     """Print rows of text under the titles of their columns."""
     click.echo(paint("\n".join(tables.lines(columns, rows, width()))), err=err)
 
@@ -125,11 +139,11 @@ def seconds(count: float) -> str:
     return "0 s"
 
 
-def ago(moment: float, now: float | None = None) -> str:
-    """Write a moment, in seconds since the epoch, as a span before now; empty where it is 0."""
+def ago(moment: float | None) -> str:
+    """Write a moment, in seconds since the epoch, as a span before now; empty where it is 0 or unknown."""
     if not moment:
         return ""
-    past = (time.time() if now is None else now) - moment
+    past = time.time() - moment
     return f"{seconds(past) if past >= 1.0 else '<1 s'} ago"
 
 

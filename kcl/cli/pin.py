@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.inspect import space
 
 
 @click.command()
 @click.argument("kernel", nargs=-1)
 @output.replies("a list of pins")
-def pin(kernel: tuple[str, ...]) -> Reply:
+def pin(kernel: tuple[str, ...]) -> output.Reply:
     """Keep kernels whatever the bounds on space are; without a name, list the pins.
 
     KERNEL is the name of a kernel, a shell pattern of names, or the digest of an entry, of which twelve digits are
@@ -25,7 +24,9 @@ def pin(kernel: tuple[str, ...]) -> Reply:
     held = space.pins()
     if not held:
         output.complain("nothing is pinned")
-    return Reply(lambda: held, lambda: click.echo("".join(f"{one}\n" for one in held), nl=False))
+    return output.Reply(
+        lambda: held, lambda: click.echo("".join(f"{one}\n" for one in held), nl=False)
+    )
 
 
 @click.command()
@@ -42,4 +43,4 @@ def unpin(kernel: tuple[str, ...]) -> None:
             click.echo(f"{one} is not pinned any more")
         else:
             output.complain(f"{one} is not pinned; `kcl pin` lists the pins")
-    raise SystemExit(output.FINE if set(kernel) <= set(before) else output.FOUND)
+    output.end(not set(kernel) <= set(before))

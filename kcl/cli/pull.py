@@ -29,11 +29,11 @@ def pull(name: str | None) -> None:
     Exits with 0; with 1 where no entry came.
     """
     found = _done("pull", name)
-    raise SystemExit(output.FOUND if found.fault or not found.entries else output.FINE)
+    output.end(bool(found.fault) or not found.entries)
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", required=False, type=output.FILE)
 @_name
 @click.option(
     "--key",
@@ -53,12 +53,11 @@ def push(file: str | None, name: str | None, key: Any, anew: bool) -> None:
     if key is not None and not secret:
         raise click.UsageError("--key is empty: is the secret given to this job?")
     found = _done("push", name, file=file or "", secret=secret, anew=anew)
-    raise SystemExit(output.FOUND if found.fault else output.FINE)
+    output.end(bool(found.fault))
 
 
 def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
     """Do the work for the named project or the last one, and say what became of it."""
-    address = settings.read().remote
     here = project.project()
     last = here.name if used.waits(here.name) else used.last()
     if (chosen := name or settings.read().remote_name or last or here.name) != here.name:
@@ -71,7 +70,7 @@ def _done(work: str, name: str | None, **more: Any) -> notes.Outcome:
         found.remark,
     ]
     output.say(
-        f"{shown(address)}, {here.name}: {'; '.join(filter(None, words))} ({output.seconds(found.seconds)})"
+        f"{shown(settings.read().remote)}, {here.name}: {'; '.join(filter(None, words))} ({output.seconds(found.seconds)})"
     )
     if here.source.startswith("the folder"):
         output.say(f"the name is that of {here.source}; remote_name in pyproject.toml gives one")

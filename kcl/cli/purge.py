@@ -11,7 +11,6 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.inspect import purge as removing
-from kcl.inspect.purge import Removal, RemovalItem
 from kcl.remote import notes, packs
 
 _HEAD = (Column("layer"), Column("files"), Column("size"), Column("place", 0, "middle", 30))
@@ -69,7 +68,7 @@ def purge(
         left = [refusal for refusal in found.refusals if refusal not in shown]
         output.complain(*(refusal.words("could not be removed") for refusal in left))
         click.echo("the rest is removed" if left else f"{output.size(found.bytes)} are removed")
-    raise SystemExit(output.FOUND if found.refusals else output.FINE)
+    output.end(bool(found.refusals))
 
 
 def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
@@ -84,9 +83,9 @@ def _purge_signed(signer: str, dry_run: bool, yes: bool) -> None:
         click.echo(f"{counted(packs.remove(signer), 'entry', 'entries')} removed")
 
 
-def _show(found: Removal) -> None:
+def _show(found: removing.Removal) -> None:
     """Print a line for each directory, or for the item where it is the only one in its directory."""
-    groups: dict[tuple[str, str], list[RemovalItem]] = {}
+    groups: dict[tuple[str, str], list[removing.RemovalItem]] = {}
     for item in found.items:
         groups.setdefault(
             (item.cache, item.path if item.is_database else os.path.dirname(item.path)), []
@@ -100,9 +99,13 @@ def _show(found: Removal) -> None:
         )
         if group[0].is_database:
             place = f"{counted(len(group[0].addresses), 'row', 'rows')} of {place}"
-        files, size = sum(item.files for item in group), sum(item.size for item in group)
         cells.append(
-            ("kcl" if cache == removing.KEPT else cache, str(files or ""), output.size(size), place)
+            (
+                "kcl" if cache == removing.KEPT else cache,
+                str(sum(item.files for item in group) or ""),
+                output.size(sum(item.size for item in group)),
+                place,
+            )
         )
     if not cells:
         click.echo("there is nothing to remove")

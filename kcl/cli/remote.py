@@ -10,7 +10,6 @@ from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.remote import packs
-from kcl.remote.packs import ListedPack
 
 _HEAD = (Column("project"), Column("key"), Column("size"), Column("age"), Column("pack"))
 _DIGITS = 12  # of the name of a pack
@@ -59,12 +58,17 @@ def rm(project: str, key: str | None, yes: bool) -> None:
         click.echo(f"{counted(len(found), 'pack', 'packs')} removed")
 
 
-def _show(found: list[ListedPack]) -> None:
-    ages = [output.seconds(max(0.0, time.time() - one.moment)) for one in found]
+def _show(found: list[packs.ListedPack]) -> None:
     output.table(
         _HEAD,
         [
-            (one.project, one.key, output.size(one.size), age, one.name[:_DIGITS])
-            for one, age in zip(found, ages, strict=True)
+            (
+                one.project,
+                one.key,
+                output.size(one.size),
+                output.seconds(max(0.0, time.time() - one.moment)),
+                one.name[:_DIGITS],
+            )
+            for one in found
         ],
     )

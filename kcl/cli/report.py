@@ -9,10 +9,8 @@ import click
 
 from kcl.base import settings
 from kcl.base.text import tables
-from kcl.base.text.layout import WIDTH, folded
 from kcl.base.text.markup import Html
 from kcl.cli import output, pages
-from kcl.cli.output import Reply
 from kcl.inspect import kernels, summary
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
@@ -27,7 +25,7 @@ from kcl.inspect.kernels import KernelRow, Run, last_run
     help="Exit with 1 if a look-up was no hit, and list them all. For CI.",
 )
 @output.replies("the run, its layers and its kernels")
-def report(driver: str | None, html: str | None, fail_on_miss: bool) -> Reply:
+def report(driver: str | None, html: str | None, fail_on_miss: bool) -> output.Reply:
     """Show the last run: layers, kernels with their look-ups, what missed and why.
 
     DRIVER is the file that ran, by its name or its path, or the package of `python -m`; without one the run that ended
@@ -47,12 +45,18 @@ def report(driver: str | None, html: str | None, fail_on_miss: bool) -> Reply:
         of = f" of {driver!r}" if driver else ""
         output.fail(f"the last run cannot be read: {fault}" if fault else f"no run{of} is known")
     shared = facts(run)
-    failed = fail_on_miss and any(not one.reason.startswith("off: ") for one in run.told)
     if html:
-        when = f"{output.date(run.ended)}, {shared['processes']}"
-        pages.write(html, run.driver or "python", when, content(run, shared))
-    lines = [] if html else _lines(run, shared)
-    return Reply(run.described, lambda: [*map(output.say, lines)], failed)
+        pages.write(
+            html,
+            run.driver or "python",
+            f"{output.date(run.ended)}, {shared['processes']}",
+            content(run, shared),
+        )
+    return output.Reply(
+        run.described,
+        lambda: [*map(output.say, [] if html else _lines(run, shared))],
+        fail_on_miss and any(not one.reason.startswith("off: ") for one in run.told),
+    )
 
 
 def facts(run: Run) -> dict[str, str]:
@@ -70,28 +74,25 @@ def facts(run: Run) -> dict[str, str]:
 
 def _lines(run: Run, shared: Mapping[str, str]) -> list[str]:
     """Write a run for a terminal."""
-    title = f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}"
-    missed = ["", shared["misses"]] if shared["misses"] else []
-    remarks = [
-        line
-        for each in (*run.remarks, *misses.pending().described())
-        for line in folded(each, WIDTH)
-    ]
+    remarks = summary.prose([*run.remarks, *misses.pending().described()])
     return [
-        title,
+        f"{run.driver or 'python'}, {shared['processes']}, {output.ago(run.ended)}",
         shared["layers"],
         "",
         shared["kernels"],
-        *missed,
-        *([""] if remarks else []),
-        *remarks,
+        *(["", shared["misses"]] if shared["misses"] else []),
+        *(["", *remarks] if remarks else []),
     ]
 
 
 def content(run: Run, shared: Mapping[str, str]) -> Html:
     """Return the page of a run within its frame; `shared` are the texts of the terminal."""
-    told = "\n".join([shared["misses"] or "Every look-up was a hit.", *run.remarks])
-    return pages.filled("report", kernels=_bars(run.rows), misses=told, layers=shared["layers"])
+    return pages.filled(
+        "report",
+        kernels=_bars(run.rows),
+        misses="\n".join([shared["misses"] or "Every look-up was a hit.", *run.remarks]),
+        layers=shared["layers"],
+    )
 
 
 def _bars(rows: Sequence[KernelRow]) -> Iterator[Html]:

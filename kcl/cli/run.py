@@ -7,7 +7,6 @@ import click
 
 @click.command(
     context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
     short_help="Run a program warm.",
 )
 @click.option(
@@ -34,7 +33,7 @@ import click
 )
 @click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
 @click.option("-c", "code", metavar="CODE", help="Run this text, as python -c does.")
-@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGS]...")
+@click.argument("program", nargs=-1, metavar="[PROGRAM] [ARGS]...")
 def run(**_given: object) -> None:
     """Run a program that was not written for kcl: its kernels of pyopencl and loopy go through kcl's layers.
 

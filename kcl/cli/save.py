@@ -15,20 +15,13 @@ from kcl.cache import places, run_memo
 from kcl.cli import output
 from kcl.errors import meant
 from kcl.inspect import inventory, report
-from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.inspect.kernels import last_run as find_last_run
 
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("kernel", nargs=-1)
-@click.option(
-    "--layer",
-    "layer_names",
-    type=click.Choice(settings.LAYERS),
-    multiple=True,
-    help="Only this layer.",
-)
+@output.layers
 @output.flag("--last-run", help="Only what the last run of a program used.")
 def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_run: bool) -> None:
     """Save entries of the cache in FILE, for `kcl load` or `kcl.load_artifacts` on another machine.
@@ -41,7 +34,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
     Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
     """
     complete = report.flush()
-    faults: list[Refusal] = []
+    faults: list[inventory.Refusal] = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
     found, info = contents.Contents(), CacheInfo()
     for one in _chosen(rows, kernel, last_run) if kernel or last_run else rows:
@@ -63,7 +56,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
             "no entries" + "".join([meant(name, {one.kernel for one in rows}) for name in kernel])
         )
     output.complain(*faults)
-    raise SystemExit(output.FINE if found and complete and not faults else output.FOUND)
+    output.end(not (found and complete) or bool(faults))
 
 
 def _is_named(kernel: str, names: Sequence[str]) -> bool:
@@ -71,12 +64,12 @@ def _is_named(kernel: str, names: Sequence[str]) -> bool:
 
 
 def _chosen(
-    rows: Sequence[ListedEntry], kernels: Sequence[str], last_run: bool
-) -> list[ListedEntry]:
+    rows: Sequence[inventory.ListedEntry], kernels: Sequence[str], last_run: bool
+) -> list[inventory.ListedEntry]:
     """Return the entries of kernels, or of the last run, with their partners and the rows that lead to them."""
     run = find_last_run() if last_run else None
     ran = {stored.digest for row in (run.rows if run else ()) for stored in row.stored}
-    shown = [one for one in rows if one.kind not in inventory.HIDDEN]
+    shown = [one for one in rows if one.is_shown]
     named = {
         one.digest: inventory.launched(one)[0]
         for one in shown

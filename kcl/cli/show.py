@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import click
 
@@ -20,13 +20,11 @@ from kcl.cache.entry import Entry
 from kcl.cli import ls as listing
 from kcl.cli import output, pages
 from kcl.cli.from_bundle import from_bundle
-from kcl.cli.output import Reply
 from kcl.errors import CacheFault, meant
 from kcl.inspect import inventory
 from kcl.inspect.catalogue import CacheEntry, Catalogue
 from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
-from kcl.tuning.views import TableFile
 
 # By the name of what is asked for: the option, and its help.
 _ASKED = {
@@ -39,11 +37,10 @@ _ASKED = {
     "asm": ("--asm", "The native code in the binary; needs objdump, but for PTX."),
     "tuned": ("--tuning", "The choices that were measured for a kernel, and their outcomes."),
 }
-# The options, and the part of an entry that each of them prints.
-_PARTS = {"source": "source.cl", "log": "build.log", "invoker": "invoker.py"}
 _ELF = b"\x7fELF"
 _INDENT = 12  # the column in which the values of an entry begin
 _OF_CODE = {"source", "options", "invoker"}  # the options of generated code, for all devices
+_DESCRIBED = {"options", "parts", "path"}  # in the JSON of every entry
 _ONLY = {"invoker": settings.GENERATOR, **dict.fromkeys(("log", "binary", "asm"), settings.BINARY)}
 
 
@@ -67,13 +64,11 @@ def _flags(command: Any) -> Any:
 @click.argument("key")
 @_flags
 @click.option(
-    "--binary",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write the program binary there.",
+    "--binary", type=click.File("wb"), metavar="FILE", help="Write the program binary there."
 )
 @pages.html_option
 @output.replies("a list of entries, with the texts that are asked for")
-def show(key: str, binary: str | None, html: str | None, **asked: bool) -> Reply:
+def show(key: str, binary: IO[bytes] | None, html: str | None, **asked: bool) -> output.Reply:
     """Show all about one entry.
 
     KEY is the start of its digest or the name of a kernel. A kernel that has one entry in each layer is shown with
@@ -89,22 +84,23 @@ def show(key: str, binary: str | None, html: str | None, **asked: bool) -> Reply
     faults: list[Refusal] = []
     catalogue = Catalogue(faults)
     summaries = _chosen(key, [*wanted, *(["binary"] if binary else [])], catalogue, faults)
-    described = zip(summaries, catalogue.described(summaries), strict=True)
-    found = [ShownEntry(summary, line, _read(summary)) for summary, line in described]
+    found = [
+        ShownEntry(summary, line, _read(summary))
+        for summary, line in zip(summaries, catalogue.described(summaries), strict=True)
+    ]
     if binary:
-        with click.open_file(binary, "wb") as stream:
-            stream.write(_part(found[0], "binary"))
+        binary.write(_part(found[0], "binary"))
 
     def shown() -> None:
         if wanted:
-            click.echo("\n".join(_piece(found[0], name) for name in wanted))
+            click.echo("\n".join(_PIECES[name](found[0]) for name in wanted))
         elif not binary:
             output.say("\n\n".join(map(_about, found)), _INDENT)
 
-    return Reply(lambda: [_in_full(one, wanted) for one in found], shown)
+    return output.Reply(lambda: [_in_full(one, wanted) for one in found], shown)
 
 
-def _tuned(kernel: str, html: str | None) -> Reply:
+def _tuned(kernel: str, html: str | None) -> output.Reply:
     """Show the tables of a kernel, by its name."""
     found = views.tables(kernel)
     if not found:
@@ -113,28 +109,31 @@ def _tuned(kernel: str, html: str | None) -> Reply:
         pages.write(html, kernel, "Time by that of the default", map(_drawn, found))
     text = "\n\n".join("\n".join(views.lines(one, with_facts=True)) for one in found)
     show = partial(click.echo, "" if html else output.paint(text), nl=not html)
-    return Reply(lambda: [views.described(one) for one in found], show)
+    return output.Reply(lambda: [views.described(one) for one in found], show)
 
 
-def _drawn(table: TableFile) -> Html:
+def _drawn(table: views.TableFile) -> Html:
     """Draw the candidates of a table: their time by that of the default, with noise."""
     found = views.raced(table)
     longest = max(
         (row.ratio * (1 + row.noise) for _label, _kind, row in found if row.ratio), default=1
     )
-    choices = [
-        pages.filled(
-            "choice",
-            label=label,
-            kind=kind,
-            ratio=f"{row.ratio or 0.0:.3f}",
-            noise=f"{row.noise:.3f}",
-            longest=str(longest),
-            words="; ".join(filter(None, (views.ratio(row), views.speed(row), row.detail))),
-        )
-        for label, kind, row in found
-    ]
-    return pages.filled("tuning", title=f"{table.kernel} on {table.device}", choices=choices)
+    return pages.filled(
+        "tuning",
+        title=f"{table.kernel} on {table.device}",
+        choices=[
+            pages.filled(
+                "choice",
+                label=label,
+                kind=kind,
+                ratio=f"{row.ratio or 0.0:.3f}",
+                noise=f"{row.noise:.3f}",
+                longest=str(longest),
+                words="; ".join(filter(None, (views.ratio(row), views.speed(row), row.detail))),
+            )
+            for label, kind, row in found
+        ],
+    )
 
 
 def _chosen(
@@ -149,9 +148,11 @@ def _chosen(
             f"no entry has a key that starts with {key!r}, or a kernel of that name{near}; kcl ls lists all"
         )
     layers = {_ONLY[name] for name in wanted if name in _ONLY}
-    fitting = [one for one in found if not layers or one.layer in layers]
-    # an entry may have a copy
-    fitting = list({(one.layer, one.digest): one for one in fitting}.values())
+    fitting = list(  # an entry may have a copy
+        {
+            (one.layer, one.digest): one for one in found if not layers or one.layer in layers
+        }.values()
+    )
     if not fitting:
         output.fail(f"{key}: an entry of the {found[0].layer} layer has no {wanted[0]}")
     code, programs = ([one for one in fitting if one.layer == layer] for layer in settings.LAYERS)
@@ -164,7 +165,7 @@ def _chosen(
         output.table(
             listing.HEAD, [listing.cells(line) for line in catalogue.described(fitting)], err=True
         )
-        raise SystemExit(output.FOUND)
+        output.end(True)
     return [*code, *programs][-1:] if wanted else [*code, *programs]
 
 
@@ -194,7 +195,7 @@ def _about(shown: ShownEntry) -> str:
         ),
         "dtypes": listing.dtypes(line.dtypes) if line.layer == settings.BINARY else "",
         "built": f"{output.date(line.built)}, in {output.seconds(line.build_seconds)}",
-        "uses": f"{line.uses}, last {output.ago(line.last_used or 0.0)}" if line.uses else "none",
+        "uses": f"{line.uses}, last {output.ago(line.last_used)}" if line.uses else "none",
         "complete": _completeness(metadata),
         "size": f"{output.size(line.bytes)} on disk; {sizes}",
         "file": shortened(shown.summary.file, room - _INDENT) if room else shown.summary.file,
@@ -218,24 +219,24 @@ def _in_full(shown: ShownEntry, wanted: Sequence[str]) -> dict[str, Any]:
         "parts": [list(part) for part in entry.key.parts],
         "metadata": entry.metadata,
         "sizes": {name: len(part) for name, part in entry.parts.items()},
-        **{name: _piece(shown, name) for name in wanted if name in {"asm", *_PARTS}},
+        **{name: _PIECES[name](shown) for name in wanted if name not in _DESCRIBED},
     }
 
 
-def _piece(shown: ShownEntry, name: str) -> str:
-    """Return what an option asks for as text."""
-    if name in _PARTS:
-        return _part(shown, _PARTS[name]).decode("utf-8", "replace").rstrip("\n")
-    return _PIECES[name](shown)
-
-
-# What is no part of an entry, by the name of what is asked for.
+# By the name of what is asked for: its text.
 _PIECES: dict[str, Callable[[ShownEntry], str]] = {
+    "source": lambda shown: _text(shown, "source.cl"),
+    "log": lambda shown: _text(shown, "build.log"),
+    "invoker": lambda shown: _text(shown, "invoker.py"),
     "parts": lambda shown: "\n".join(f"{name} = {value}" for name, value in shown.entry.key.parts),
     "options": lambda shown: "\n".join(_options(shown.entry)),
     "path": lambda shown: shown.summary.file,
     "asm": lambda shown: assembly(_part(shown, "binary")),
 }
+
+
+def _text(shown: ShownEntry, part: str) -> str:
+    return _part(shown, part).decode("utf-8", "replace").rstrip("\n")
 
 
 def _part(shown: ShownEntry, name: str) -> bytes:
@@ -256,10 +257,9 @@ def _read(summary: ListedEntry) -> Entry:
 
 def _options(entry: Entry) -> list[str]:
     """Return the build options; an include directory that is described by its place is written in angles."""
-    found = entry.metadata.get("options", ())
     return [
         option if isinstance(option, str) else f"{option[0]}<{option[1]} {option[2]}>"
-        for option in found
+        for option in entry.metadata.get("options", ())
     ]
 
 

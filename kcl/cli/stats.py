@@ -10,7 +10,6 @@ from kcl.base import settings
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.errors import meant
 from kcl.inspect import purge
 from kcl.inspect.history import journal
@@ -38,7 +37,7 @@ _COUNTED = (
 )
 @output.flag("--reset", help="Forget all statistics, the uses of entries and the last misses.")
 @output.replies("a list of rows with their counters")
-def stats(by: str, reset: bool) -> Reply:
+def stats(by: str, reset: bool) -> output.Reply:
     """Show look-ups by outcome, seconds spent in them, and seconds that hits saved, over the last runs.
 
     Saved is what making an entry took, as it has recorded that, less what loading it took, added up over all hits.
@@ -55,14 +54,16 @@ def stats(by: str, reset: bool) -> Reply:
         )
     if reset:
         journal.reset()
-        return Reply(list, lambda: click.echo("statistics, uses and last misses are forgotten"))
+        return output.Reply(
+            list, lambda: click.echo("statistics, uses and last misses are forgotten")
+        )
     found = added(journal.rows(), names)
 
     def show() -> None:
         if found:
-            head = [Column(name, 0, "end", 20) for name in names]
             output.table(
-                [*head, *_COUNTED], [(*place, *cells(row)) for place, row in found.items()]
+                [*(Column(name, 0, "end", 20) for name in names), *_COUNTED],
+                [(*place, *cells(row)) for place, row in found.items()],
             )
         elif fault := journal.fault():
             output.fail(f"the statistics cannot be read: {fault}")
@@ -73,7 +74,7 @@ def stats(by: str, reset: bool) -> Reply:
         ).items():
             output.say(f"{counted(count, 'entry was', 'entries were')} removed: {reason}")
 
-    return Reply(
+    return output.Reply(
         lambda: [{**dict(zip(names, place, strict=True)), **row} for place, row in found.items()],
         show,
     )

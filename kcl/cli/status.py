@@ -16,16 +16,13 @@ from kcl.base.text.tables import Column
 from kcl.cache import layers
 from kcl.cache.layer import site_words
 from kcl.cli import output, stats
-from kcl.cli.output import Reply
 from kcl.errors import CacheFault
 from kcl.foreign import Place, contents
-from kcl.foreign.contents import Contents
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory, space
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import Counters
-from kcl.inspect.inventory import Refusal
 from kcl.remote import state
 from kcl.tuning import views
 
@@ -41,6 +38,13 @@ _HEAD = (
     Column("decided by", 4),
 )
 KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
+# what a row of the table says of a cache that does not say it
+_ROW = {
+    "version": "",
+    "hit_rate": None,
+    "saved": None,
+    "here": True,
+}
 
 
 @click.command()
@@ -53,7 +57,7 @@ KCL, BELOW, NEIGHBOUR = "kcl", "below", "neighbour"
     "--dir", "directory", metavar="PATH", help="Of kcl's files below PATH, as with KCL_CACHE_DIR."
 )
 @output.replies("an object with all layers, pending, late and notes")
-def status(everything: bool, directory: str | None) -> Reply:
+def status(everything: bool, directory: str | None) -> output.Reply:
     """Show every layer and every foreign cache.
 
     For each: on or off and why, entries, size, what was saved, where it lies and why there. The entries are those that
@@ -91,7 +95,7 @@ def status(everything: bool, directory: str | None) -> Reply:
             "notes": list(settings.read().rejected),
         }
     is_faulty = any(row["fault"] for row in rows if row["kind"] == KCL)
-    return Reply(lambda: found, lambda: _show(found, everything), is_faulty)
+    return output.Reply(lambda: found, lambda: _show(found, everything), is_faulty)
 
 
 def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
@@ -105,15 +109,12 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
     stores = inventory.stores(name, []) if on and not fault else []
     held = contents.total([inventory.measure_store(name, store) for store in stores])
     return {
-        **_row(
-            name,
-            KCL,
-            f"kcl's {name} layer",
-            on,
-            layer.off(),
-            Place(layer.place, option.reason()),
-            held,
-        ),
+        "layer": name,
+        "kind": KCL,
+        "title": f"kcl's {name} layer",
+        "on": on,
+        "reason": layer.off(),
+        **_held(Place(layer.place, option.reason()), held),
         "hit_rate": stats.hit_rate(counters) if counters else None,
         "saved": counters["saved"] if counters else 0.0,
         "fault": fault or held.fault,
@@ -122,23 +123,25 @@ def _layer(name: str, counters: Counters | None) -> dict[str, Any]:
 
 def _adapter(name: str) -> dict[str, Any]:
     facts, off = ROWS[name], foreign.off(name)
-    kind = NEIGHBOUR if facts.neighbour else BELOW
-    row = _row(name, kind, facts.title, not off, off, foreign.place(name), contents.measure(name))
-    return {**row, "version": contents.version(name), "here": contents.is_here(name)}
+    return {
+        "layer": name,
+        "kind": NEIGHBOUR if facts.neighbour else BELOW,
+        "title": facts.title,
+        "on": not off,
+        "reason": off,
+        **_held(foreign.place(name), contents.measure(name)),
+        "version": contents.version(name),
+        "here": contents.is_here(name),
+    }
 
 
-def _row(
-    name: str, kind: str, title: str, on: bool, reason: str, place: Place, held: Contents
-) -> dict[str, Any]:
-    """Return what a row of the table says of any cache."""
-    known = {"layer": name, "kind": kind, "title": title, "on": on, "reason": reason}
-    where = {"directory": place.path, "why": place.why, **held._asdict()}
-    return {**known, **where, "version": "", "hit_rate": None, "saved": None, "here": True}
+def _held(place: Place, held: contents.Contents) -> dict[str, Any]:
+    return {"directory": place.path, "why": place.why, **held._asdict(), **_ROW}
 
 
 def _site(root: str) -> dict[str, Any]:
     """Describe a site directory: the entries of both layers, or why it is not used."""
-    faults: list[Refusal] = []
+    faults: list[inventory.Refusal] = []
     below = os.path.join(os.path.abspath(root), "")
     found = [
         one
@@ -147,12 +150,11 @@ def _site(root: str) -> dict[str, Any]:
         if store.location.startswith(below)
         for one in inventory.of_store(layer, store, faults)
     ]
-    shown = [one for one in found if one.kind not in inventory.HIDDEN]
     empty = "it holds nothing for this kcl" if os.path.isdir(root) else "it is missing"
     fault = site_words(faults[0].reason) if faults else "" if found else empty
     return {
         "directory": root,
-        "entries": len(shown),
+        "entries": sum(one.is_shown for one in found),
         "bytes": sum(one.size for one in found),
         "fault": fault,
     }
@@ -168,7 +170,7 @@ def _show(found: dict[str, Any], everything: bool) -> None:
         if row["bytes"] or (row["kind"] != NEIGHBOUR and (row["here"] or not row["on"]))
     ]
     output.table(_HEAD, [_cells(row) for row in (placed if everything else usual)])
-    lines, pins_held = list(found["notes"]), counted(len(found["pins"]), "pin", "pins")
+    lines = list(found["notes"])
     used = sum(row["bytes"] for row in rows if row["kind"] == KCL)
     if used and found["max_size"]:
         lines.append(
@@ -176,7 +178,7 @@ def _show(found: dict[str, Any], everything: bool) -> None:
         )
     if found["pins"]:
         lines.append(
-            f"kernels held by {pins_held} stay whatever the bound is: `kcl pin` lists them"
+            f"kernels held by {counted(len(found['pins']), 'pin', 'pins')} stay whatever the bound is: `kcl pin` lists them"
         )
     for site in found["sites"]:
         held = f"{counted(site['entries'], 'entry', 'entries')}, {output.size(site['bytes'])}, read only"

@@ -13,7 +13,6 @@ import click
 from kcl.base import settings
 from kcl.cli import output
 from kcl.integrations import runner
-from kcl.integrations.runner import Target
 from kcl.tuning import views
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 @click.command(
     context_settings={"allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
     short_help="Tune a program's kernels.",
 )
 @click.option(
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 @output.flag("--anyway", help="Tune also under MPI or a batch scheduler.")
 @output.flag("--list", "listed", help="Show what was measured, and what the last run chose.")
 @click.option("-m", "module", metavar="MODULE", help="Run this module, as python -m does.")
-@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM] [ARGS]...")
+@click.argument("program", nargs=-1, metavar="[PROGRAM] [ARGS]...")
 def tune(
     listed: bool, module: str | None, program: tuple[str, ...], anyway: bool, **given: Any
 ) -> None:
@@ -78,7 +76,7 @@ def tune(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is known is written
     gc.set_threshold(700, 10, 10)  # Python's own: the program may run long
     tuned.tune_untuned(session.tune)
-    runner.as_main(Target("module" if module else "script", words[0], words[1:]))
+    runner.as_main(runner.Target("module" if module else "script", words[0], words[1:]))
     session.end()
 
 

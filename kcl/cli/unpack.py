@@ -8,10 +8,8 @@ import os
 import click
 
 from kcl.base import settings
-from kcl.cache.entry import Entry
 from kcl.cli import output
 from kcl.inspect import dump, inventory
-from kcl.inspect.inventory import ListedEntry, Refusal
 from kcl.tuning import views
 
 
@@ -29,12 +27,12 @@ def unpack(directory: str, kernel: str | None) -> None:
     Exits with 0; with 1 where an entry is damaged, or a file cannot be written.
     """
     os.makedirs(directory, exist_ok=True)
-    faults: list[Refusal] = []
-    found: list[tuple[ListedEntry, Entry]] = []
-    for one in inventory.entries(faults=faults):
-        if kernel in (None, one.kernel):
-            entry = inventory.read(one, faults)
-            found += [(one, entry)] if entry is not None else []
+    faults: list[inventory.Refusal] = []
+    found = [
+        (one, entry)
+        for one in inventory.entries(faults=faults)
+        if kernel in (None, one.kernel) and (entry := inventory.read(one, faults)) is not None
+    ]
     invokers = {
         inventory.launched(entry): entry for one, entry in found if one.layer == settings.GENERATOR
     }
@@ -56,7 +54,7 @@ def unpack(directory: str, kernel: str | None) -> None:
         f"{written} folders written to {directory}" + (f", {there} were there" if there else "")
     )
     output.complain(*faults)
-    raise SystemExit(output.FOUND if faults else output.FINE)
+    output.end(bool(faults))
 
 
 def _recipe(directory: str, folder: str, files: dict[str, bytes], numbered: dict[int, str]) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import click
 
-from kcl import drivers
 from kcl.base import settings
 from kcl.cache.stores.base import digest_of
 from kcl.cli import output
-from kcl.cli.output import Reply
 from kcl.errors import CacheFault, DamagedEntry
-from kcl.foreign import contents
 from kcl.inspect import inventory
 from kcl.inspect.inventory import Refusal
 
@@ -21,7 +18,7 @@ _CURE_OF_POCL = "kcl replaces PoCL's files from their entries when they are next
 @click.command()
 @output.flag("--headers", help="Read the headers alone: a quick look.")
 @output.replies("what was checked, and what is damaged")
-def verify(headers: bool) -> Reply:
+def verify(headers: bool) -> output.Reply:
     """Check the entries of both layers.
 
     Every byte is read against the digest over the whole, as each hit does. With --headers only the digest of every
@@ -33,14 +30,18 @@ def verify(headers: bool) -> Reply:
     """
     faults: list[Refusal] = []
     checked = {layer: _check(layer, headers, faults) for layer in settings.LAYERS}
-    faults += [
-        Refusal("pocl", *found)
-        for driver in drivers.every()
-        for found in driver.damaged(contents.files("pocl"))
-    ]
-    damaged = [dict(zip(("layer", "place", "reason"), fault, strict=True)) for fault in faults]
-    value = {"checked": checked, "whole": not headers, "damaged": damaged}
-    return Reply(lambda: value, lambda: _show(checked, faults), bool(faults))
+    faults += inventory.damaged_below()
+    return output.Reply(
+        lambda: {
+            "checked": checked,
+            "whole": not headers,
+            "damaged": [
+                dict(zip(("layer", "place", "reason"), one, strict=True)) for one in faults
+            ],
+        },
+        lambda: _show(checked, faults),
+        bool(faults),
+    )
 
 
 def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
@@ -63,6 +64,5 @@ def _check(layer: str, headers: bool, faults: list[Refusal]) -> int:
 def _show(checked: dict[str, int], faults: list[Refusal]) -> None:
     counts = ", ".join(f"{layer} layer {count}" for layer, count in checked.items())
     lines = [f"entries checked: {counts}; damaged: {len(faults)}", *map(str, faults)]
-    cures = {"pocl": _CURE_OF_POCL}
-    lines += dict.fromkeys(cures.get(fault.cache, _CURE) for fault in faults)
+    lines += {_CURE_OF_POCL if fault.cache == "pocl" else _CURE: None for fault in faults}
     output.say("\n".join(lines))

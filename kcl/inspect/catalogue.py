@@ -16,13 +16,12 @@ from kcl.cache.layer import warn_once
 from kcl.foreign import contents
 from kcl.inspect import inventory, variants
 from kcl.inspect.history import journal
-from kcl.inspect.history.journal import EntryUse
 from kcl.inspect.inventory import ListedEntry, Refusal
 
 T = TypeVar("T")
 
 # The sort orders: words in their order, numbers and times the largest first.
-SORTS: dict[str, Callable[[ListedEntry, Callable[[str], EntryUse]], Any]] = {
+SORTS: dict[str, Callable[[ListedEntry, Callable[[str], journal.EntryUse]], Any]] = {
     "kernel": lambda one, _used: (one.kernel, one.layer, one.device, -one.built),
     "layer": lambda one, _used: (one.layer, one.kernel, one.device),
     "device": lambda one, _used: (one.device, one.kernel, one.layer),
@@ -111,24 +110,24 @@ class Catalogue:
         found = [
             one
             for one in self.rows
-            if one.kind not in inventory.HIDDEN
+            if one.is_shown
             and (not layers or one.layer in layers)
-            and (not kernel or fnmatch.fnmatchcase(one.kernel, kernel))
-            and (not device or device in one.device.lower())
+            and fnmatch.fnmatchcase(one.kernel, kernel or "*")
+            and device in one.device.lower()
         ]
         return sorted(found, key=lambda one: (order(one, self._used), one.digest))
 
     def kernels(self) -> set[str]:
         """Return the names of the kernels that have an entry."""
-        return {one.kernel for one in self.rows if one.kind not in inventory.HIDDEN}
+        return {one.kernel for one in self.rows if one.is_shown}
 
-    def described(self, shown: Iterable[ListedEntry]) -> list[CacheEntry]:
+    def described(self, shown: Sequence[ListedEntry]) -> list[CacheEntry]:
         """Describe entries, in their order."""
         alike: dict[str, list[ListedEntry]] = {}  # by their OpenCL C: code and its programs
         for one in self.rows:
             if one.program:
                 alike.setdefault(one.program, []).append(one)
-        here, shown = functools.cache(contents.is_platform_here), list(shown)
+        here = functools.cache(contents.is_platform_here)
         told = variants.parameters(code for one in shown for code in alike.get(one.program, ()))
         return [
             line._replace(parameters=line.parameters or told.get(one.program, {}))
@@ -142,11 +141,21 @@ class Catalogue:
         others, recipe = [other for other in alike if other.layer != one.layer], one.recipe
         if len(others) == 1 and one.layer == settings.BINARY:
             recipe = others[0].recipe
-        uses, last, _seconds, _saved = self._used(one.digest)
-        keys = tuple(other.digest for other in others)
-        made = (one.kernel, one.layer, one.platform, one.device, here(one.platform), *recipe)
+        used = self._used(one.digest)
         return CacheEntry(
-            *made, one.size, one.built, one.seconds, last or None, uses, keys, one.digest
+            one.kernel,
+            one.layer,
+            one.platform,
+            one.device,
+            here(one.platform),
+            *recipe,
+            one.size,
+            one.built,
+            one.seconds,
+            used.last or None,
+            used.uses,
+            tuple(other.digest for other in others),
+            one.digest,
         )
 
 
@@ -170,7 +179,14 @@ def entries(*layers: str, kernel: str | None = None, device: str | None = None) 
     for fault in faults:
         if not layers or fault.cache in layers:
             warn_once(f"entries: {fault.place}", f"kcl cannot read {fault.place}: {fault.reason}")
-    found = catalogue.described(catalogue.chosen(layers, kernel, device))
     return NotebookTable(
-        found, "entries", "kernel", "layer", "device", "parameters", "bytes", "uses", "key"
+        catalogue.described(catalogue.chosen(layers, kernel, device)),
+        "entries",
+        "kernel",
+        "layer",
+        "device",
+        "parameters",
+        "bytes",
+        "uses",
+        "key",
     )

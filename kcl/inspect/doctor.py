@@ -31,7 +31,12 @@ _NEWER_POCL = (
     "python tools/with_pocl.py of a checkout of kcl"
 )
 _LOCK_AGE = 60.0  # pyopencl waits no longer
-_XDG = "XDG_CACHE_HOME"
+# The caches whose owners fail where they cannot write, and the variable that moves each.
+_NEED_A_PLACE = {
+    "pocl": "POCL_CACHE_DIR",
+    "loopy": "XDG_CACHE_HOME",
+    "pyopencl-binary": "XDG_CACHE_HOME",
+}
 _RAISES = {"CG_NO_CACHE", "LOOPY_NO_CACHE", "PYOPENCL_NO_CACHE"}
 
 
@@ -81,15 +86,21 @@ def directories() -> Iterator[Finding]:
                 "set KCL_CACHE_DIR to a directory of your own",
             )
         if trust.is_network(path):
-            words = f"{path} lies on a network file system: the generator layer keeps a file for each entry"
-            yield Finding(NOTE, words, "a local KCL_CACHE_DIR is faster")
+            yield Finding(
+                NOTE,
+                f"{path} lies on a network file system: the generator layer keeps a file for each entry",
+                "a local KCL_CACHE_DIR is faster",
+            )
     yield from (Finding(PROBLEM, words) for words in faults)
-    for name, variable in (("pocl", "POCL_CACHE_DIR"), ("loopy", _XDG), ("pyopencl-binary", _XDG)):
+    for name, variable in _NEED_A_PLACE.items():
         place = foreign.place(name)
         if place.path and (why := usable.fault(place.path)):
             effect = _POCL if name == "pocl" else f"{ROWS[name].title} fails then"
-            words = f"{place.path} ({place.why}) cannot be written: {why}; {effect}"
-            yield Finding(PROBLEM, words, f"set {variable} to a directory of your own")
+            yield Finding(
+                PROBLEM,
+                f"{place.path} ({place.why}) cannot be written: {why}; {effect}",
+                f"set {variable} to a directory of your own",
+            )
 
 
 def platforms() -> Iterator[Finding]:
@@ -129,8 +140,11 @@ def platforms() -> Iterator[Finding]:
         for words in untried:
             yield Finding(NOTE, f"{words}: its programs run as without kcl")
         if nameless:
-            words = f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that"
-            yield Finding(WARNING, words, _NEWER_POCL)
+            yield Finding(
+                WARNING,
+                f"{platform.name} has no name for this CPU: no program builds where its LLVM is older than that",
+                _NEWER_POCL,
+            )
         if re.search(r"(?i)\bpocl\b", platform.version) and shutil.which("ld") is None:
             words = f"{platform.name} links what it builds with ld, which is not there: a program that is built aborts"
             yield Finding(
@@ -177,10 +191,8 @@ def disk() -> Iterator[Finding]:
         if device in seen:
             continue
         seen.add(device)
-        free, files = (
-            f"{usage.free / 1e6:.0f} MB",
-            os.statvfs(there) if hasattr(os, "statvfs") else None,
-        )
+        free = f"{usage.free / 1e6:.0f} MB"
+        files = os.statvfs(there) if hasattr(os, "statvfs") else None
         # some file systems number no inodes
         is_full = files is not None and files.f_files and files.f_favail < _INODES
         if usage.free < _NEEDED or is_full:
@@ -220,8 +232,11 @@ def switches() -> Iterator[Finding]:
             if verdict is None:
                 yield Finding(OK, f"{row.title} is on: {variable}={value}")
             elif verdict and variable in _RAISES:
-                words = f"{variable}={value} makes the import fail: {row.title} reads words for yes and no alone"
-                yield Finding(PROBLEM, words, f"unset {variable}")
+                yield Finding(
+                    PROBLEM,
+                    f"{variable}={value} makes the import fail: {row.title} reads words for yes and no alone",
+                    f"unset {variable}",
+                )
             else:
                 yield Finding(NOTE, f"{row.title} is off: {foreign.off(name)}")
 
@@ -232,8 +247,11 @@ def unknown_settings() -> Iterator[Finding]:
     for words in chosen.rejected:
         yield Finding(WARNING, words)
     if "hit" in chosen.strict and chosen.no_cache:
-        words = f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={chosen.no_cache_value} switches off"
-        yield Finding(NOTE, words, "unset KCL_NO_CACHE")
+        yield Finding(
+            NOTE,
+            f"KCL_STRICT=hit asks nothing of layers that KCL_NO_CACHE={chosen.no_cache_value} switches off",
+            "unset KCL_NO_CACHE",
+        )
     known = [*(setting.variable for setting in settings.SETTINGS), settings.RUN]
     for name in sorted(settings.environment()):
         if name.startswith("KCL_") and name not in known and not name.startswith("KCL_TEST"):
@@ -255,12 +273,14 @@ def damaged() -> Iterator[Finding]:
     for name in ("loopy", "pyopencl"):
         fault_of = contents.measure(name).fault
         if fault_of and "locked" not in fault_of:
-            words = f"{fault_of}; import {name} fails on it, or gives wrong values"
-            yield Finding(PROBLEM, words, f"kcl purge {name}")
-    found = [one for driver in drivers.every() for one in driver.damaged(contents.files("pocl"))]
-    if found:
+            yield Finding(
+                PROBLEM,
+                f"{fault_of}; import {name} fails on it, or gives wrong values",
+                f"kcl purge {name}",
+            )
+    if found := inventory.damaged_below():
         files = counted(len(found), "damaged file", "damaged files")
-        words = f"{files} in PoCL's cache, such as {found[0].path}: {found[0].reason}; kcl replaces those of its entries"
+        words = f"{files} in PoCL's cache, such as {found[0].place}: {found[0].reason}; kcl replaces those of its entries"
         yield Finding(
             PROBLEM,
             f"{words}, and a program that needs another fails, or its process dies",
@@ -274,8 +294,11 @@ def locks() -> Iterator[Finding]:
         path = os.path.join(folder, "lock")
         with suppress(OSError):
             if time.time() - os.lstat(path).st_mtime > _LOCK_AGE:
-                words = f"{path} was left over: every build by pyopencl waits for a minute, then it fails"
-                yield Finding(PROBLEM, words, f"rm {path}")
+                yield Finding(
+                    PROBLEM,
+                    f"{path} was left over: every build by pyopencl waits for a minute, then it fails",
+                    f"rm {path}",
+                )
             else:
                 yield Finding(
                     NOTE, f"{path} is held at this moment", f"if nothing builds: rm {path}"

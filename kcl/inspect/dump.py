@@ -22,6 +22,7 @@ from kcl import drivers
 from kcl.base import process, settings
 from kcl.cache.layer import warn_once
 from kcl.cache.stores.base import safe
+from kcl.inspect.inventory import options
 
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
@@ -109,27 +110,30 @@ def program(source_digest: str, address: str, entry: Entry) -> None:
 
 def folder_of(directory: str, address: str, entry: Entry) -> str:
     """Return the folder of an entry."""
-    device = address.partition("/")[0] if "/" in address else _ANY
     return os.path.join(
-        directory, device, safe(str(entry.metadata.get("kernel", "")), 80) or "_", entry.key.digest
+        directory,
+        address.partition("/")[0] if "/" in address else _ANY,
+        safe(str(entry.metadata.get("kernel", "")), 80) or "_",
+        entry.key.digest,
     )
 
 
 def files(address: str, entry: Entry, beside: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the files of an entry by name; `beside` are those of the code that launches it."""
-    key = {
-        "digest": entry.key.digest,
-        "address": address,
-        "key": entry.key.parts,
-        "metadata": entry.metadata,
-    }
-    options = [option for option in entry.metadata.get("options", ()) if isinstance(option, str)]
     found = {
         **beside,
         **{name: entry.parts[part] for part, name in _FILES.items() if part in entry.parts},
     }
-    found["key.json"] = json.dumps(key, indent=2).encode()
-    found["options.txt"] = "".join(f"{option}\n" for option in options).encode(
+    found["key.json"] = json.dumps(
+        {
+            "digest": entry.key.digest,
+            "address": address,
+            "key": entry.key.parts,
+            "metadata": entry.metadata,
+        },
+        indent=2,
+    ).encode()
+    found["options.txt"] = "".join(f"{option}\n" for option in options(entry)).encode(
         "utf-8", "surrogateescape"
     )
     if "/" in address:

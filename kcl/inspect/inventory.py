@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from kcl import drivers
 from kcl.base import settings
 from kcl.base.settings import trust
 from kcl.cache import layers
@@ -34,7 +35,6 @@ _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
 _HAS_CODE, _HEADER = b'"parts":[["source.cl",', 1 << 16
 
 CODE, BASE, PROOFS = "code", "base", "proofs"  # the kinds of rows of the generator layer
-HIDDEN = frozenset({BASE, PROOFS})  # the kinds that a listing does not show
 # in the key of a row with a base row, behind the key of the base row
 _SPECIAL = Part("row", "special")
 
@@ -57,6 +57,7 @@ class ListedEntry:
     `kcl.record.proofs`). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
     what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
+    `is_shown` is False for rows that only lead to code.
     """
 
     def __init__(
@@ -71,17 +72,20 @@ class ListedEntry:
     ) -> None:
         self._key, self.metadata, self.sizes = key, metadata, sizes
         self.layer, self.address, self.size, self._store = layer, address, stat.size, store
-        numbers = (metadata.get(name) for name in ("created", "seconds"))
-        created, seconds = (float(one) if isinstance(one, (int, float)) else 0.0 for one in numbers)
+        created, seconds = (
+            float(one) if isinstance(one, (int, float)) else 0.0
+            for one in map(metadata.get, ("created", "seconds"))
+        )
         self.modified = stat.used or created
         self.built, self.seconds = created or self.modified, seconds
-        self.kernel = str(self.metadata.get("kernel", ""))
-        self.kind = layer if layer != settings.GENERATOR else _kind(self.metadata)
-        facts = (metadata.get(of) for of in ("device", "platform"))
+        self.kernel = str(metadata.get("kernel", ""))
+        self.kind = layer if layer != settings.GENERATOR else _kind(metadata)
+        self.is_shown = self.kind not in (BASE, PROOFS)
         self.device, self.platform = (
-            str(one.get("name", "")) if isinstance(one, dict) else "" for one in facts
+            str(one.get("name", "")) if isinstance(one, dict) else ""
+            for one in map(metadata.get, ("device", "platform"))
         )
-        self.program = str(self.metadata.get("program", ""))[:_PROGRAM]
+        self.program = str(metadata.get("program", ""))[:_PROGRAM]
 
     @functools.cached_property
     def key(self) -> Key:
@@ -103,8 +107,9 @@ class ListedEntry:
 
         `with_texts` asks for the row that holds the texts of a recipe: the base row, of a row that has one.
         """
-        is_row = with_texts and self.layer == settings.GENERATOR
-        address = led_by(self.key)[-1] if is_row else self.address
+        address = self.address
+        if with_texts and self.layer == settings.GENERATOR:
+            address = led_by(self.key)[-1]
         try:
             blob = self._store.get(address) if self._store is not None else None
         except sqlite3.Error as error:
@@ -123,8 +128,7 @@ class ListedEntry:
         """The recipe of generated code, as far as the entry names it; of a program its line, options and headers."""
         try:
             if self.layer == settings.BINARY:
-                words = [one for one in self.metadata.get("options", ()) if isinstance(one, str)]
-                words += [
+                words = options(self) + [
                     part.name.partition(" ")[2]
                     for part in self.key.parts
                     if part.name.startswith("header ")
@@ -137,6 +141,11 @@ class ListedEntry:
             return RecipeSummary(recipe.get("site", ""), dict(recipe.get("parameters", ())), dtypes)
         except (KeyError, TypeError, ValueError, AttributeError):
             return RecipeSummary()
+
+
+def options(one: ListedEntry | Entry) -> list[str]:
+    """Return the build options that are texts: an include directory with its content is none."""
+    return [option for option in one.metadata.get("options", ()) if isinstance(option, str)]
 
 
 def led_by(key: Key) -> list[str]:
@@ -180,7 +189,7 @@ def entries(
     for layer in layer_names or settings.LAYERS:
         for store in [*stores(layer, told), *([] if own else layers.sites(layer))]:
             for found in of_store(layer, store, told):
-                if all_rows or found.kind not in HIDDEN:
+                if all_rows or found.is_shown:
                     yield found
 
 
@@ -193,6 +202,15 @@ def read(one: ListedEntry, faults: list[Refusal], with_texts: bool = False) -> E
     except _FAULTS as error:
         faults.append(Refusal(one.layer, one.place, str(error)))
         return None
+
+
+def damaged_below() -> list[Refusal]:
+    """Return the damaged files of a driver's own cache: PoCL's."""
+    return [
+        Refusal("pocl", *found)
+        for driver in drivers.every()
+        for found in driver.damaged(contents.files("pocl"))
+    ]
 
 
 def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
@@ -209,20 +227,19 @@ def stores(layer: str, faults: list[Refusal]) -> list[layers.Files]:
     return row.on_disk(folder, names)
 
 
-def named(text: str, listed: Iterable[ListedEntry]) -> list[ListedEntry]:
+def named(text: str, listed: Sequence[ListedEntry]) -> list[ListedEntry]:
     """Return the entries that a text names: the start of a digest, an address, or the name of a kernel.
 
     The digest of a base row stands for that code.
     """
     if not text:
         return []
-    listed = list(listed)
     found = [
         one for one in listed if text in (one.kernel, one.address) or one.digest.startswith(text)
     ]
     to = {one.digest for one in found if one.kind == BASE and one.kernel != text}
     code = [one for one in listed if to and one.kind == CODE and not to.isdisjoint(led_by(one.key))]
-    return list(dict.fromkeys([*(one for one in found if one.kind not in HIDDEN), *code]))
+    return list(dict.fromkeys([*(one for one in found if one.is_shown), *code]))
 
 
 def _kind(metadata: Mapping[str, Any]) -> str:
@@ -276,8 +293,7 @@ def measure_files(store: layers.Files) -> Contents:
     """Count the files of a store and their bytes, as far as its folders can be listed; opens none."""
     if isinstance(store, Database):
         return contents.of([store.location], "")
-    paths = []
+    paths = list[str]()
     with suppress(OSError):
-        for _address, item in store.items():
-            paths.append(item.path)
+        paths.extend(item.path for _address, item in store.items())
     return contents.of(paths, ".*")

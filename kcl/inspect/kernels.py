@@ -15,18 +15,16 @@ from kcl.base import settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH
 from kcl.base.text.names import dtype, of_kernel, of_value
-from kcl.base.text.tables import Column
 from kcl.inspect import inventory, variants
 from kcl.inspect.explain import misses
-from kcl.inspect.explain.misses import Miss
 from kcl.inspect.history import journal
 from kcl.inspect.history.journal import JournalMiss, RunRecord
-from kcl.inspect.history.records import COUNTERS, DIGITS
+from kcl.inspect.history.records import COUNTERS, DIGITS, merged
 from kcl.inspect.inventory import ListedEntry
 
 HEAD = (
-    Column("kernel", give="words", least=20),
-    *map(Column, (*settings.LAYERS, "seconds", "saved")),
+    tables.Column("kernel", give="words", least=20),
+    *map(tables.Column, (*settings.LAYERS, "seconds", "saved")),
 )
 _MACRO = re.compile(r"-D *(\S+)")
 EXPLAINED = 40  # misses of a run
@@ -112,8 +110,14 @@ class KernelRow(NamedTuple):
         for look in lookups:
             del look["kernel"], look["parameters"]
         seconds, saved = self.spent
-        known = {"kernel": self.kernel, "parameters": self.parameters, "dtypes": self.dtypes}
-        return {**known, "seconds": seconds, "saved": saved, "lookups": lookups}
+        return {
+            "kernel": self.kernel,
+            "parameters": self.parameters,
+            "dtypes": self.dtypes,
+            "seconds": seconds,
+            "saved": saved,
+            "lookups": lookups,
+        }
 
 
 class Run(NamedTuple):
@@ -130,13 +134,16 @@ class Run(NamedTuple):
     layers: Sequence[Mapping[str, Any]]
     rows: Sequence[KernelRow]
     remarks: Sequence[str] = ()
-    told: Sequence[Miss] = ()
+    told: Sequence[misses.Miss] = ()
     untold: int = 0
 
     def described(self) -> dict[str, Any]:
         """Write the run as JSON: see doc/reference/command-line.md."""
-        found = dict(zip(self._fields[:5], self[:5], strict=True))
-        return {**found, "kernels": [row.described() for row in self.rows], "remarks": self.remarks}
+        return {
+            **dict(zip(self._fields[:5], self[:5], strict=True)),
+            "kernels": [row.described() for row in self.rows],
+            "remarks": self.remarks,
+        }
 
 
 def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
@@ -152,7 +159,7 @@ def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
         tuple(sorted({one.pid for one in run})),
         min(one.began for one in run),
         run[0].ended,
-        [_counted(run, layer) for layer in settings.LAYERS],
+        _counted(run),
         of_records(run, missed),
         list(dict.fromkeys([*(remark for one in run for remark in one.remarks), *late])),
         misses.told(missed[-limit:], history),
@@ -160,15 +167,17 @@ def last_run(driver: str | None = None, limit: int = EXPLAINED) -> Run | None:
     )
 
 
-def _counted(run: Iterable[RunRecord], layer: str) -> dict[str, Any]:
-    """Add up the counters of a layer over the processes of a run."""
-    rows = [row for one in run for (of, _kernel), row in one.tallies.items() if of == layer]
-    sums = {name: sum(row[name] for row in rows) for name in COUNTERS}
-    return {
-        "layer": layer,
-        **sums,
-        "files": ", ".join(store.location for store in inventory.stores(layer, [])),
-    }
+def _counted(run: Iterable[RunRecord]) -> list[dict[str, Any]]:
+    """Add up the counters of each layer over the processes of a run."""
+    sums = merged({layer: row} for one in run for (layer, _), row in one.tallies.items())
+    return [
+        {
+            "layer": layer,
+            **sums.get(layer, dict.fromkeys(COUNTERS, 0)),
+            "files": ", ".join(store.location for store in inventory.stores(layer, [])),
+        }
+        for layer in settings.LAYERS
+    ]
 
 
 def of_records(run: Iterable[RunRecord], missed: Iterable[JournalMiss]) -> list[KernelRow]:
@@ -206,10 +215,17 @@ def of_run(
                     else stored
                 )
                 kernel, names = one.asked.get(digest, (code.kernel, tuple(code.recipe.parameters)))
-                parameters = _texts(_known(code, kernel, names))
                 looks.append(
                     LookSummary._make(
-                        [stored.layer, kernel, "hit", "", stored.digest, *used, parameters]
+                        [
+                            stored.layer,
+                            kernel,
+                            "hit",
+                            "",
+                            stored.digest,
+                            *used,
+                            _texts(_known(code, kernel, names)),
+                        ]
                     )
                 )
     return looks
@@ -266,48 +282,47 @@ def _added(looks: Iterable[LookSummary]) -> Iterable[LookSummary]:
 def _is_akin(row: KernelRow, look: LookSummary, stored: ListedEntry | None) -> bool:
     """Return True if a look-up may belong to a row, as far as parameters and OpenCL C are known."""
     known = row.looks[0].parameters
-    is_of_kernel = row.kernel == look.kernel and (
-        known == look.parameters or None in (known, look.parameters)
-    )
-    return is_of_kernel and (
-        stored is None or not row.stored or text_of(row.stored[0]) == text_of(stored)
+    return (
+        row.kernel == look.kernel
+        and (known == look.parameters or None in (known, look.parameters))
+        and (stored is None or not row.stored or text_of(row.stored[0]) == text_of(stored))
     )
 
 
 def text_of(one: ListedEntry) -> tuple[str, ...]:
     """Name the OpenCL C of an entry with the macros in its build options: the two tell programs apart."""
-    options = " ".join(
-        [option for option in one.metadata.get("options", ()) if isinstance(option, str)]
-    )
-    return one.program, *sorted(_MACRO.findall(options))
+    return one.program, *sorted(_MACRO.findall(" ".join(inventory.options(one))))
 
 
 def lines(found: Sequence[KernelRow]) -> list[str]:
     """Write rows as a table that fits a terminal of 80 columns."""
-    cells = [
-        (
-            label,
-            *(outcome(row.of(layer)) for layer in settings.LAYERS),
-            *(f"{seconds:.3f}" for seconds in row.spent),
-        )
-        for row, label in zip(found, labels(found), strict=True)
-    ]
-    return tables.lines(HEAD, cells, WIDTH)
+    return tables.lines(
+        HEAD,
+        [
+            (
+                label,
+                *(outcome(row.of(layer)) for layer in settings.LAYERS),
+                *(f"{seconds:.3f}" for seconds in row.spent),
+            )
+            for row, label in zip(found, labels(found), strict=True)
+        ],
+        WIDTH,
+    )
 
 
 def labels(found: Sequence[KernelRow]) -> list[str]:
     """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
 
-    Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
+    Rows without parameters have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """
     told = variants.parameters(one for row in found for one in row.stored)
-    typed = _typed(found, [row.parameters or {} for row in found])
-    rows = Counter(typed)
-    given = [
-        row.parameters or (rows[name] > 1 and row.stored and told.get(row.stored[0].program)) or {}
-        for row, name in zip(found, typed, strict=True)
-    ]
-    typed = _typed(found, given)
+    typed = _typed(
+        found,
+        [
+            row.parameters or (told.get(row.stored[0].program, {}) if row.stored else {})
+            for row in found
+        ],
+    )
     rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
     return [
         f"{name}, key {key}" if key and rows[name] > 1 else name

@@ -220,7 +220,10 @@ def of_entries(gone: Sequence[ListedEntry], listed: Sequence[ListedEntry]) -> li
         held.setdefault((one.layer, one.file), []).append(one)
     return [
         RemovalItem(
-            *(layer, file, file.endswith(places.DATABASE) < 1, sum(one.size for one in some)),
+            layer,
+            file,
+            not file.endswith(places.DATABASE),
+            sum(one.size for one in some),
             tuple(one.address for one in some),
         )
         for (layer, file), some in held.items()
@@ -270,10 +273,8 @@ def _entries(
 
     Rows that lead to code go with that code. Unreadable entries are added to `refusals`.
     """
-    listed, uses = (
-        list(inventory.entries(*names, all_rows=True, faults=refusals, own=True)),
-        journal.uses(),
-    )
+    listed = list(inventory.entries(*names, all_rows=True, faults=refusals, own=True))
+    uses = journal.uses()
     gone = [
         one
         for one in listed
@@ -311,12 +312,10 @@ def note_removed(digests: list[str], reason: str) -> None:
     """Add removed entries to the file of the last ones; raises nothing. A line that is lost costs an explanation."""
     if digests:
         now = round(time.time(), 3)
-        lines = [
-            json.dumps(one) for one in [*removed(), *((digest, reason, now) for digest in digests)]
-        ]
+        found = [*removed(), *((digest, reason, now) for digest in digests)]
         with suppress(OSError, CacheFault):
             trust.make_trusted(places.own())
             publish(
                 places.own(places.REMOVED),
-                "".join(f"{line}\n" for line in lines[-_REMEMBERED:]).encode(),
+                "".join(f"{json.dumps(one)}\n" for one in found[-_REMEMBERED:]).encode(),
             )

@@ -70,8 +70,8 @@ class ProcessEnd:
             try:
                 events.tool("summary").add_to(path)
             except OSError as error:
-                reason = error.strerror
-                _print(lambda _summary: f"kcl: no report is written to {path}: {reason}")
+                said = f"kcl: no report is written to {path}: {error.strerror}"
+                _print(lambda _summary: said)
 
     def _explain(self) -> None:
         if "explain" in self.report:

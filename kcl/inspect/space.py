@@ -79,7 +79,7 @@ def _kernels(listed: Iterable[ListedEntry]) -> Iterable[list[ListedEntry]]:
     """Put the code of each kernel together with the programs that were built of it."""
     parts: dict[tuple[str, object], list[ListedEntry]] = {}
     for one in listed:
-        if one.kind not in inventory.HIDDEN:
+        if one.is_shown:
             parts.setdefault((one.kernel, one.metadata.get("program")), []).append(one)
     return parts.values()
 
@@ -93,15 +93,18 @@ def keep_bound() -> None:
         gone, entries = chosen(bound)
         purge.remove(gone, "the bound on space (KCL_MAX_SIZE)")
         if entries:
-            words = "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE"
-            events.logger().info(words, entries, gone.bytes, bound)
+            events.logger().info(
+                "%d entries with %d bytes were removed: the bound is %d bytes, see KCL_MAX_SIZE",
+                entries,
+                gone.bytes,
+                bound,
+            )
 
 
 def pins() -> list[str]:
     """Return the pins in their order; none where the file cannot be read."""
-    with suppress(OSError, CacheFault, ValueError):
-        found = json.loads(_pin_store().get(_PINS) or b"[]")
-        return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    with suppress(OSError, CacheFault, ValueError, TypeError):
+        return [one for one in json.loads(_pin_store().get(_PINS) or b"[]") if isinstance(one, str)]
     return []
 
 

@@ -44,24 +44,27 @@ def report() -> Report:
     binary 0 1 ...
     """
     found = _layers()
-    lines = tables.lines(HEAD, cells(found))
-    for row in found:
-        lines += folded(f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}", WIDTH)
-    notes = [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
-    return Report(
-        "\n".join(
-            [*lines, *(line for note in [*notes, *_remarks()] for line in folded(note, WIDTH))]
-        )
-    )
+    said = [f"{row['layer']}: {_place(row['files'], len(row['layer']) + 2)}" for row in found]
+    said += [f"{name}: {note}" for name, layer in layers.opened().items() for note in layer.notes]
+    return Report("\n".join([*tables.lines(HEAD, cells(found)), *prose([*said, *_remarks()])]))
+
+
+def prose(said: Iterable[str]) -> list[str]:
+    """Write texts as lines of 80 columns."""
+    return [line for one in said for line in folded(one, WIDTH)]
 
 
 def _layers() -> list[dict[str, Any]]:
     """Return the counters of each layer, and the place of its files."""
     opened, stats = layers.opened(), events.total()
-    states = {
-        name: opened[name].state if name in opened else "not used" for name in settings.LAYERS
-    }
-    return [{"layer": name, **stats[name], "files": states[name]} for name in settings.LAYERS]
+    return [
+        {
+            "layer": name,
+            **stats[name],
+            "files": opened[name].state if name in opened else "not used",
+        }
+        for name in settings.LAYERS
+    ]
 
 
 def cells(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
@@ -86,22 +89,25 @@ def _place(state: str, column: int) -> str:
 def of_process(by_kernel: bool) -> str:
     """Return the text to print at exit: the report, and the kernels if they are asked for."""
     if not layers.opened() and not events.asked():
-        return "\n".join(
-            [NOTHING, *(line for remark in _remarks() for line in folded(remark, WIDTH))]
-        )
+        return "\n".join(prose([NOTHING, *_remarks()]))
+    if not by_kernel:
+        return report()
     run, missed = journal.of_this_run()
-    return (
-        "\n".join([report(), "", *kernels.lines(kernels.of_records([run], missed))])
-        if by_kernel
-        else report()
-    )
+    return "\n".join([report(), "", *kernels.lines(kernels.of_records([run], missed))])
 
 
 def add_to(path: str) -> None:
     """Add the run of this process to a file, as one line of JSON; raises OSError."""
     run, missed = journal.of_this_run()
-    rows = kernels.of_records([run], missed)
-    found = kernels.Run(run.driver, (run.pid,), run.began, run.ended, _layers(), rows, _remarks())
+    found = kernels.Run(
+        run.driver,
+        (run.pid,),
+        run.began,
+        run.ended,
+        _layers(),
+        kernels.of_records([run], missed),
+        _remarks(),
+    )
     with open(
         path, "ab", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o644)
     ) as stream:

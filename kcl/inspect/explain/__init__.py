@@ -29,17 +29,18 @@ _READ = 32  # the number of listings that are read to find the nearest
 # The parts that tell one variant of a kernel from another: a change of the program seldom changes them.
 _VARIANT = (PARAMETER, "argument ", "options", "platform", "device")
 # The parts that change together with the device or the platform.
-_FOLLOWING = frozenset(
-    (
-        "platform vendor",
-        "platform version",
-        "device vendor",
-        "device version",
-        "driver",
-        "OpenCL C",
-        "extensions",
-    )
-) | {"address bits", "driver library", "cpu features"}
+_FOLLOWING = {
+    "platform vendor",
+    "platform version",
+    "device vendor",
+    "device version",
+    "driver",
+    "OpenCL C",
+    "extensions",
+    "address bits",
+    "driver library",
+    "cpu features",
+}
 
 
 class Texts(NamedTuple):
@@ -91,7 +92,7 @@ def explain(
     if found is None:
         found = nearest(key, texts, known)
         if found is not None and "options" in _names(
-            [*found.key.diff(key), *_facts(found.texts(), texts)]
+            [*found.key.diff(key), *listings.beside(found.texts().listing, texts.listing)]
         ):
             found = None
     return FIRST_TIME if found is None else Explanation(found, tuple(changes(found, key, texts)))
@@ -110,19 +111,22 @@ def nearest(key: Key, texts: Texts, known: Iterable[Candidate]) -> Candidate | N
         names = {part.name for part in parts.symmetric_difference(one.key.parts)}
         variants, distance = 0, max(1, len(names))  # at least the order of the parts differs
         if other is not None and texts.listing is not None:
-            names |= {fact.name for fact in listings.beside(other, texts.listing)}
+            names |= _names(listings.beside(other, texts.listing))
             variants += listings.is_elsewhere(other, texts.listing)
             distance += listings.distance(other, texts.listing)
         variants += sum(name.startswith(_VARIANT) for name in names)
         return variants, distance, "function" not in one.metadata, -one.written
 
     own = led_by(key)
-    others = (one for one in known if one.key.digest not in own)
-    near = sorted((one for one in others if _kind(one.key) == _kind(key)), key=far)
-    listed = (
-        [(one, one.texts().listing) for one in near[:_READ]] if texts.listing is not None else []
+    near = sorted(
+        (one for one in known if one.key.digest not in own and _kind(one.key) == _kind(key)),
+        key=far,
     )
-    recorded = [(one, other) for one, other in listed if other is not None]
+    recorded = [
+        (one, other)
+        for one in near[:_READ]
+        if texts.listing is not None and (other := one.texts().listing) is not None
+    ]
     return min(recorded, key=lambda pair: far(*pair))[0] if recorded else next(iter(near), None)
 
 
@@ -136,11 +140,12 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
     if formats:
         return [Change(one.name, sentence(one)) for one in formats]
     before = earlier.texts()
-    sources = {name: (before.sources.get(name, text), text) for name, text in texts.sources.items()}
     diffs = {
-        name: tuple(listings.of_code(*pair)) for name, pair in sources.items() if pair[0] != pair[1]
+        name: tuple(listings.of_code(old, text))
+        for name, text in texts.sources.items()
+        if (old := before.sources.get(name, text)) != text
     }
-    calls, facts = [], _facts(before, texts)
+    calls, facts = [], listings.beside(before.listing, texts.listing)
     if before.listing is not None and texts.listing is not None:
         calls = listings.differences(before.listing, texts.listing)
     differences = [
@@ -155,9 +160,10 @@ def changes(earlier: Candidate, key: Key, texts: Texts) -> list[Change]:
         line=lambda name: _line(name, before, texts),
     )
     differences.sort(key=lambda one: one.name != about.recipe)
-    rest = [name for name in diffs if name not in _names(differences)] if calls else []
     code = [
-        Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diffs[name]) for name in rest
+        Change(name, "{} of `{}` changed".format(*name.split(" ", 1)), diff)
+        for name, diff in diffs.items()
+        if calls and name not in _names(differences)
     ]
     said = [
         Change(one.name, sentence(one, about), diffs.get(one.name) or _files(one))
@@ -177,12 +183,6 @@ def _files(difference: Difference) -> tuple[str, ...]:
 
 def _names(differences: Iterable[Difference]) -> set[str]:
     return {one.name for one in differences}
-
-
-def _facts(before: Texts, texts: Texts) -> list[Difference]:
-    """Return the facts beside the calls that differ."""
-    one, other = before.listing, texts.listing
-    return [] if one is None or other is None else listings.beside(one, other)
 
 
 def texts_in(parts: Mapping[str, bytes]) -> Texts:
@@ -227,9 +227,8 @@ def _without_echoes(differences: list[Difference], diffs: Container[str]) -> lis
     names = _names(differences)
     if names & {"platform", "device"}:
         differences = [one for one in differences if one.name not in _FOLLOWING]
-    is_other_python = "python" in names
     return [
         one
         for one in differences
-        if not (is_other_python and one.name.startswith(_CODE)) or one.name in diffs
+        if not ("python" in names and one.name.startswith(_CODE)) or one.name in diffs
     ]

@@ -118,10 +118,13 @@ def of(record: Mapping[str, Any]) -> Listing:
         contents.update(
             (name, line) for _label, text in arguments for line in re.split(r"\\n|\n|, ", text)
         )
-    reached = {
-        digest: Key([*map(tuple, parts)]) for digest, parts in record.get("reached", {}).items()
-    }
-    return Listing(tuple(calls), beside, reached, dict(record.get("shown", {})), contents)
+    return Listing(
+        tuple(calls),
+        beside,
+        {digest: Key([*map(tuple, parts)]) for digest, parts in record.get("reached", {}).items()},
+        dict(record.get("shown", {})),
+        contents,
+    )
 
 
 def _referring(text: str, names: Sequence[str], before: int) -> str:
@@ -146,22 +149,25 @@ def distance(before: Listing, after: Listing) -> int:
 
 def is_akin(before: Listing, after: Listing) -> bool:
     """Return True if most contents of two records are the same, and stand in the same files."""
-    size = before.contents.total() + after.contents.total()
-    return not is_elsewhere(before, after) and 2 * distance(before, after) < size
+    return not is_elsewhere(before, after) and (
+        2 * distance(before, after) < before.contents.total() + after.contents.total()
+    )
 
 
-def beside(before: Listing, after: Listing) -> list[Difference]:
-    """Return the differences beside the calls, by name."""
+def beside(before: Listing | None, after: Listing | None) -> list[Difference]:
+    """Return the differences beside the calls, by name; none if one of two entries has no listing."""
+    if before is None or after is None:
+        return []
     one, other = before.beside, after.beside
     return [
         Difference(name, one.get(name), other.get(name))
         for name in {**one, **other}
-        if _differs(one, other, name)
+        if one.get(name) != other.get(name)
     ]
 
 
-def _differs(one: Mapping[str, str], other: Mapping[str, str], name: str) -> bool:
-    return one.get(name) != other.get(name)
+def _is_other_python(before: Listing, after: Listing) -> bool:
+    return before.beside.get("python") != after.beside.get("python")
 
 
 def differences(before: Listing, after: Listing) -> list[Change]:
@@ -225,18 +231,15 @@ def _changed(before: Listing, after: Listing, one: Call, other: Call) -> Change 
             said, lines = _argument(before, after, old, new)
             words += [f"{label}{text}" for text in said]
             diff += lines
-    if not words and not _differs(before.beside, after.beside, "python"):
+    if not words and not _is_other_python(before, after):
         words = ["arguments passed in another way"]
     return _of_call(other, f": {', '.join(words)}", diff) if words else None
 
 
 def _labels(call: Call, other: Call) -> list[str]:
     """Name the arguments of a call; without loopy the names of its parameters are unknown, so they have numbers."""
-    names, known = (
-        [name for name, _text in call.arguments],
-        [name for name, _text in other.arguments],
-    )
-    known = [name if name not in names else "" for name in known]
+    names = [name for name, _text in call.arguments]
+    known = ["" if name in names else name for name, _text in other.arguments]
     return [
         known[i] or name if name.isdigit() and i < len(known) else name
         for i, name in enumerate(names)
@@ -251,7 +254,7 @@ def _argument(before: Listing, after: Listing, old: str, new: str) -> tuple[list
         _REACHED.sub("", text) for text in (shown if shown[0] != shown[1] else (old, new))
     )
     if one == other:
-        return led if led or _differs(before.beside, after.beside, "python") else [" changed"], []
+        return led if led or _is_other_python(before, after) else [" changed"], []
     ours, theirs = (
         (_elements(one), _elements(other)) if len(one) + len(other) > _SHORT else (None, None)
     )
@@ -335,9 +338,8 @@ def _exchanged(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[sl
     """Yield the places that differ between two lists; in very long lists frequent lines are no landmarks."""
     import difflib
 
-    is_long = max(len(before), len(after)) > _COMPARED
     for tag, i, j, k, m in difflib.SequenceMatcher(
-        None, before, after, autojunk=is_long
+        None, before, after, autojunk=max(len(before), len(after)) > _COMPARED
     ).get_opcodes():
         if tag != "equal":
             yield slice(i, j), slice(k, m)

@@ -82,8 +82,14 @@ class Shelf:
         self._by_digest = {one.digest: one for one in self.entries}
         open_jobs = pending() if layer == settings.BINARY else OpenJobs()
         for job in (*open_jobs.here, *open_jobs.elsewhere):
-            about = {**job.metadata, _PENDING: True}
-            listed = ListedEntry(layer, job.key.digest, Stat(0, 0.0), job.key, about, {})
+            listed = ListedEntry(
+                layer,
+                job.key.digest,
+                Stat(0, 0.0),
+                job.key,
+                {**job.metadata, _PENDING: True},
+                {},
+            )
             if listed.digest not in self._by_digest:
                 self._by_digest[listed.digest] = listed
                 self.entries.append(listed)
@@ -113,9 +119,12 @@ class Shelf:
             return Explanation(None, (Change("entry", f"removed by {reason}, {when}"),))
 
         def known(is_of_kernel: bool) -> list[ListedEntry]:
-            found = [one for one in self.entries if (one.kernel == kernel) == is_of_kernel]
             return [
-                one for one in found if one.digest != key.digest and self._written(one) < moment
+                one
+                for one in self.entries
+                if (one.kernel == kernel) == is_of_kernel
+                and one.digest != key.digest
+                and self._written(one) < moment
             ]
 
         # A program has one entry, under the kernel that asked first.
@@ -161,14 +170,14 @@ def pending() -> OpenJobs:
 def told(missed: Sequence[JournalMiss], history: Sequence[JournalMiss]) -> list[Miss]:
     """Explain look-ups that were no hits; `history` holds all known ones, oldest first."""
     made, begun = _moments(history)
-    shelves: dict[str, Shelf] = {}
+    shelf_of = functools.cache(lambda layer: Shelf(layer, made))
     # run, kernel, its program -> that of the nearest row
     partners: dict[tuple[str, str, str], str] = {}
     explained, asked = [], functools.cache(journal.asked)
     for one, times in _grouped(missed):
         explanation, own = None, None
         if one.outcome == "miss" and one.key is not None and one.reason != BEING_COMPLETED:
-            shelf = shelves.get(one.layer) or shelves.setdefault(one.layer, Shelf(one.layer, made))
+            shelf = shelf_of(one.layer)
             own = shelf.entry_of(one.key)
             texts = texts_in(one.texts) if one.texts or own is None else shelf.texts(own)
             pair = one.process, one.kernel, own.program if own else ""
@@ -225,10 +234,7 @@ def _miss(
     nearest, changes = (None, ()) if explanation is None else explanation
     often = f" ({times} times)" if times > 1 else ""
     parameters = _noted(missed) or variant
-    title = f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}"
     words = [missed.reason] if explanation is None else in_words(explanation)
-    key = missed.key.digest if missed.key is not None else None
-    before = nearest.key.digest if nearest is not None else None
     return Miss(
         missed.time,
         missed.driver,
@@ -236,10 +242,13 @@ def _miss(
         *missed[2:5],
         times,
         missed.reason,
-        key,
-        before,
+        None if missed.key is None else missed.key.digest,
+        None if nearest is None else nearest.key.digest,
         changes,
-        (title, *(f"  {line}" for line in words)),
+        (
+            f"{of_kernel(missed.kernel, parameters)}, {missed.layer} layer: {missed.outcome}{often}",
+            *(f"  {line}" for line in words),
+        ),
         parameters,
         missed.process,
     )
@@ -247,10 +256,9 @@ def _miss(
 
 def in_words(explanation: Explanation) -> list[str]:
     """Write an explanation as lines for the user."""
-    changes = explanation.changes
     lines = [
         line
-        for change in changes
+        for change in explanation.changes
         for line in (change.sentence, *(f"  {line}" for line in change.diff))
     ]
     return lines or ["first time seen"]
@@ -291,8 +299,9 @@ def explain(kernel: str | None = None, *, every: bool = False, limit: int = 40) 
     """
     history = journal.last_misses()
     asked = chosen(history, kernel, every)
-    found = told(asked[-limit:] if limit > 0 else asked, history)
-    return NotebookTable(found, "misses", "driver", "words")
+    return NotebookTable(
+        told(asked[-limit:] if limit > 0 else asked, history), "misses", "driver", "words"
+    )
 
 
 def chosen(history: Sequence[JournalMiss], kernel: str | None, every: bool) -> list[JournalMiss]:

@@ -26,15 +26,20 @@ def lines(
         texts = texts_in(miss.texts(generate.evidence()))
         found += _missed(settings.GENERATOR, kernel, look.key, texts)
     if look.value is None:
-        reason = "its key needs the source, which the generator layer does not hold"
-        return [*found, _sentence(layers.binary(), "not looked up", reason)]
+        found.append(
+            _sentence(
+                layers.binary(),
+                "not looked up",
+                "its key needs the source, which the generator layer does not hold",
+            )
+        )
+        return found
     stage, wanted = build(), BuildRequest(look.value.code.text)
     look = find(stage, wanted)
     found.append(_sentence(layers.binary(), look.outcome, look.reason))
     if look.outcome == "miss":
-        texts = Texts({"source": wanted.text.source})
         key = stage.slots(wanted.text)[0].key
-        found += _missed(settings.BINARY, kernel, key, texts)
+        found += _missed(settings.BINARY, kernel, key, Texts({"source": wanted.text.source}))
     return found
 
 
@@ -44,6 +49,8 @@ def _sentence(layer: Layer, outcome: str, reason: str) -> str:
 
 def _missed(layer: str, kernel: str, key: Key, texts: Texts) -> list[str]:
     """Say how the key differs from that of the nearest entry now."""
-    moment = time.time() + 1.0
-    explanation = misses.Shelf(layer).explain(kernel, key, texts, moment, moment)
-    return [f"    {line}" for line in misses.in_words(explanation)]
+    now = time.time() + 1.0
+    return [
+        f"    {line}"
+        for line in misses.in_words(misses.Shelf(layer).explain(kernel, key, texts, now, now))
+    ]

@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kcl.base import events
-from kcl.base.events import Consumer
 from kcl.cache.key import Key, Part
 from kcl.foreign.late_switches import LateSwitch
 from kcl.inspect.history import records
@@ -81,7 +80,7 @@ class RunRecord(NamedTuple):
     began: float
     ended: float
     remarks: Sequence[str]
-    asked: Mapping[str, Consumer]
+    asked: Mapping[str, events.Consumer]
     tallies: Tallies
     uses: Mapping[str, Sequence[Any]]
 
@@ -110,26 +109,25 @@ def trim() -> None:
 
 def rows() -> Rows:
     """Return the counters by day ("2026-03-31"), layer and kernel."""
-    days = (
-        (time.strftime("%Y-%m-%d", time.localtime(one["ended"])), _tallies(one)) for one in _read()
+    return merged(
+        {(time.strftime("%Y-%m-%d", time.localtime(one["ended"])), *place): row}
+        for one in _read()
+        for place, row in _tallies(one).items()
     )
-    return merged({(day, *place): row} for day, tallies in days for place, row in tallies.items())
 
 
 def uses() -> dict[str, EntryUse]:
     """Return the uses of each entry, by the first `DIGITS` digits of its digest."""
     total: dict[str, EntryUse] = {}
-    for digest, (count, last, seconds, saved) in (
-        pair for record in _read() for pair in record["uses"].items()
-    ):
-        before = total.get(digest, _UNUSED)
-        sums = (
-            before.uses + count,
-            max(before.last, last),
-            before.seconds + seconds,
-            before.saved + saved,
-        )
-        total[digest] = EntryUse(*sums)
+    for record in _read():
+        for digest, (count, last, seconds, saved) in record["uses"].items():
+            before = total.get(digest, _UNUSED)
+            total[digest] = EntryUse(
+                before.uses + count,
+                max(before.last, last),
+                before.seconds + seconds,
+                before.saved + saved,
+            )
     return total
 
 
@@ -219,21 +217,34 @@ def _tallies(record: Record) -> Tallies:
 def _missed(record: Record) -> Iterator[JournalMiss]:
     parts = [Part(*part) for part in record["parts"]]
     for moment, *said, indices, texts, seconds, parameters in record["missed"]:
-        key = None if indices is None else Key(parts[index] for index in indices)
-        held = {name: text.encode() for name, text in texts.items()}
-        who = record["driver"], record["pid"]
         yield JournalMiss._make(
-            [moment, record["name"], *said, key, *who, held, seconds, parameters]
+            [
+                moment,
+                record["name"],
+                *said,
+                None if indices is None else Key(parts[index] for index in indices),
+                record["driver"],
+                record["pid"],
+                {name: text.encode() for name, text in texts.items()},
+                seconds,
+                parameters,
+            ]
         )
 
 
 def _ran(record: Record) -> RunRecord:
     asked = {
-        digest: Consumer(kernel, tuple(parameters))
+        digest: events.Consumer(kernel, tuple(parameters))
         for digest, (kernel, parameters) in record["asked"].items()
     }
-    head = (record[name] for name in RunRecord._fields[:7])
-    return RunRecord._make([*head, asked, _tallies(record), record["uses"]])
+    return RunRecord._make(
+        [
+            *(record[name] for name in RunRecord._fields[:7]),
+            asked,
+            _tallies(record),
+            record["uses"],
+        ]
+    )
 
 
 def _known() -> list[Record]:

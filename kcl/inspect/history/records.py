@@ -34,10 +34,7 @@ COUNTERS = ("hits", "misses", "bypassed", "errors", "seconds", "saved", "bytes")
 OUTCOMES = COUNTERS[:4]  # the counters of look-ups
 DIGITS = 32  # of a digest that stands for an entry in statistics
 # records, and bytes of one: above these a writer asks for the oldest to be removed
-MANY, LARGE = (
-    512,
-    1 << 16,
-)
+MANY, LARGE = 512, 1 << 16
 FAULTS = (OSError, CacheFault, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 Counters = dict[str, float]
@@ -89,10 +86,8 @@ def _written(record: Record) -> bool:
     ):
         return False
     try:
-        kept, text = (
-            store(),
-            json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n",
-        )
+        kept = store()
+        text = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         kept.put(address(run().name, label="run"), text)
         return len(text) > LARGE or len(os.listdir(kept.location)) > MANY
     except FAULTS as error:
@@ -134,12 +129,13 @@ def store() -> Directory:
 def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[Any]:
     """Describe a look-up that was no hit; add the parts of its key to `parts`."""
     moment, event, key, texts, parameters = noted
-    indices = None if key is None else [parts.setdefault(part, len(parts)) for part in key.parts]
-    said = event.layer, event.kernel, event.outcome, event.reason
     return [
         moment,
-        *said,
-        indices,
+        event.layer,
+        event.kernel,
+        event.outcome,
+        event.reason,
+        None if key is None else [parts.setdefault(part, len(parts)) for part in key.parts],
         {name: text.decode() for name, text in texts.items()},
         event.seconds,
         parameters,
@@ -149,9 +145,9 @@ def _missed(noted: events.MissNote, parts: dict[tuple[str, str], int]) -> list[A
 def merged(found: Iterable[Mapping[Any, Counters]]) -> dict[Any, Counters]:
     """Add up the counters under the same name; the arguments stay unchanged."""
     total: dict[Any, Counters] = {}
-    for place, row in (pair for rows in found for pair in rows.items()):
-        before = total.get(place)
-        total[place] = {
-            name: row[name] + before[name] if before else row[name] for name in COUNTERS
-        }
+    for rows in found:
+        for place, row in rows.items():
+            sums = total.setdefault(place, dict.fromkeys(COUNTERS, 0))
+            for name in COUNTERS:
+                sums[name] += row[name]
     return total

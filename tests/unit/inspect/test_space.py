@@ -129,7 +129,7 @@ class TestChosen:
         removal, entries = space.chosen(1)
         going = {address for item in removal.items for address in item.addresses}
         assert {row.address for row in gone} <= going
-        assert entries == len([row for row in gone if row.kind not in inventory.HIDDEN])
+        assert entries == len([row for row in gone if row.is_shown])
         assert not {row.address for row in stays} & going
 
     def test_gives_space_back(self):
