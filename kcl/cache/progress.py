@@ -138,7 +138,7 @@ def making() -> Iterator[None]:
 
 
 def _is_alone() -> bool:
-    """Tell whether no other thread of the program can be writing now."""
+    """Return True if no other thread of the program can be writing now."""
     here = threading.current_thread()
     others = [
         one.name

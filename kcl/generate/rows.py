@@ -35,7 +35,7 @@ def base_of(entry: Entry) -> OpenArguments:
 
 
 def is_whole(entry: Entry) -> bool:
-    """Tell whether the row under the generator key holds the code itself."""
+    """Return True if the row under the generator key holds the code itself."""
     return "function" in entry.metadata
 
 
@@ -64,7 +64,7 @@ def special_keys(direct: Key, base: OpenArguments, dtypes: Dtypes) -> list[Key]:
 
 
 def fits(entry: Entry, base: OpenArguments, dtypes: Dtypes) -> bool:
-    """Tell whether the row was generated for the dtypes of a call."""
+    """Return True if the row was generated for the dtypes of a call."""
     chosen = {**entry.metadata["inferred"], **entry.metadata["chosen"]}
     return all(
         chosen.get(name) == dtype_text(dtypes[name]) for name in base.names if name in dtypes

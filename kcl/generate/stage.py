@@ -120,7 +120,7 @@ class Generate(Stage[CallValues]):
         return tuple([dtypes.get(name) for name in self.base.names])
 
     def is_stored(self) -> bool:
-        """Tell whether the layer holds a row of this kernel, for any dtypes."""
+        """Return True if the layer holds a row of this kernel, for any dtypes."""
         key, layer = self.key(), self.layer
         off = key is None or layer.off(self._origin.front_ends)
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None

@@ -256,7 +256,7 @@ class _Signatures:
         return found
 
     def _hands_on(self, values: Mapping[str, Any], name: str) -> bool:
-        """Tell whether the invoker only sets a scalar as an argument."""
+        """Return True if the invoker only sets a scalar as an argument."""
         if values[name] is None:
             return False
         try:

@@ -59,7 +59,7 @@ def of_binaries(
 
 
 def built_silently(program: cl.Program, options: BuildOptions) -> bool:
-    """Build past pyopencl's wrapper, which asks for a log and composes the options again; tell whether that worked.
+    """Build past pyopencl's wrapper, which asks for a log and composes the options again; return True if that worked.
 
     Where it failed the caller tries the wrapper: it reports more about a binary that the driver refuses. The function
     below it may be missing from another version of pyopencl, or take other arguments there.

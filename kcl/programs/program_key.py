@@ -104,7 +104,7 @@ def first_kernel(source: str) -> str:
 # Asked twice on a warm start. To compile one pattern of all words takes a millisecond, and to search for it as long.
 @functools.lru_cache(maxsize=4)
 def may_read(source: str) -> bool:
-    """Tell whether the preprocessor might read anything but `source`."""
+    """Return True if the preprocessor might read anything but `source`."""
     if any(word in source for word in _READING):
         return True
     return "\\" in source and re.search(_CONTINUED, source) is not None

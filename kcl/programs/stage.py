@@ -120,7 +120,7 @@ class BuiltProgram:
         )
 
     def is_proven(self, names: Iterable[str]) -> bool:
-        """Tell whether no comparison is left: kcl built the program, or compared the results of these kernels."""
+        """Return True if no comparison is left: kcl built the program, or compared the results of these kernels."""
         return not self.stored or self.compared.issuperset(names)
 
     def warn(self) -> None:
@@ -412,7 +412,7 @@ _state = process.own(State)
 
 
 def is_current(build: Build) -> bool:
-    """Tell whether a stage looked up its programs in the current place of kcl's files."""
+    """Return True if a stage looked up its programs in the current place of kcl's files."""
     return build in _state().builds
 
 

@@ -109,7 +109,7 @@ class _Site:
         )
 
     def installed(self, name: str, path: str) -> bool:
-        """Tell whether the distribution in folder ``name`` brought this module."""
+        """Return True if the distribution in folder ``name`` brought this module."""
         record = self.record(name)
         inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
         line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
@@ -252,7 +252,7 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
 
 
 def _in_library(path: str) -> bool:
-    """Tell whether a file belongs to the standard library."""
+    """Return True if a file belongs to the standard library."""
     path = os.path.realpath(path)
     return path.startswith(_LIBRARY) and not any(
         f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES

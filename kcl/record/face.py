@@ -162,7 +162,7 @@ def _without_kcl(trace: TracebackType | None) -> TracebackType | None:
 
 
 def has(module: str, names: Any) -> bool:
-    """Tell whether the face can answer an import of `names` from a module, or of the module, without loopy."""
+    """Return True if the face can answer an import of `names` from a module, or of the module, without loopy."""
     return module in FACED and all(
         name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ()
     )

@@ -149,7 +149,7 @@ uncounted(_faced_import)
 
 
 def _is_faced(names: dict[str, Any]) -> bool:
-    """Tell whether the module with these globals gets the face."""
+    """Return True if the module with these globals gets the face."""
     state, faced = _state(), names.get(FACED)
     top = str(names.get("__name__")).partition(".")[0]
     if faced or top in state.packages:
@@ -171,7 +171,7 @@ def _is_off() -> bool:
 
 
 def _is_own(names: dict[str, Any], editable: bool) -> bool:
-    """Tell whether a module belongs to the program: neither an installed distribution nor Python's library.
+    """Return True if a module belongs to the program: neither an installed distribution nor Python's library.
 
     An `editable` install is the program's where recipes may stand in it, else a library.
     """
@@ -190,7 +190,7 @@ def _is_own(names: dict[str, Any], editable: bool) -> bool:
 
 
 def _is_editable(top: str) -> bool:
-    """Tell whether a package comes from an editable install: from a finder, or from a path behind site-packages."""
+    """Return True if a package comes from an editable install: from a finder, or from a path behind site-packages."""
     from kcl.record import distributions
 
     place = distributions.locate(top)

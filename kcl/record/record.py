@@ -196,7 +196,7 @@ class Record(StandIn):
         )
 
     def changed(self) -> bool:
-        """Tell whether the digest may no longer describe the unit.
+        """Return True if the digest may no longer describe the unit.
 
         A program holds parts of the unit, or an object that loopy keeps by reference has changed since the call,
         here or further up.
@@ -236,7 +236,7 @@ class Record(StandIn):
         return any(name in text for name, _dtype in structures for text in self.digested)
 
     def is_like(self, other: Record) -> bool:
-        """Tell whether two records surely have equal results."""
+        """Return True if two records surely have equal results."""
         return self.digest == other.digest and not (self.exposed or other.exposed)
 
     def expose(self) -> list[Record]:

@@ -58,17 +58,17 @@ def carrying() -> AbstractContextManager[None]:
 
 
 def is_on() -> bool:
-    """Tell whether calls are recorded in this thread now."""
+    """Return True if calls are recorded in this thread now."""
     return not (thread.carrying or layers.generator().off(_LOOPY))
 
 
 def in_recipe() -> bool:
-    """Tell whether this thread runs a recipe and records its calls."""
+    """Return True if this thread runs a recipe and records its calls."""
     return thread.group is not None and is_on()
 
 
 def begin(record: Record) -> bool:
-    """Let a record wait where a proof says that its call raises nothing, else carry it out; tell whether it waits."""
+    """Let a record wait where a proof says that its call raises nothing, else carry it out; return True if it waits."""
     group, proof = thread.group or proofs.group(record.place.file), None
     try:
         proof = proofs.find(record.digest, group)

@@ -121,7 +121,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def calls_user(value: Any) -> bool:
-    """Tell whether an argument holds a callable that loopy could call: no class or object of a library."""
+    """Return True if an argument holds a callable that loopy could call: no class or object of a library."""
     kind = class_of(value)
     if kind in PLAIN:
         return False

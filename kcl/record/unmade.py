@@ -259,7 +259,7 @@ def answer(record: Record) -> Any:
 
 
 def is_unit(value: Any) -> bool:
-    """Tell whether an object is a translation unit, made or not."""
+    """Return True if an object is a translation unit, made or not."""
     if type(value) is RecordedUnit:
         return True
     found = sys.modules.get("loopy")

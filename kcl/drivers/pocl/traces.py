@@ -33,7 +33,7 @@ def overwritten(blob: bytes, directories: Iterable[str]) -> bytes:
 
 
 def are_left(blob: bytes) -> bool:
-    """Tell whether the path of a temporary file names a directory."""
+    """Return True if the path of a temporary file names a directory."""
     return _count(blob, _FILE) > _count(blob, _FILLER + _FILE)
 
 

@@ -97,7 +97,7 @@ def enum_type() -> Any:
 
 
 def is_plain(kind: type) -> bool:
-    """Tell whether instances of a user's class keep all their content in attributes or in a builtin base."""
+    """Return True if instances of a user's class keep all their content in attributes or in a builtin base."""
     return all(base.__flags__ & HEAP or base in _HOLDERS for base in kind.__mro__)
 
 
