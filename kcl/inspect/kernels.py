@@ -313,16 +313,16 @@ def lines(found: Sequence[KernelRow]) -> list[str]:
 def labels(found: Sequence[KernelRow]) -> list[str]:
     """Name rows: `matmul(block=16)`, `lap(solver.py:49) +2`; where that is not enough with dtypes, or the key.
 
-    Rows without parameters have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
+    Rows that dtypes do not tell apart have the arguments of loopy's calls that differ: `arakawa(split_iname 8)`.
     """
     told = variants.parameters(one for row in found for one in row.stored)
-    typed = _typed(
-        found,
-        [
-            row.parameters or (told.get(row.stored[0].program, {}) if row.stored else {})
-            for row in found
-        ],
-    )
+    typed = _typed(found, [row.parameters for row in found])
+    rows = Counter(typed)
+    given = [
+        row.parameters or (rows[name] > 1 and row.stored and told.get(row.stored[0].program)) or {}
+        for row, name in zip(found, typed, strict=True)
+    ]
+    typed = _typed(found, given)
     rows, keys = Counter(typed), [row.looks[0].key[:12] for row in found]
     return [
         f"{name}, key {key}" if key and rows[name] > 1 else name
