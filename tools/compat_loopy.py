@@ -133,7 +133,8 @@ def made(name: str) -> Loopy:
     shutil.rmtree(folder, ignore_errors=True)
     loopy = loopies.Loopy(folder, {"zip": "archive"}.get(name, "wheel"))
     if name == "edited wheel":
-        loopy.edit("\n", "\n# A comment that somebody has added.\n")
+        with (loopy.folder / loopies.EXPRESSION).open("a") as stream:
+            stream.write("# A comment that somebody has added.\n")
     return Loopy(pathlib.Path(sys.executable), loopy.path)
 
 

@@ -184,8 +184,10 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
         "shutil",
         "sqlite3",
         "subprocess",
+        "sysconfig",
         "tempfile",
         "textwrap",
+        "zipimport",
     ),
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
@@ -201,7 +203,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
     },
     "a unit or program that was not written for kcl": {
         *(("integrations", of) for of in ("base.spans", "cache.layer", "foreign")),
-        ("integrations.programs", "cache.layer"),
+        *(("integrations.programs", of) for of in ("cache.layer", "cache.layers")),
         *(("integrations", of) for of in ("base.settings", "errors", "record.imports")),
         *(("record.imports", of) for of in ("cache.layer", "cache.layers")),
         *(

@@ -49,7 +49,8 @@ class TestInstalled:
         """An edited file of a wheel is named."""
         loopy = Loopy(tmp_path / "wheel", "wheel")
         assert asked(child, loopy)[0][1] == packages.WHEEL
-        loopy.edit("\n", "\n# new\n")
+        with (loopy.folder / EXPRESSION).open("a") as stream:
+            stream.write("# new\n")
         assert asked(child, loopy)[0][1] == f"a wheel with edited files: {EXPRESSION}"
 
     @pytest.mark.parametrize(
