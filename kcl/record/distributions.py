@@ -33,7 +33,7 @@ PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user
 # the distributions that turn a recipe into OpenCL C and run it
 GENERATORS = (
     *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
-    *("constantdict", "mako", "markupsafe"),
+    *("constantdict", "mako", "markupsafe", "namedisl"),
 )
 _ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})  # what they hold decides no text
 # what these import beside: it decides no text

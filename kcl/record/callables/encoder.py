@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import sys
 import types
 from collections.abc import Callable, Iterable
@@ -41,7 +42,9 @@ from kcl.record.plain import SIMPLE, StandIn, in_bytes, name_of, refuse, shorten
 
 CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
 # The packages whose objects remember results, and whose code stands in each key.
-GENERATORS = frozenset({"loopy", "pymbolic", "islpy", "genpy", "cgen", "pytools", "constantdict"})
+GENERATORS = frozenset(
+    {"loopy", "pymbolic", "islpy", "namedisl", "genpy", "cgen", "pytools", "constantdict"}
+)
 _REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
@@ -288,7 +291,8 @@ class Encoder(Modes):
         if kind is object:
             return "builtins.object"
         if _package(kind) in GENERATORS:
-            special = _OF_GENERATORS.get(kind.__name__)
+            is_named = _package(kind) == "namedisl" and hasattr(value, "_obj")
+            special = _of_namedisl if is_named else _OF_GENERATORS.get(kind.__name__)
             if special is not None:
                 return special(self, value)
             if is_plain(kind) and _package(kind) != "islpy":
@@ -421,6 +425,12 @@ def _isl(encoder: Encoder, value: Any) -> str:
     return f"isl {type(value).__name__}({encoder.encode((names, str(value)))})"
 
 
+def _of_namedisl(encoder: Encoder, value: Any) -> str:
+    """Encode an object of namedisl: the isl object within may hold other names."""
+    names = value.space.dimtype_to_names
+    return f"{_name(type(value))}({encoder.encode((str(value), names))})"
+
+
 # the objects of the generators that have texts of their own, by the name of the class
 _OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
     **dict.fromkeys(("BasicMap", "BasicSet", "Map", "Set"), _isl),
@@ -453,6 +463,10 @@ _COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
         f"method{encoder.handed((value.__func__, value.__self__))}"
     ),
     types.CellType: _cell,
+    # packages keep one of their version
+    re.Match: lambda encoder, value: (
+        f"match({encoder.each((value.re, value.string, value.pos, value.endpos, value.regs))})"
+    ),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import pathlib
@@ -249,7 +250,10 @@ class TestGenerators:
 
     @pytest.mark.parametrize("name", distributions.GENERATORS)
     def test_version(self, name: str) -> None:
-        """The version is the one that importlib.metadata tells."""
+        """The version is the one that importlib.metadata tells; of loopy's next release one more is needed."""
+        if name == "namedisl" and importlib.util.find_spec(name) is None:
+            assert distributions.counted(name) == "absent"
+            return
         assert distributions.counted(name).split()[0] in (
             importlib.metadata.version(name),
             "editable",

@@ -215,6 +215,7 @@ DIFFERENT: list[Any] = [
         datetime.date(2020, 1, 1),
         datetime.timedelta(1),
     ),
+    *(re.search(*one) for one in [("a", "a"), ("a", "a", re.I), ("a", "aa"), ("a", "ba")]),
     *(re.compile("a"), re.compile("a", re.I), operator.itemgetter(1), operator.attrgetter("a")),
     *(functools.partial(max, 1), functools.partial(max, 2), functools.partial(min, 1)),
     *(
@@ -292,6 +293,7 @@ SAME: list[tuple[Any, Any]] = [
     (np.dtype("<f4"), np.dtype("float32")),
     (decimal.Decimal("1.5"), decimal.Decimal("1.5")),
     (re.compile("a b"), re.compile("a b")),
+    (re.match("a(b)?", "abc"), re.match("a(b)?", "abc")),
     ("x" * 1000, "x" * 500 + "x" * 500),
 ]
 

@@ -12,11 +12,11 @@ from kcl.record.callables import sources
 
 FILES = {
     "lone.py": "import json, pytest\nimport near as n, package.inner\ndef f():\n    from far import N\n",
-    "short.py": "import json; import near\nif 1: from far import N\n__import__('beside')\n",
+    "short.py": "import json; import near\nif 1: from far import N\n__import__('called')\n",
     "near.py": "",
     "far.py": "N = 1\n",
-    "beside.py": "",
-    "package/__init__.py": "import beside\n",
+    "called.py": "",
+    "package/__init__.py": "import called\n",
     "package/inner.py": "",
 }
 
@@ -42,7 +42,7 @@ class TestParts:
 
     def test_imports_anywhere_in_a_line(self):
         """An import counts wherever it stands in a line, also as a call with a name."""
-        names = ("short", "near", "far", "beside")
+        names = ("short", "near", "far", "called")
         assert {*sources.parts("short")} == {f"module {one}" for one in names}
 
     def test_archive(self, folder, monkeypatch):
