@@ -79,7 +79,8 @@ def main() -> None:
     known = load()
     if not options.page:
         for name in options.loopy or (*PLACES, *others()):
-            known[name] = {**known.get(name, {}), **tried(made(name), options)}
+            before, now = known.get(name, {"bad": {}}), tried(made(name), options)
+            known[name] = {**before, **now, "bad": {**before["bad"], **now["bad"]}}
             STATE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     rows = [row(name, one) for name, one in known.items()]
     print("\n".join(rows))
@@ -109,6 +110,7 @@ def load() -> dict[str, Any]:
     return known
 
 
+@functools.cache
 def others() -> dict[str, pathlib.Path]:
     """Return the interpreters that LOOPY_PYTHONS names, by name; one that is not there is said and left out."""
     named = {}

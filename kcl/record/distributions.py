@@ -35,7 +35,7 @@ GENERATORS = (
     *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
     *("constantdict", "mako", "markupsafe", "namedisl"),
 )
-_ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})  # what they hold decides no text
+ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})  # what they hold decides no text
 # what these import beside: it decides no text
 HARMLESS = frozenset(
     {
@@ -275,7 +275,7 @@ def _roots(name: str) -> files.Roots:
     module = name.replace("-", "_")
     place = place_of(module)
     home = _home(_normal(name))
-    if home is not None and name in _ONLY_RUN:
+    if home is not None and name in ONLY_RUN:
         return ((files.RECORD, home[0].path(home[1])),)
     found = {module: place.path} if place is not None else {}
     if home is not None and name not in GENERATORS:

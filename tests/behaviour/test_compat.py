@@ -67,6 +67,7 @@ class TestPocls:
         plain, first = child.python(driver), child.python("-m", "kcl", "run", driver)
         numbers = json.loads(plain.stdout.splitlines()[-1])["numbers"]
         assert json.loads(first.stdout.splitlines()[-1])["numbers"] == numbers
+        assert child.python("-m", "kcl", "wait").returncode == 0  # then no look-up waits
         second = child.python("-m", "kcl", "run", driver, "--without-failing", KCL_STRICT="hit")
         looks = json.loads(second.stdout.splitlines()[-1])["looks"]
         assert set(looks) == {"hit"}

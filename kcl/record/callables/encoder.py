@@ -42,9 +42,7 @@ from kcl.record.plain import SIMPLE, StandIn, in_bytes, name_of, refuse, shorten
 
 CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
 # The packages whose objects remember results, and whose code stands in each key.
-GENERATORS = frozenset(
-    {"loopy", "pymbolic", "islpy", "namedisl", "genpy", "cgen", "pytools", "constantdict"}
-)
+GENERATORS = frozenset(distributions.GENERATORS) - distributions.ONLY_RUN
 _REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
 _DESCRIPTORS = (
     types.WrapperDescriptorType,
