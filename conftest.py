@@ -91,7 +91,7 @@ def _forget():
     from kcl.base import process
 
     process.reset()
-    recorder = sys.modules.get("kcl.record.recorder")
+    recorder = sys.modules.get("kcl.frontends.loopy.recorder")
     if recorder is not None:
         recorder.thread.asked = False  # each test is a program that has asked loopy nothing
 
@@ -119,6 +119,17 @@ def queue(context):
     import pyopencl as cl
 
     return cl.CommandQueue(context)
+
+
+@pytest.fixture
+def looks():
+    """The events of all look-ups."""
+    import kcl
+
+    found = []
+    remove = kcl.add_hook(found.append)
+    yield found
+    remove()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 from drive_large import large
 from loopy.tools import LoopyKeyBuilder
 
-from kcl.record.callables.content import content_key
+from kcl.frontends.loopy.callables.content import content_key
 
 SMALL = 4  # statements of the unit whose key pays for what a process does once
 ROUNDS = 5

@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from kcl.errors import SettingError as SettingError
     from kcl.errors import UnknownInput as UnknownInput
     from kcl.errors import UnusableDirectory as UnusableDirectory
-    from kcl.generate.frontends.source import Array as Array
-    from kcl.generate.frontends.source import Image as Image
-    from kcl.generate.frontends.source import Local as Local
-    from kcl.generate.frontends.source import Sampler as Sampler
-    from kcl.generate.frontends.source import Scalar as Scalar
-    from kcl.generate.frontends.source import Source as Source
-    from kcl.generate.frontends.source import round_up as round_up
+    from kcl.frontends.source import Array as Array
+    from kcl.frontends.source import Image as Image
+    from kcl.frontends.source import Local as Local
+    from kcl.frontends.source import Sampler as Sampler
+    from kcl.frontends.source import Scalar as Scalar
+    from kcl.frontends.source import Source as Source
+    from kcl.frontends.source import round_up as round_up
     from kcl.handle import Kernel as Kernel
     from kcl.inspect.catalogue import CacheEntry as CacheEntry
     from kcl.inspect.catalogue import entries as entries
@@ -70,7 +70,7 @@ _NAMES = {
     "kcl.cache.layer": "CacheWarning disabled",
     "kcl.errors": "CacheFault CacheMiss DamagedEntry KclError PrepareError RecipeError SettingError UnknownInput "
     "UnusableDirectory",
-    "kcl.generate.frontends.source": "Array Image Local Sampler Scalar Source round_up",
+    "kcl.frontends.source": "Array Image Local Sampler Scalar Source round_up",
     "kcl.handle": "Kernel",
     "kcl.inspect.catalogue": "CacheEntry entries",
     "kcl.inspect.explain.misses": "Miss explain",
@@ -83,6 +83,19 @@ _NAMES = {
     "kcl.sized.size": "Size",
     "kcl.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
+}
+# What lower modules call of those above them, by the names of `kcl.base.ports`.
+PORTS = {
+    "dump": "kcl.inspect.dump",
+    "executor": "kcl.frontends.loopy.executor",
+    "journal": "kcl.inspect.history.journal",
+    "kernels": "kcl.handle",
+    "present": "kcl.inspect.explain.present",
+    "remote": "kcl.remote.ask",
+    "remote ending": "kcl.remote.ending",
+    "remote notes": "kcl.remote.notes",
+    "report": "kcl.inspect.report",
+    "units": "kcl.frontends.loopy.units",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

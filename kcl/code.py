@@ -51,7 +51,7 @@ class Invoker(NamedTuple):
     (index, name). `dtypes` lists the structure types that the invoker looks up by name, with their field layout.
     `inferred` holds the dtypes that the front end found for open arguments of the recipe. `shown` is the place where
     the user wants to see the OpenCL C (True: printed; a path: written there). `warned` lists the warnings that the
-    front end gave as it generated the code, with the fields of `kcl.record.proofs.WarningFact`.
+    front end gave as it generated the code, with the fields of `kcl.frontends.loopy.proofs.WarningFact`.
     """
 
     front_end: str

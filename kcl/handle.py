@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pyopencl as cl
 
-from kcl.base import events, settings, spans
+from kcl import frontends
+from kcl.base import ports, settings, spans
 from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import CacheMiss, KclError, RecipeError, UnknownInput
+from kcl.frontends.recipes import RecipeResult
+from kcl.generate import running
+from kcl.generate.declarations import RecipeCall
 from kcl.generate.stage import CallValues
 from kcl.launch import ARRAYS, MissingArguments, unpack
 from kcl.line import Line, bindings_of, handle_of
-from kcl.record import unmade
-from kcl.record.declarations import RecipeCall
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
     from kcl.code import Argument, Code, LaunchableCode
-    from kcl.generate.recorded import Origin
+    from kcl.generate.protocol import Result
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,17 +71,17 @@ class Kernel:
 
     def __init__(
         self,
-        origin: Origin,
+        result: Result,
         parameters: dict[str, Any],
         function: Callable[..., object] | None = None,
         context: int = 0,
         sizes: Any = None,
     ) -> None:
-        self.name = origin.name
+        self.name = result.name
         self._function = function
         self._parameters = parameters
         self._sizes = sizes  # those that a call may name: see `kcl.sized`
-        self._line = Line(origin, function, context)
+        self._line = Line(result, function, context)
 
     @needs_queue  # type: ignore[arg-type]  # by name it may be given, too
     def __call__(
@@ -231,7 +233,7 @@ class Kernel:
 
         refuse_asked(self.name, arguments)
         generate, given = self._line.generate, CallValues(arguments)
-        present = events.tool("explain.present")
+        present = ports.at("present")
         said = present.lines(
             self.name, generate, given, lambda: bindings_of(context_or_queue).build
         )
@@ -269,7 +271,7 @@ class Kernel:
         return f"<kcl.Kernel {described(self)}: {state}>"
 
     def _lead(self) -> Lead:
-        return Lead(self.name, self._parameters, unmade.shown)
+        return Lead(self.name, self._parameters, running.shown)
 
     def _first(
         self,
@@ -398,27 +400,20 @@ class Kernel:
     def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
         whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
-        if found is not None and found.code.invoker.front_end == "opencl":
-            return RuntimeError(
-                f"kernel {self.name!r}: input argument(s) {', '.join(names)} must be supplied"
-            )
-        from kcl.generate.frontends.loopy import missing_arguments
-
-        return missing_arguments(self.name, names)
+        front_end = self._line.generate.front_end if found is None else found.code.invoker.front_end
+        return frontends.of(front_end).missing(self.name, names)
 
 
 def of_call(call: RecipeCall, sizes: Any = None) -> Kernel:
-    """Return the kernel of a recipe with its parameters; the walked code of a pure recipe is the origin of its key.
+    """Return the kernel of a recipe with its parameters; that of a pure recipe does not run on a hit.
 
     A call of it may name each of these sizes.
     """
     if call.declared.pure:
-        from kcl.generate.walked import WalkedOrigin
+        from kcl.frontends.pure import PureResult
 
-        return Kernel(WalkedOrigin(call), call.arguments, call.function, sizes=sizes)
-    from kcl.generate.recorded import RecordedOrigin
-
-    return Kernel(RecordedOrigin(call), call.arguments, call.function, sizes=sizes)
+        return Kernel(PureResult(call), call.arguments, call.function, sizes=sizes)
+    return Kernel(RecipeResult(call), call.arguments, call.function, sizes=sizes)
 
 
 def by_name(module: str, name: str, parameters: dict[str, Any]) -> Any:
@@ -499,6 +494,6 @@ def is_stored_for(
     return all(layers.binary().look_up(slot.address, slot.key).entry is not None for slot in slots)
 
 
-def kernel_of(origin: Origin, holder: cl.Context | cl.CommandQueue) -> Kernel:
+def kernel_of(result: Result, holder: cl.Context | cl.CommandQueue) -> Kernel:
     """Return the kernel of an executor: of a unit, for the queues of one context."""
-    return Kernel(origin, {}, context=handle_of(holder))
+    return Kernel(result, {}, context=handle_of(holder))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from kcl import drivers
+from kcl import drivers, frontends
 from kcl.base import process
 from kcl.cache import layers
 from kcl.cache.lookup import obtain
@@ -31,7 +31,7 @@ from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of, is_c
 
 if TYPE_CHECKING:
     from kcl.cache.lead import Lead
-    from kcl.generate.recorded import Origin
+    from kcl.generate.protocol import Result
 
 _ATTRIBUTE = "_kcl_bindings"
 _numbers = itertools.count()  # of lines
@@ -105,10 +105,10 @@ class Line:
     )
 
     def __init__(
-        self, origin: Origin, function: Callable[..., object] | None, context: int = 0
+        self, result: Result, function: Callable[..., object] | None, context: int = 0
     ) -> None:
         self.context = context
-        self.generate = Generate(origin)
+        self.generate = Generate(result)
         self.open: tuple[str, ...] | None = None
         self.sole = ""
         self.packed: dict[str, list[tuple[Any, str]]] = {}
@@ -198,9 +198,7 @@ class Line:
         if ready.code.invoker.shown:
             show(ready.code)
         if ready.code.invoker.warned:
-            from kcl.record import recorder
-
-            recorder.warn_again(ready.code.invoker.warned)
+            frontends.of(ready.code.invoker.front_end).warn_again(ready.code.invoker.warned)
         # Launchers of the same code were built with the headers of that moment; these may have changed.
         headers = build.headers_digest(ready.code.text)
         headers += self._token if build.keeps_state(ready.code.text) else ""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kcl.record import face, imports
+from kcl.frontends.loopy import face, imports
+from kcl.programs import outside
 
 if TYPE_CHECKING:
     from loopy import *  # noqa: F403
@@ -18,4 +19,4 @@ if TYPE_CHECKING:
 __kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
 sys.modules[__name__].__class__ = face.Face
 imports.named_above()
-imports.note_programs()
+outside.note()

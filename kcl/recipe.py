@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-import kcl.loopy  # noqa: F401  # from now on recipes that import loopy get its face
+from kcl import frontends
 from kcl.base import events
 from kcl.errors import meant
-from kcl.record import imports
-from kcl.record.declarations import Declarations, RecipeCall, below, declare
+from kcl.generate.declarations import Declarations, RecipeCall, below, declare
+from kcl.programs import outside
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -81,10 +81,8 @@ class Recipe(Generic[P, K]):
 
     def _begin(self) -> None:
         events.listen()
-        imports.named_by(self.function.__globals__)
-        if not self.declared.pure:
-            imports.recipe_in(self.function.__globals__)
-            imports.recipe_in(below(self.function).__globals__)
+        for function in (self.function, below(self.function)):
+            frontends.recipe_in(function.__globals__, is_recorded=not self.declared.pure)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> K:
         """Return the Kernel for these parameters, copied as of now; the function itself is not run.
@@ -247,17 +245,17 @@ class _LazyModule(ModuleType):
 def lazy(name: str) -> ModuleType:
     """Return the module `name` without importing it before it is used; itself, if it is imported already.
 
-    For loopy it returns the face that records what recipes ask of loopy.
+    Of the library of a front end it returns the face, which records what recipes ask of it.
 
     >>> fractions = kcl.lazy("fractions")
     >>> fractions.Fraction(1, 2) * 2
     Fraction(1, 1)
     """
-    if name == "loopy":
-        from kcl.record.face import face
+    face: ModuleType | None = frontends.face(name)
+    return face or sys.modules.get(name) or _LazyModule(name)
 
-        return face
-    return sys.modules.get(name) or _LazyModule(name)
+
+outside.note()
 
 
 def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

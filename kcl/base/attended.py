@@ -1,6 +1,7 @@
-"""Attended imports: a finder that finds no module itself, and runs some of the modules that other finders find.
+"""kcl in the places of others: functions of its own there, and a finder that attends to imports.
 
-The base classes of `importlib.abc` would double the cost for a program that imports no attended module.
+The finder finds no module itself, and runs some of the modules that other finders find. The base classes of
+`importlib.abc` would double the cost for a program that imports no attended module.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from threading import get_ident
+from types import FunctionType
 from typing import Any
 
 
@@ -69,3 +71,28 @@ class _Loader:
             if getattr(owner, name, None) is self:
                 setattr(owner, name, self._kcl_own)
         self._kcl_run(module, self._kcl_own)
+
+
+def below_kcl(value: Any) -> Any:
+    """Return what stands below kcl's own functions, which call it."""
+    while is_of_kcl(value):
+        below = value.__dict__.get("__wrapped__")
+        if below is None:
+            break
+        value = below
+    return value
+
+
+def is_of_kcl(value: Any) -> bool:
+    """Return True for a function of kcl's own. No attribute tells: `functools.wraps` would copy it."""
+    return isinstance(value, FunctionType) and str(value.__globals__.get("__name__")).startswith(
+        "kcl."
+    )
+
+
+def uncounted(function: Any) -> None:
+    """Have warnings that code gives below a function name the line of its caller, as if the function were not there.
+
+    Python does not count the frames of its import; this makes the function's frame one of them.
+    """
+    function.__code__ = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import process, settings
+from kcl.base import ports, process, settings
 
 if TYPE_CHECKING:
     import logging
@@ -156,11 +155,6 @@ def logger() -> logging.Logger:
     return logging.getLogger("kcl")
 
 
-def tool(name: str) -> Any:
-    """Return a module of `kcl.inspect`: by its name, since the tools lie above the modules that emit."""
-    return importlib.import_module(f"kcl.inspect.{name}")
-
-
 def listen() -> None:
     """Have a report printed at exit if `KCL_REPORT` asks for one; other tools listen from the first event on."""
     state = _state()
@@ -168,7 +162,7 @@ def listen() -> None:
         state.is_heard = True
         asked = settings.read()
         if asked.report or asked.report_file:
-            tool("report").ending()
+            ports.at("report").ending()
 
 
 def add_hook(hook: Hook) -> Callable[[], None]:
@@ -228,7 +222,7 @@ def emit(
             )
     if is_first:
         try:
-            tool("report").keep_journal()
+            ports.at("report").keep_journal()
         except ImportError:  # an application has left the tools out
             logger().exception("this process keeps no statistics")
     logger().debug("%s %s of %s: %s", event.layer, event.outcome, event.kernel, event.reason)

@@ -14,7 +14,7 @@ from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
 from kcl.cache.stores.base import Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
-from kcl.record import proofs
+from kcl.frontends.loopy import proofs
 
 Contents = dict[tuple[str, str], Entry]  # by the name of the layer and the address there
 _CASE = ("sizes", "dtypes", "variant")  # of a row of tuning

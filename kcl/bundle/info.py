@@ -11,7 +11,7 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
 from kcl.drivers import devices
-from kcl.record import beside
+from kcl.frontends.loopy import moment
 
 _MOST = 3  # differences in a reason
 
@@ -100,7 +100,7 @@ def misfit(kind: str, key: Key) -> str:
         kind, key = settings.BINARY, devices.of_table(key)
     if kind not in settings.LAYERS:
         return ""
-    mine, here = devices.compared(key) if kind == settings.BINARY else beside.compared(key)
+    mine, here = devices.compared(key) if kind == settings.BINARY else moment.compared(key)
     if here is None:
         return f"there is no device of the platform {dict(key.parts).get('platform')} here"
     said = [

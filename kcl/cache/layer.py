@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kcl import foreign
-from kcl.base import events, process, settings
+from kcl.base import events, ports, process, settings
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cache.entry import entry_at
@@ -36,7 +36,6 @@ T = TypeVar("T")
 _disabled: ContextVar[frozenset[str]] = ContextVar("kcl.disabled", default=frozenset())
 
 _FAULTS = (OSError, sqlite3.Error, CacheFault, ValueError)
-_UNKNOWN = frozenset({"loopy", "opencl"})
 _NOTES = 20  # of one layer in the report
 _KEPT = 2000  # entries of one layer in memory
 # only kcl sets this, for the children of a process with a remote; a variable of its own beginning is no setting
@@ -87,11 +86,11 @@ class Ending:
 
     def at_exit(self) -> None:
         """Leave what this process used for the next push."""
-        _above("kcl.remote.ending").at_exit()
+        ports.at("remote ending").at_exit()
 
     def in_worker(self) -> None:
         """Do as at the end, which a worker may not reach."""
-        _above("kcl.remote.ending").in_worker()
+        ports.at("remote ending").in_worker()
 
 
 class Folder:
@@ -159,21 +158,26 @@ class Layer:
         self._owners = owners
         self._by_owner = {kind: foreign.off_by_variable(owner) for kind, owner in owners.items()}
 
-    def off(self, front_ends: frozenset[str] = _UNKNOWN) -> str:
+    def off(self, front_ends: frozenset[str] = frozenset()) -> str:
         """Return why the layer is off for a kernel of these front ends; empty where it is on.
 
         While the result of a recipe is unknown, the layer is off for it as soon as one of its front ends is off.
         """
-        kinds = [kind for kind in sorted(front_ends or _UNKNOWN) if kind in self._owners]
+        kinds = [kind for kind in sorted(front_ends or self._owners) if kind in self._owners]
         owners = [self._by_owner[kind] or foreign.off_by_call(self._owners[kind]) for kind in kinds]
         here = "kcl.disabled()" if self.name in _disabled.get() else ""
         return next(filter(None, [self._by_name, here, *owners]), "")
 
+    def is_off(self, front_ends: frozenset[str]) -> bool:
+        """Return True if the layer is off for each of some front ends, for all front ends where none is given."""
+        return all(self.off(frozenset({kind})) for kind in front_ends or self._owners)
+
     @property
     def state(self) -> str:
         """The place of the layer's files, or the reason why the layer is off, for all kernels or for some."""
-        off = {kind: reason for kind in sorted(_UNKNOWN) if (reason := self.off(frozenset({kind})))}
-        if off.keys() == _UNKNOWN:
+        kinds = sorted(self._owners)
+        off = {kind: reason for kind in kinds if (reason := self.off(frozenset({kind})))}
+        if off.keys() == self._owners.keys():
             return f"off: {self.off()}"
         place = self.place if self.stores else "memory only"
         return next(
@@ -259,7 +263,7 @@ class Layer:
         """Ask the remote before a miss is accepted; return True if entries came: a second look may find more."""
         if not self.chosen.remote or self.off():
             return False
-        return bool(_above("kcl.remote.ask").before_a_miss("hit" in self.chosen.strict))
+        return bool(ports.at("remote").before_a_miss("hit" in self.chosen.strict))
 
     def publish(self, address: str, entry: Entry, faults: list[Exception] | None = None) -> int:
         """Store `entry` in memory and in the first writable store; return its bytes, 0 if it could not be packed.
@@ -284,7 +288,7 @@ class Layer:
     def made(self, addresses: Iterable[str]) -> None:
         """Forget under which keys of the remote entries came that were made again here."""
         if self.chosen.remote:
-            _above("kcl.remote.notes").made((self.name, address) for address in addresses)
+            ports.at("remote notes").made((self.name, address) for address in addresses)
 
     def delete(self, address: str) -> None:
         """Remove an entry from memory and from the writable stores."""
@@ -455,10 +459,3 @@ def site_words(refused: str) -> str:
     named = "list its owner as site_owners in a settings file, or "
     cure = f"{named if ' belongs to uid ' in refused else ''}take it out of KCL_SITE"
     return refused.replace(trust.ELSEWHERE, cure)
-
-
-def _above(name: str) -> Any:
-    """Return a module that lies above this one; it is imported where it is needed."""
-    from importlib import import_module
-
-    return import_module(name)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from kcl.base import events, process, settings
+from kcl.base import events, ports, process, settings
 from kcl.cache.run_memo import program_path
 
 AFTER = 0.25  # seconds of work: what is quicker shows nothing
@@ -42,7 +42,7 @@ class State:
         """Count the kernels of this run, of those that the last run of the program asked for."""
         number = _programs(events.total()[settings.BINARY]) + 1
         if self.of is None:
-            run = events.tool("history.journal").last_run(program_path())
+            run = ports.at("journal").last_run(program_path())
             counts = [
                 [
                     _programs(row)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kcl.base.settings import Settings
     from kcl.cache.lookup import Look
-    from kcl.generate.recorded import Origin
+    from kcl.generate.protocol import Result
 
 _VERIFIED = "verified"
 _DUMPED = "generated again for KCL_DUMP"
@@ -56,27 +56,25 @@ def difference(stored: Code, fresh: Code) -> str:
 
 
 def checked(
-    origin: Origin, chosen: Settings, look: Look, dtypes: Mapping[str, np.dtype[Any]]
+    asked: Result, chosen: Settings, look: Look, dtypes: Mapping[str, np.dtype[Any]]
 ) -> Look:
     """Compare a hit with code that is generated anew, or only generate that for a dump; raise WrongEntry."""
     (entry,) = look.entries
     used = {name: dtypes[name] for name in entry.metadata["chosen"]}
     if not is_drawn(chosen.verify, look.digest):
         if chosen.dump:
-            origin.anew(used)  # the dump has the stages of it
+            asked.anew(used)  # the dump has the stages of it
             look = look._replace(reason=_DUMPED, spared=0.0)
         return look
     stored, code = look.value.code, rows.from_entry(entry)[1]
-    said = difference(stored, origin.anew(used))
+    said = difference(stored, asked.anew(used))
     if not said and code not in (None, compile(stored.invoker.source, file_name(stored), "exec")):
         said = "invoker's code object"
     if not said:
         # a verified hit generates, so it spares nothing
         return look._replace(reason=_VERIFIED, spared=0.0)
     cause = "something decides it that is in no key: declare it with @kcl.kernel(...), or make it the same in each run"
-    raise WrongEntry(
-        f"kernel {origin.name!r}: what the recipe generates differs in {said}; {cause}"
-    )
+    raise WrongEntry(f"kernel {asked.name!r}: what the recipe generates differs in {said}; {cause}")
 
 
 def _first(before: Any, now: Any) -> str:

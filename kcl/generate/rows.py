@@ -18,8 +18,8 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.code import Argument, Code, Invoker, LaunchableCode, ProgramText, made_ready
 from kcl.errors import DamagedEntry
-from kcl.generate.frontends import OpenArguments
-from kcl.record import beside
+from kcl.generate import beside
+from kcl.generate.protocol import OpenArguments
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -81,7 +81,7 @@ def dtype_parts(dtypes: Dtypes) -> list[Part]:
     """Return the parts of a key for the chosen dtypes; structures count with their names in C."""
     parts = [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
     if any(dtype.names or dtype.subdtype for dtype in dtypes.values()):
-        parts += beside.state(beside.Moment(structures=beside.structures()), with_structures=True)
+        parts += beside.structures()
     return parts
 
 

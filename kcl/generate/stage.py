@@ -7,7 +7,7 @@ import time
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import events
+from kcl.base import events, ports
 from kcl.base.dtypes import dtype_text
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
@@ -15,18 +15,16 @@ from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Product, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, made_ready
 from kcl.errors import UnknownInput, WrongEntry
-from kcl.generate import frontends, rows
+from kcl.generate import rows
 from kcl.generate.rows import Dtypes
 from kcl.launch import MissingArguments, unpack
-from kcl.record import proofs
 
 if TYPE_CHECKING:
     import numpy as np
 
     from kcl.cache.layer import Answer, Layer
-    from kcl.generate.frontends import OpenArguments
-    from kcl.generate.recorded import Origin
-    from kcl.record.declarations import Evidence
+    from kcl.generate.declarations import Evidence
+    from kcl.generate.protocol import OpenArguments, Result, Unit
 
 
 class CallValues(NamedTuple):
@@ -65,13 +63,13 @@ class Generate(Stage[CallValues]):
     verb = "generated"
     refused = "the stored code could not be used"
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, result: Result) -> None:
         self.base: OpenArguments | None = None
-        self._origin = origin
+        self._asked = result
         self._lock = threading.RLock()
         self._unknown = ""
         self._key: Key | None = None
-        self._result: frontends.Result | None = None
+        self._unit: Unit | None = None
         self.is_mixed = False
 
     @property
@@ -84,9 +82,9 @@ class Generate(Stage[CallValues]):
         with self._lock:
             if self._key is None and not self._unknown:
                 try:
-                    self._key = self._origin.key()
-                    # A result that was made without a key may come from loopy's own caches.
-                    self._result = None
+                    self._key = self._asked.key()
+                    # An outcome that was made without a key may come from its library's own caches.
+                    self._unit = None
                 except UnknownInput as error:
                     self._unknown = str(error)
             return self._key
@@ -94,23 +92,27 @@ class Generate(Stage[CallValues]):
     def _renew(self) -> None:
         """Take a unit that a program can edit as it is now; forget what is known of another content."""
         with self._lock:
-            if not self._origin.renew():
+            if not self._asked.renew():
                 return
             before, self._key, self._unknown = self._key, None, ""
-            known = frozenset({row.name for row in frontends.TABLE[:1]})
-            now = None if self.layer.off(known) else self.key()
+            now = None if self.layer.off(self._asked.front_ends) else self.key()
             if before is None or now is None or before.digest != now.digest:
-                self.base, self._result, self.is_mixed = None, None, True
+                self.base, self._unit, self.is_mixed = None, None, True
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments of the result that was made last; none before."""
-        return () if self._result is None else self._result.arguments
+        return () if self._unit is None else self._unit.arguments
+
+    @property
+    def front_end(self) -> str:
+        """The name of the front end of the outcome, or of the first that may have a part in it."""
+        return self._unit.front_end if self._unit else min(self._asked.front_ends)
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a miss; slow."""
         with self._lock:
-            return self._origin.place()
+            return self._asked.evidence()
 
     def choice(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the dtypes among `values` of the open arguments, in their order; none where the base is not known."""
@@ -122,29 +124,28 @@ class Generate(Stage[CallValues]):
     def is_stored(self) -> bool:
         """Return True if the layer holds a row of this kernel, for any dtypes."""
         key, layer = self.key(), self.layer
-        off = key is None or layer.off(self._origin.front_ends)
+        off = key is None or layer.off(self._asked.front_ends)
         return key is not None and not off and layer.look_up(key.digest, key).entry is not None
 
     def unstored(self, given: CallValues) -> Code:
         """Make the result and generate code, past the layer."""
         with self._lock:
-            return self._origin.generate(self._made(given)[1])[0]
+            return self._asked.generate(self._made(given)[1])[0]
 
     # the verbs of the look-up
 
     def name(self, _given: CallValues) -> str:
         """The name of the kernel."""
-        return self._origin.name
+        return self._asked.name
 
     def off(self, _given: CallValues) -> str:
         """Return why the layer is off for the recipe: its result decides which switches count."""
         self._renew()
-        known = self._origin.front_ends
-        kinds = [known] if known else [frozenset({row.name}) for row in frontends.TABLE]
-        if all(map(self.layer.off, kinds)):
+        known = self._asked.front_ends
+        if self.layer.is_off(known):
             return self.layer.off(known)
         self.key()
-        return self.layer.off(self._origin.front_ends)
+        return self.layer.off(self._asked.front_ends)
 
     def guard(self, _given: CallValues) -> threading.RLock:
         """Return the lock that lets one thread at a time work at this Kernel."""
@@ -192,12 +193,12 @@ class Generate(Stage[CallValues]):
         ready = rows.ready(entry)
         ready = self._of_this_run(ready._replace(code=self._named(ready.code)), given)
         if self.layer.chosen.dump:
-            events.tool("dump").note_code(ready.code)
-        return look._replace(value=ready, reason=self._origin.remark)
+            ports.at("dump").note_code(ready.code)
+        return look._replace(value=ready, reason=self._asked.remark)
 
     def checked(self, given: CallValues, look: Look) -> Look:
         """Compare a hit with newly generated code, under `KCL_VERIFY`."""
-        self._origin.remark = ""  # it belongs to this look-up
+        self._asked.remark = ""  # it belongs to this look-up
         chosen = self.layer.chosen
         if self.base is None or not (chosen.verify or chosen.dump):
             return look
@@ -205,7 +206,7 @@ class Generate(Stage[CallValues]):
 
         try:
             return check.checked(
-                self._origin, chosen, look, dtypes_of(given.values, self.base.packed)
+                self._asked, chosen, look, dtypes_of(given.values, self.base.packed)
             )
         except WrongEntry:
             self.base = None
@@ -214,7 +215,7 @@ class Generate(Stage[CallValues]):
     def attempt(self, given: CallValues) -> str:
         """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""
         with self._lock:
-            return self._origin.generate(self._made(given)[1])[1]
+            return self._asked.generate(self._made(given)[1])[1]
 
     def refusal(self, error: BaseException) -> str:
         """Return that there is no code, with the error of the front end."""
@@ -226,11 +227,11 @@ class Generate(Stage[CallValues]):
         from kcl.generate import miss
 
         started = time.perf_counter()
-        self._origin.remark = ""
+        self._asked.remark = ""
         made, used = self._made(given)
         if look.outcome == "miss":
-            miss.abort(self._origin.name, made.front_end)
-        code, refused = self._origin.generate(used)
+            made.missed(self._asked.name)
+        code, refused = self._asked.generate(used)
         why = self.layer.off(frozenset({made.front_end}))
         off = look.reason if look.reason.startswith("off: ") else why and f"off: {why}"
         refused = refused or off
@@ -239,13 +240,13 @@ class Generate(Stage[CallValues]):
         key, entries = look.key, list[tuple[str, Entry]]()
         if not refused and look.outcome != "bypass" and self._key is not None:
             assert self.base is not None
-            proofs.write()
+            self._asked.prove()
             seconds = time.perf_counter() - started
             key, entries = miss.entries(
-                self._key, self._origin.place(), self.base, code, used, seconds
+                self._key, self._asked.evidence(), self.base, code, used, seconds
             )
         if self.layer.chosen.dump:
-            events.tool("dump").note_code(code)
+            ports.at("dump").note_code(code)
         promised = given.launch and look.outcome == "miss" and bool(entries)
         ready = self._of_this_run(made_ready(code), given)
         return Product(ready, entries, promised, look._replace(key=key))
@@ -257,18 +258,18 @@ class Generate(Stage[CallValues]):
         from kcl.generate import miss
 
         try:
-            return miss.texts(self._origin.place())
+            return miss.texts(self._asked.evidence())
         except Exception as error:
-            events.logger().info("the miss of %s cannot be described: %r", self._origin.name, error)
+            events.logger().info("the miss of %s cannot be described: %r", self._asked.name, error)
             return {}
 
     # the steps of making
 
-    def _made(self, given: CallValues) -> tuple[frontends.Result, Dtypes]:
+    def _made(self, given: CallValues) -> tuple[Unit, Dtypes]:
         """Make the result, once a Kernel, and find the dtypes that decide the code: (result, given dtypes)."""
-        if self._result is None or self.base is None:
-            self._result = self._origin.outcome()
-        made = self._result
+        if self._unit is None or self.base is None:
+            self._unit = self._asked.unit()
+        made = self._unit
         dtypes = dtypes_of(given.values, made.packed)
         if self.base is None:
             self.base = made.open(dtypes)
@@ -282,7 +283,7 @@ class Generate(Stage[CallValues]):
 
     def _of_this_run(self, ready: LaunchableCode, given: CallValues) -> LaunchableCode:
         """Return code with the build options of this run, and with the dtypes that the call chose."""
-        options = self._origin.options()
+        options = self._asked.options()
         if options not in (None, ready.code.text.options):
             code = ready.code.with_options(options)
             ready = ready._replace(code=code, digest=code.digest)
@@ -290,7 +291,7 @@ class Generate(Stage[CallValues]):
 
     def _named(self, code: Code) -> Code:
         """Return stored code under the kernel's name in this program: another program may have stored it."""
-        name = self._origin.name
+        name = self._asked.name
         return (
             code
             if code.text.kernel == name
@@ -333,5 +334,5 @@ def _require(opened: OpenArguments, values: Mapping[str, Any]) -> None:
 
 
 def _is_no_array(value: Any) -> bool:
-    """Return True if a value in the place of an array of an open dtype cannot be one; loopy judges None."""
+    """Return True if a value in the place of an array of an open dtype cannot be one; the library judges None."""
     return value is not None and not hasattr(value, "dtype")

@@ -33,7 +33,7 @@ def remarks() -> list[str]:
 
 def _why() -> str:
     """Say why loopy was imported, and name the cure; an import that the next run repeats comes first."""
-    proofs = sys.modules.get("kcl.record.proofs")
+    proofs = sys.modules.get("kcl.frontends.loopy.proofs")
     files = proofs.unproven() if proofs is not None else ()
     culprit = _culprit()
     if files and not culprit:

@@ -53,8 +53,8 @@ class RecipeSummary(NamedTuple):
 class ListedEntry:
     """An entry by its header: `sizes` are those of its parts, `size` is that of the whole, in bytes.
 
-    `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (see
-    `kcl.record.proofs`). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
+    `kind` is the layer, or in the generator layer "code", "base" (see `kcl.generate.rows`) or "proofs" (of
+    recorded calls). `modified` is in seconds since the epoch: for a file the time of writing, for a row the time
     when the entry was made. `built` is that time for both: the file may be a copy, or completed later. `seconds` is
     what making it took. `program` is the start of the digest of the OpenCL C, which code and its programs share.
     `is_shown` is False for rows that only lead to code.

@@ -11,8 +11,8 @@ from contextlib import suppress
 from importlib import metadata
 
 from kcl.base import settings
-from kcl.record import distributions
-from kcl.record.distributions import PackagePlace
+from kcl.generate import distributions
+from kcl.generate.distributions import PackagePlace
 
 # The releases that kcl's tests run with, by their first numbers.
 TESTED = {

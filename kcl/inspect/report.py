@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kcl import foreign
@@ -61,14 +62,14 @@ class ProcessEnd:
         if events.collected().noted:
             self._explain()
         _write_journal()
-        events.tool("history.records").begin()
+        import_module("kcl.inspect.history.records").begin()
 
     def add_to_file(self) -> None:
         """Add a line of JSON to the file that `KCL_REPORT` names, once in a process; report a failure to write."""
         path, self.file = self.file, None
         if path is not None:
             try:
-                events.tool("summary").add_to(path)
+                import_module("kcl.inspect.summary").add_to(path)
             except OSError as error:
                 said = f"kcl: no report is written to {path}: {error.strerror}"
                 _print(lambda _summary: said)
@@ -179,7 +180,7 @@ def _is_on() -> bool:
 def _print(write: Callable[[Any], str]) -> None:
     """Print what a function of `kcl.inspect.summary` says."""
     try:
-        sys.stderr.write(write(events.tool("summary")) + "\n")
+        sys.stderr.write(write(import_module("kcl.inspect.summary")) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         pass  # a closed stream at exit is no fault
@@ -198,5 +199,5 @@ def about_loopy() -> list[str]:
     """Say why loopy was imported; a process without loopy imports nothing for that."""
     if "loopy" not in sys.modules and not events.total()["made"]:
         return []
-    found: list[str] = events.tool("about_loopy").remarks()
+    found: list[str] = import_module("kcl.inspect.about_loopy").remarks()
     return found

@@ -32,7 +32,7 @@ class PackageRow(NamedTuple):
 
 TABLE = (
     PackageRow("pyopencl", "kcl.integrations.programs"),
-    PackageRow("loopy", "kcl.integrations.units"),
+    PackageRow("loopy", "kcl.frontends.loopy.units"),
 )
 
 
@@ -70,7 +70,7 @@ def install() -> None:
         if state.depth > 1:
             return
         from kcl.base import attended
-        from kcl.record import imports
+        from kcl.frontends.loopy import imports
 
         state.done.clear()
         rows = {row.package: row for row in TABLE}
@@ -104,7 +104,7 @@ def uninstall() -> None:
             return
         state.finder.remove()
         state.finder = None
-        from kcl.record import imports
+        from kcl.frontends.loopy import imports
 
         imports.record_own(False)
         for holder, name, before, now in reversed(state.replaced):

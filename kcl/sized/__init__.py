@@ -23,13 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyopencl as cl
 
 from kcl.errors import RecipeError, meant
-from kcl.generate.frontends import expressions
-from kcl.generate.frontends.source import round_up
+from kcl.frontends.source import expressions, round_up
 from kcl.sized.size import Size, answers, said, values_of
 
 if TYPE_CHECKING:
     from kcl.cache.key import Key
-    from kcl.record.declarations import RecipeCall
+    from kcl.generate.declarations import RecipeCall
 
 FIXED = 16  # the largest value that is fixed, if the declaration says nothing
 UNKNOWN = (NameError, AttributeError, LookupError, ZeroDivisionError, TypeError, ValueError)

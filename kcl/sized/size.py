@@ -11,7 +11,6 @@ from kcl.base import process, settings
 from kcl.cache import layers, places
 from kcl.cache.key import Key, Part
 from kcl.cache.run_memo import RunMemo, driver_name
-from kcl.record import face
 
 MULTIPLES = (64, 16, 4)
 LARGEST = 4096  # `fixed="auto"` fixes no larger value
@@ -64,6 +63,8 @@ class Size:
         """
         if self.multiple == 1:
             return knl
+        from kcl.frontends.loopy import face
+
         return face.call("assume", (knl, f"{self._name} mod {self.multiple} = 0"), {})
 
     def _refuse(self, *_given: Any) -> Any:

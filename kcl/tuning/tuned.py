@@ -36,7 +36,7 @@ from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import ChoiceTable, Decision, Row
 
 if TYPE_CHECKING:
-    from kcl.record.declarations import RecipeCall
+    from kcl.generate.declarations import RecipeCall
     from kcl.tuning.tuner import Tuning
 
 Untuned = Callable[["TunedKernel", cl.CommandQueue, dict[str, Any]], object]

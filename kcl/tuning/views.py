@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kcl.base import events, settings
+from kcl.base import ports, settings
 from kcl.base.text import tables as layout
 from kcl.base.text.layout import counted
 from kcl.base.text.tables import Column
@@ -141,7 +141,7 @@ def described(table: TableFile) -> dict[str, Any]:
 def decisions(kernel: str | None = None) -> list[str]:
     """Return what the last run decided, in words: the row that served each size and why, or the defaults."""
     start = f"{MARK}{kernel}: " if kernel is not None else MARK
-    run = events.tool("history.journal").last_run()
+    run = ports.at("journal").last_run()
     return list(
         dict.fromkeys(remark for one in run for remark in one.remarks if remark.startswith(start))
     )

@@ -104,7 +104,7 @@ class TestUnit:
         found = [type(executor).__module__, isinstance(executor, lp.ExecutorBase)]
         """
         variables = {"PYOPENCL_CTX": PLATFORMS[platform_name].partition(" ")[0].partition("(")[0]}
-        assert program(code, **variables)[0] == ["kcl.integrations.executor", False]
+        assert program(code, **variables)[0] == ["kcl.frontends.loopy.executor", False]
 
 
 @pytest.mark.slow
@@ -256,7 +256,7 @@ class TestErrors:
             lp.split_iname(knl, "nowhere", 16)
         except Exception as error:
             files = [frame.filename.replace("\\\\", "/") for frame in traceback.extract_tb(error.__traceback__)]
-        found = [files[0], any("/kcl/record/" in file for file in files), "/loopy/" in files[-1]]
+        found = [files[0], any("/kcl/frontends/loopy/" in file for file in files), "/loopy/" in files[-1]]
         """
         assert program(code) == [["<string>", True, True], True]
 

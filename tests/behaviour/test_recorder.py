@@ -16,7 +16,7 @@ from at_once import at_once
 import kcl
 import kcl.loopy as lp
 from kcl.cache import layers
-from kcl.record import proofs, recorder, unmade
+from kcl.frontends.loopy import proofs, recorder, unmade
 
 pytestmark = [pytest.mark.one_platform, pytest.mark.slow_platforms]
 X = np.arange(16, dtype=np.float32)

@@ -11,13 +11,12 @@ from rooms import driver, front_end, store, tuning
 from store_contract import StoreContract
 
 import kcl
-from kcl import drivers
+from kcl import drivers, frontends
 from kcl.base import process, settings
 from kcl.cache import layer, layers
 from kcl.cache.entry import Entry
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import obtain
-from kcl.generate import frontends
 
 pytestmark = pytest.mark.one_platform
 

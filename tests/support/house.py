@@ -54,9 +54,7 @@ def _imports(tree, name):
 def named(path):
     """Yield the names of modules of kcl that a module has as texts, to import them or to look for them."""
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "events.tool":
-            yield f"kcl.inspect.{ast.literal_eval(node.args[0])}"
-        elif isinstance(node, ast.Constant) and re.fullmatch(r"kcl(\.\w+)+", str(node.value)):
+        if isinstance(node, ast.Constant) and re.fullmatch(r"kcl(\.\w+)+", str(node.value)):
             yield node.value
 
 

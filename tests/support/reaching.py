@@ -15,9 +15,9 @@ sys.path.insert(0, {kcl!r})
 sys.path.insert(0, {root!r})
 {before}
 import recipes
-from kcl.record.callables.content import content
-from kcl.record.callables.pure import key_parts
-from kcl.record.declarations import Declarations, RecipeCall
+from kcl.frontends.loopy.callables.content import content
+from kcl.frontends.loopy.callables.pure import key_parts
+from kcl.generate.declarations import Declarations, RecipeCall
 {action}
 print(json.dumps({found}))
 """

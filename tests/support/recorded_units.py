@@ -1,7 +1,7 @@
 """Units that are made through the face, for tests of what is recorded."""
 
 import kcl.loopy as lp
-from kcl.record import unmade
+from kcl.frontends.loopy import unmade
 
 VERSION = {"lang_version": (2018, 2)}
 

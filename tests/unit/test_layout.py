@@ -38,10 +38,10 @@ ROOMS = [
     "foreign",
     "cache",
     "code",
-    "record",
     "generate",
     "programs",
     "drivers",
+    "frontends",
     "bundle",
     "remote",
     "sized",
@@ -111,29 +111,19 @@ class TestImportOrder:
             visit(name)
 
 
-# Modules above that a module names in a text: what a miss, a report, a tool or the face of loopy brings in.
-NAMED_ABOVE = {
-    *(("cache.layer", of) for of in ("remote.ask", "remote.ending", "remote.notes")),
-    *((one, "inspect.history.journal") for one in ("cache.progress", "tuning.views")),
-    *((one, "inspect.dump") for one in ("generate.stage", "programs.stage")),
-    ("generate.frontends.loopy", "inspect.dump"),
-    ("handle", "inspect.explain.present"),
-    *((one, "loopy") for one in ("record.callables.pure", "record.imports")),
-    ("record.description", "generate.frontends.source"),
-    ("record.face", "integrations.units"),
-    ("record.unmade", "integrations.executor"),
-}
+# Modules that compare names with one that lies above them.
+COMPARING = {("frontends.pure", "loopy"), ("frontends.loopy.imports", "loopy")}
 
 
 def test_named_above():
-    """No module names one above itself in a text, but for those of the table."""
+    """No module calls one above itself by a text: such calls go through a port."""
     found = {
         (name, target)
         for path, name in modules()
         for target in filter(None, map(inside, named(path)))
         if "__init__" not in (name, target) and rank(target) > rank(name)
     }
-    assert found == NAMED_ABOVE
+    assert found == COMPARING
 
 
 # Who asks a layer for entries, beside the look-up, and why.
@@ -146,7 +136,7 @@ ASKING = {
     "drivers.pocl.driver": "sees whether the helper has completed an entry",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
     "handle": "tells kcl.prepare whether a program is there",
-    "record.proofs": "proofs belong to a file, and are read before the first kernel",
+    "frontends.loopy.proofs": "proofs belong to a file, and are read before the first kernel",
 }
 # Who makes a directory of entries, and of what.
 DIRECTORIES = {
@@ -192,25 +182,27 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
 }
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
     "a kernel, a recipe or the face of loopy": {
-        *(("recipe", "handle"), ("recipe", "record.face")),
-        ("handle", "generate.recorded"),
-        *(("record.imports", of) for of in ("record.face", "record.recorder", "record.table")),
+        *(("recipe", "handle"), ("sized.size", "frontends.loopy.face")),
         *(
-            ("record.imports", "record.distributions"),
-            ("record.recorder", "foreign"),
-            ("line", "record.recorder"),
+            ("frontends.loopy.imports", of)
+            for of in ("frontends.loopy.face", "frontends.loopy.recorder", "frontends.loopy.table")
+        ),
+        *(
+            ("frontends.loopy.imports", "generate.distributions"),
+            ("frontends.loopy.recorder", "foreign"),
         ),
     },
     "a unit or program that was not written for kcl": {
-        *(("integrations", of) for of in ("base.spans", "cache.layer", "foreign")),
+        *(("integrations", of) for of in ("base.attended", "base.spans", "cache.layer", "foreign")),
         *(("integrations.programs", of) for of in ("cache.layer", "cache.layers")),
-        *(("integrations", of) for of in ("base.settings", "errors", "record.imports")),
-        *(("record.imports", of) for of in ("cache.layer", "cache.layers")),
+        *(("integrations", of) for of in ("base.settings", "errors", "frontends.loopy.imports")),
+        ("frontends.loopy.imports", "cache.layers"),
+        *(("programs.outside", of) for of in ("cache.layer", "cache.layers")),
         *(
-            ("integrations.units", of)
-            for of in ("cache.layers", "errors", "generate.recorded", "handle")
+            ("frontends.loopy.units", of)
+            for of in ("cache.layers", "errors", "frontends.loopy.result")
         ),
-        ("integrations.units", "base.events"),
+        ("frontends.loopy.units", "base.events"),
         *(("integrations.runner", of) for of in ("base.events", "foreign")),
         *(
             ("integrations.pytest_plugin", of)
@@ -282,7 +274,13 @@ class TestFences:
 
     def test_generators(self):
         """loopy and what it is made of are imported by its front end and its adapter only."""
-        allowed = {"generate.frontends.loopy", "record.callables.encoder", "foreign", "loopy"}
+        allowed = {
+            "frontends.loopy.result",
+            "frontends.loopy.translation",
+            "frontends.loopy.callables.encoder",
+            "foreign",
+            "loopy",
+        }
         assert importing("loopy", "islpy", "pymbolic", "genpy", "cgen", "constantdict") <= allowed
 
     def test_hot_path(self):
@@ -492,7 +490,7 @@ LINE = (
     "launch",
     "line",
     "recipe",
-    "record.declarations",
+    "frontends.source",
 )
 VALUES = {
     *(
@@ -503,8 +501,8 @@ VALUES = {
         "cache.lookup.Product",
     ),
     *("code.Argument", "code.Code", "code.Invoker", "code.LaunchableCode", "code.ProgramText"),
-    "generate.frontends.OpenArguments",
-    *("generate.stage.CallValues", "generate.stage.RowSlot", "record.declarations.Evidence"),
+    "generate.protocol.OpenArguments",
+    *("generate.stage.CallValues", "generate.stage.RowSlot", "generate.declarations.Evidence"),
     *(
         "programs.driver.Promise",
         "programs.program_key.BuildOptions",
@@ -513,7 +511,11 @@ VALUES = {
     ),
 }
 BESIDE = {  # value classes in these rooms that no launch hands on
-    "rows of tables": {"cache.layers.LayerRow", "generate.frontends.FrontEndRow"},
+    "rows of tables": {"cache.layers.LayerRow"},
+    "installed files": {
+        *("generate.distributions.Owner", "generate.distributions.PackagePlace"),
+        "generate.files.File",
+    },
     "the journal, and what explains a miss": {
         *(
             "base.events.Collection",
@@ -526,15 +528,14 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     "the tools of drivers": {"programs.driver.DamagedFile", "programs.driver.OpenJobs"},
     "stores": {"cache.stores.base.Stat"},
     "the user's declarations of a recipe": {
-        "record.declarations.Declarations",
-        "record.declarations.RecipeCall",
+        "generate.declarations.Declarations",
+        "generate.declarations.RecipeCall",
     },
     "the user's declarations of a kcl.Source": {
-        f"generate.frontends.source.{name}"
-        for name in ("Array", "Image", "Local", "Sampler", "Scalar")
+        f"frontends.source.{name}" for name in ("Array", "Image", "Local", "Sampler", "Scalar")
     },
     "the reading of sizes, and the words of refused calls": {
-        *("generate.frontends.expressions.Names", "launch.refusals.FailedCall"),
+        *("frontends.source.expressions.Names", "launch.refusals.FailedCall"),
     },
     "the recording of a hot call": {
         *("launch.write.Form", "launch.write.Script"),

@@ -16,10 +16,10 @@ from many_kernels import SIZE, added
 import kcl
 from kcl import drivers, line
 from kcl.cache.lead import Lead
-from kcl.generate.recorded import RecordedOrigin
+from kcl.frontends.recipes import RecipeResult
+from kcl.generate.declarations import Declarations, RecipeCall
 from kcl.generate.stage import CallValues
 from kcl.line import Line
-from kcl.record.declarations import Declarations, RecipeCall
 
 
 @kcl.kernel
@@ -55,7 +55,7 @@ def test_stage_of_a_context(device):
 
 def test_bound_once(queue):
     """A launcher belongs to a queue, a code and a thread; what a queue has bound goes with the queue."""
-    made, other = line.Line(add(3)._line.generate._origin, None), cl.CommandQueue(queue.context)
+    made, other = line.Line(add(3)._line.generate._asked, None), cl.CommandQueue(queue.context)
     with Lead("add") as lead:
         given = line.CallValues({"x": np.zeros(4, np.float32)})
         found = [
@@ -254,7 +254,7 @@ def doubled():
 
 def two(context):
     """Return two launchers of one program."""
-    own = Line(RecordedOrigin(RecipeCall("doubled", doubled, {}, Declarations())), doubled)
+    own = Line(RecipeResult(RecipeCall("doubled", doubled, {}, Declarations())), doubled)
     with Lead("doubled") as lead:
         ready = own.code(context, CallValues({}), lead)
         program = own.bound(context, ready, lead).program

@@ -164,7 +164,7 @@ class TestStacked:
         """The module of a function below a decorator of another module gets the face of loopy."""
         names = {"__name__": "elsewhere", "kcl": kcl, "counted": counted}
         exec("@kcl.kernel\n@counted\ndef build():\n    import loopy\n    return loopy\n", names)
-        assert type(names["build"].function()).__module__ == "kcl.record.face"
+        assert type(names["build"].function()).__module__ == "kcl.frontends.loopy.face"
 
     def test_place(self, queue):
         """An error names the line of the function, not that of a decorator."""

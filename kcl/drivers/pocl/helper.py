@@ -96,12 +96,13 @@ class Helper:
         shutil.rmtree(self._work, ignore_errors=True)
         os.mkdir(self._work, 0o700)
         self._begin("")
+        mine = os.getpid()
         worker = os.fork()
         if not worker:
             with suppress(OSError):  # it is closed already if this process has opened it
                 # the system releases the lock as the helper ends, whatever its worker does
                 os.close(lock)
-            os._exit(self._be_worker(jobs))
+            os._exit(self._be_worker(jobs, mine))
         try:
             _worker, status = os.waitpid(worker, 0)
         except BaseException:  # this process is asked to end
@@ -127,11 +128,13 @@ class Helper:
 
     # the worker
 
-    def _be_worker(self, jobs: list[Job]) -> int:
+    def _be_worker(self, jobs: list[Job], helper: int) -> int:
         """Do the due jobs of a setting until none has come for a second; return the status of this process."""
         try:
             with suppress(AttributeError, OSError):  # Linux ends this process with its parent then
                 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+            if os.getppid() != helper:  # it was killed before this process could ask for that
+                return 1
             for name in _ENDING:
                 signal.signal(name, signal.SIG_DFL)
             entry = next(filter(None, map(self._queue.read, jobs)))

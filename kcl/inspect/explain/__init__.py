@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from kcl.base.text.layout import alike
 from kcl.cache.key import Difference, Key
 from kcl.cache.phrases import About, Origin, sentence
+from kcl.generate import files
+from kcl.generate.declarations import PARAMETER
 from kcl.inspect.explain import listing as listings
 from kcl.inspect.explain.listing import Change, Listing
 from kcl.inspect.inventory import led_by
-from kcl.record import files
-from kcl.record.declarations import PARAMETER
 
 _FORMATS = ("kcl", "format")  # of keys: where these differ, other digests say nothing
 _CODE = ("code ", "class ")

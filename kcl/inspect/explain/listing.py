@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from kcl.base.text.layout import alike, cut, shortened
 from kcl.cache.key import Difference, Key, by_occurrence
 from kcl.cache.phrases import WIDTH, arrow, sentence, telling, value
-from kcl.record.table import CONSTRUCTORS
+from kcl.frontends.loopy.table import CONSTRUCTORS
 
 PART = "record.json"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from kcl.code import Argument, Code, Invoker, ProgramText
-from kcl.generate.frontends import FrontEndRow, OpenArguments, Result
+from kcl.frontends import FrontEndRow
+from kcl.generate.protocol import FrontEnd, OpenArguments, Unit
 
 INVOKER = """
 def invoke(kernels, queue, allocator=None, wait_for=None, out_host=None, *, x, y):
@@ -23,7 +24,7 @@ class Polynomial:
         self.coefficients = coefficients
 
 
-class PolynomialResult(Result):
+class PolynomialUnit(Unit):
     """A polynomial in the hands of its front end: nothing is open."""
 
     front_end = "polynomial"
@@ -53,9 +54,13 @@ class PolynomialResult(Result):
         return Code(ProgramText(kernel, source, (), ("polynomial",)), invoker)
 
 
-def accept(result, _recipe):
-    """Return a polynomial in the hands of the front end."""
-    return PolynomialResult(result) if isinstance(result, Polynomial) else None
+class PolynomialFrontEnd(FrontEnd):
+    """Polynomials, whose coefficients decide the code."""
+
+    def hold(self, value, _recipe):
+        """Return a polynomial in the hands of the front end."""
+        return PolynomialUnit(value) if isinstance(value, Polynomial) else None
 
 
-ROW = FrontEndRow("polynomial", __name__, __name__, False)
+FRONT_END = PolynomialFrontEnd()
+ROW = FrontEndRow("polynomial", __name__, (__name__,))

@@ -274,9 +274,9 @@ one(), process.own(Failing)(), two()
 COMMON = {
     "base.process._states",
     "base.process._lasting",
-    "record.texts.OWN",  # filled as the modules of the recorder are imported
-    "record.texts.WRITERS",
-    "record.unmade._known",  # loopy's own classes, as long as this loopy is imported
+    "frontends.loopy.texts.OWN",  # filled as the modules of the recorder are imported
+    "frontends.loopy.texts.WRITERS",
+    "frontends.loopy.unmade._known",  # loopy's own classes, as long as this loopy is imported
 }
 
 
@@ -328,7 +328,7 @@ class TestPackage:
             for node in ast.walk(tree)
             if isinstance(node, ast.Global)
         }
-        assert found == {"record.imports"}
+        assert found == {"frontends", "frontends.loopy.imports"}
 
     def test_one_fork_list(self):
         """One module has functions called at a fork, once."""

@@ -115,7 +115,7 @@ class TestRecipe:
         under(KCL_VERIFY="1", KCL_STRICT="hit,fault")
         assert generator(launched(queue, add())[1]) == ("hit", "verified")
         doubled()(queue, x=np.ones(4, np.float32))
-        monkeypatch.setattr("kcl.generate.frontends.loopy.LoopyResult.generate", lambda *_: 1 / 0)
+        monkeypatch.setattr("kcl.frontends.loopy.result.LoopyResult.generate", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             doubled()(queue, x=np.ones(4, np.float32))
 

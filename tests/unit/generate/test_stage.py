@@ -12,10 +12,10 @@ from kcl.cache.entry import Entry
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find, obtain
-from kcl.generate.recorded import RecordedOrigin
+from kcl.frontends.recipes import RecipeResult
+from kcl.generate.declarations import Declarations, RecipeCall
 from kcl.generate.stage import CallValues, Generate, dtypes_of
 from kcl.launch import MissingArguments
-from kcl.record.declarations import Declarations, RecipeCall
 
 FLOAT, DOUBLE = CallValues({"x": np.dtype(np.float32)}), CallValues({"x": np.dtype(np.float64)})
 LAUNCH = CallValues({"x": np.ones(4, np.float32)}, launch=True)
@@ -50,7 +50,7 @@ DECLARED = Declarations()
 def stage(recipe=doubled, declared=DECLARED):
     """Return the stage of a Kernel that nothing is known about, in a cache that has only files."""
     layers.reset()
-    return Generate(RecordedOrigin(RecipeCall(recipe.__name__, recipe, {}, declared)))
+    return Generate(RecipeResult(RecipeCall(recipe.__name__, recipe, {}, declared)))
 
 
 def got(generate, given=LAUNCH):
@@ -141,11 +141,11 @@ class TestLookUps:
         seen.clear()
         generate = stage(tripled)
         find(generate, FLOAT)
-        generate._origin.remark = "3 calls carried out"
+        generate._asked.remark = "3 calls carried out"
         find(generate, FLOAT)  # counts nothing
         got(generate, FLOAT)
         got(generate, FLOAT)
-        generate._origin.remark = "3 calls carried out"
+        generate._asked.remark = "3 calls carried out"
         got(generate, DOUBLE)
         got(generate, FLOAT)
         assert [reason for outcome, reason in seen if outcome == "hit"] == [

@@ -215,5 +215,6 @@ class TestCost:
             *("kcl", "kcl.__main__", "kcl.errors"),
             *("kcl.base", "kcl.base.process", "kcl.base.settings"),
             *("kcl.integrations", "kcl.base.attended"),
-            *("kcl.integrations.runner", "kcl.record", "kcl.record.imports"),
+            *("kcl.integrations.runner", "kcl.frontends.loopy", "kcl.frontends.loopy.imports"),
+            *("kcl.frontends", "kcl.generate", "kcl.generate.running"),
         } - ({"kcl.errors", "kcl.__main__"} - more)

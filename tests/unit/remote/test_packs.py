@@ -251,7 +251,7 @@ class TestTravel:
         assert len(notes.arrivals()) == 1
 
     def test_made_here(self, here, sites):
-        """What was made here before a pack brought the same is no arrival."""
+        """What was made here before a pack brought the same is no frontends."""
         here.makes("one")
         packs.push(NAME, here.address)
         there = sites("there").use(trusted_keys=here.settings["trusted_keys"])

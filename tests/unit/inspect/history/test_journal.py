@@ -37,6 +37,7 @@ def end(*emitted, key=KEY, entries=()):
     """Do what a process does that emits events and ends."""
     for event in emitted:
         events.emit(event, key, entries if event.outcome == "hit" else ())
+    report.ending().before_fork()  # no thread writes the record beside
     if records.write():
         journal.trim()
     records.begin()

@@ -1,0 +1,204 @@
+"""Front ends: each turns what a recipe returns into code. Another front end is one more folder and one more row.
+
+The first import of a front end's library brings the front end. Until then a function stands in front of
+`builtins.__import__`, and a finder in front of the others: a program that imports no such library pays for no front end.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kcl.base import process
+from kcl.base.attended import uncounted
+from kcl.errors import RecipeError
+from kcl.generate.running import thread
+
+if TYPE_CHECKING:
+    from kcl.generate.declarations import RecipeCall
+    from kcl.generate.protocol import FrontEnd, Result, Unit
+
+
+class FrontEndRow(NamedTuple):
+    """A front end: its name, its module, and the top-level packages or modules whose objects recipes return to it.
+
+    A `face` is a module in the place of the library of that name.
+    """
+
+    name: str
+    module: str
+    returned: tuple[str, ...]
+    face: str = ""
+
+
+TABLE = [
+    FrontEndRow(
+        "loopy",
+        "kcl.frontends.loopy.result",
+        returned=("loopy", "kcl.frontends.loopy"),
+        face="kcl.frontends.loopy.face",
+    ),
+    FrontEndRow("opencl", "kcl.frontends.source.result", returned=("kcl.frontends.source",)),
+]
+
+
+def of(name: str) -> FrontEnd:
+    """Return the front end of a name, loaded now."""
+    module = importlib.import_module(next(row.module for row in TABLE if row.name == name))
+    found: FrontEnd = module.FRONT_END
+    return found
+
+
+def _loaded() -> list[FrontEnd]:
+    """List the front ends that a recipe can call: their library is imported, or they stand for it."""
+    return [
+        of(row.name)
+        for row in TABLE
+        if row.module in sys.modules or any(name in sys.modules for name in row.returned)
+    ]
+
+
+def _row_of(value: object) -> FrontEndRow | None:
+    """Return the row of the front end that knows the result of a recipe, None where none does."""
+    module = f"{type(value).__module__}."
+    return next(
+        (row for row in TABLE if any(module.startswith(f"{one}.") for one in row.returned)), None
+    )
+
+
+@contextmanager
+def recording(call: RecipeCall) -> Iterator[None]:
+    """Record the calls of a recipe that runs in the block."""
+    for front_end in _loaded():
+        front_end.begin()
+    try:
+        with thread.having(call=call, carrying=False, asked=False):
+            yield
+    finally:
+        for front_end in _loaded():
+            front_end.end(call)
+
+
+def accept(value: object, call: RecipeCall) -> Result:
+    """Give what a recipe returned to the front end that knows it; raises RecipeError where none does."""
+    row = _row_of(value)
+    return (row and of(row.name).accept(value, call)) or _refuse(value, call.name)
+
+
+def hold(value: object, recipe: str) -> Unit:
+    """Give what a pure recipe returned to the front end that knows it; raises RecipeError where none does."""
+    row = _row_of(value)
+    return (row and of(row.name).hold(value, recipe)) or _refuse(value, recipe)
+
+
+def _refuse(value: object, recipe: str) -> Any:
+    if value is None:
+        end = "end it with `return` and a loopy TranslationUnit or a kcl.Source"
+        raise RecipeError(f"recipe {recipe!r} returned nothing: {end}")
+    raise RecipeError(
+        f"recipe {recipe!r} returned {type(value).__module__}.{type(value).__qualname__}; "
+        f"return a loopy TranslationUnit for the PyOpenCL target, or a kcl.Source{leave_out(value)}"
+    )
+
+
+def leave_out(value: object) -> str:
+    """Return advice against the executor of a unit, loopy's own or a recorded one; empty for any other result."""
+    return "; leave `.executor(context)` out" if type(value).__name__.endswith("Executor") else ""
+
+
+def face(library: str) -> ModuleType | None:
+    """Return the face of a library; None if no front end has one."""
+    row = next((row for row in TABLE if row.face and row.name == library), None)
+    found: ModuleType | None = None if row is None else importlib.import_module(row.face).face
+    return found
+
+
+FACED = "__kcl_faced__"  # a module's global: whether the module gets the face of a library
+
+# top-level modules whose import brings a front end, and the module of it that takes over
+_LIBRARIES = dict.fromkeys(("loopy", "pymbolic", "cgen", "genpy"), "kcl.frontends.loopy.imports")
+
+_come = {""}  # the modules of the table that took over; the empty name stands for other libraries
+_import: Callable[..., Any] | None = None  # the former `builtins.__import__`: every import reads it
+
+
+class State(process.LockedState):
+    """The names of the modules with recipes, and what the front ends that have come do with one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.named: dict[str, None] = {}
+        self.receivers: dict[str, Callable[[str], None]] = {}
+
+
+_state = process.shared(State)
+
+
+def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
+    """Note that a recipe stands in the module with these globals; the module gets faces if the recipe is recorded."""
+    state, module = _state(), str(names.get("__name__"))
+    if is_recorded:
+        names[FACED] = True
+    with state.lock:
+        if module in state.named:
+            return
+        state.named[module] = None
+        _wait()
+    for receive in [*state.receivers.values()]:
+        receive(module)
+
+
+def receive(front_end: str, named: Callable[[str], None]) -> None:
+    """Hand a front end the names of the modules with recipes: those so far, and each later one. Thread-safe."""
+    state = _state()
+    with state.lock:
+        state.receivers[front_end] = named
+        before = [*state.named]
+    for module in before:
+        named(module)
+
+
+def _wait() -> None:
+    global _import
+    if _import is None:
+        _import = builtins.__import__
+        builtins.__import__ = _waiting_import
+        sys.meta_path.insert(0, _Waiting())
+        for name in _LIBRARIES.keys() & sys.modules.keys():
+            _bring(name)
+
+
+class _Waiting:
+    """A finder that brings front ends: an import by `importlib` passes no function."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return what the front end's own finder finds."""
+        if name not in _LIBRARIES:
+            return None
+        sys.meta_path.remove(self)
+        _bring(name)
+        return sys.meta_path[0].find_spec(name, path, target)
+
+
+def _bring(name: str) -> None:
+    _come.add(_LIBRARIES[name])
+    importlib.import_module(_LIBRARIES[name]).install()
+
+
+def _waiting_import(  # with the parameters of `builtins.__import__`
+    name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+) -> Any:
+    assert _import is not None
+    top = name.partition(".")[0]
+    if level or _LIBRARIES.get(top, "") in _come:
+        return _import(name, globals, locals, fromlist, level)
+    _bring(top)
+    return builtins.__import__(name, globals, locals, fromlist, level)
+
+
+uncounted(_waiting_import)

@@ -1,0 +1,266 @@
+"""Classes and their instances: what an instance holds, which classes bring code, and which instances last.
+
+An object lasts if nothing in it changes after a call, and if loopy runs no code of the user with it. Members of
+enumerations, instances of frozen dataclasses, and tags without attributes last if their parts do. An object of the user
+does not last if its class redefines a name of a base class: loopy may run that code during the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from contextlib import suppress
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy.plain import SIMPLE
+
+HEAP = 1 << 9  # flag of a type that a class statement made, or that behaves like one
+
+# the classes of the methods in a class
+CODE = (FunctionType, property, classmethod, staticmethod, functools.cached_property)
+SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+# names that a class body or the interpreter stores and that do not change how instances behave
+NOT_IN_CLASS = frozenset(
+    (
+        *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__static_attributes__"),
+        *("__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"),
+        *("__orig_bases__", "__parameters__", "__type_params__", "__dataclass_params__"),
+        *("__dict__", "__weakref__", "__classdictcell__", "__classcell__"),
+        *("_abc_impl", "__abstractmethods__"),
+        *("_member_map_", "_value2member_map_"),  # of enumerations, the next three too
+        *("_unhashable_values_", "_hashable_values_", "_unhashable_values_map_"),
+        "__slotnames__",  # copyreg stores it when an instance is copied or pickled
+    )
+)
+# beginnings of the names under which libraries remember results computed from the others; on any object, or on theirs
+_OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
+_HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
+_COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
+_HOLDERS = frozenset(
+    {
+        object,
+        dict,
+        list,
+        tuple,
+        str,
+        int,
+        float,
+        bytes,
+        set,
+        frozenset,
+        complex,
+        bytearray,
+        BaseException,
+        Exception,
+    }
+)
+_NODES = frozenset({"pymbolic", "loopy", "pytools"})
+_LIBRARIES = frozenset(
+    {"builtins", "loopy", "pymbolic", "islpy", "pytools", "numpy", "constantdict", "immutables"}
+)
+_PYTHON_ONLY = frozenset({"loopy", "pymbolic", "pytools"})  # packages whose objects hide no content
+# packages whose objects hide an immutable content
+_IMMUTABLE = frozenset({"islpy", "constantdict", "immutables"})
+_BUILTIN: tuple[Any, ...] = (str, bytes, int, float, complex, tuple, frozenset)
+_PYTHON = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = _PYTHON + "site-packages"
+
+
+def class_attributes(kind: type) -> list[tuple[str, Any]]:
+    """List what the body of a class holds, without names about its text, and without its slots."""
+    held = kind.__dict__.items()
+    return [
+        (name, value)
+        for name, value in held
+        if name not in NOT_IN_CLASS and not isinstance(value, SLOTS)
+    ]
+
+
+def brought(kind: type, called: bool) -> list[tuple[str, Any]]:
+    """List what the body of a class holds that neither Python, `dataclasses` nor `enum` put there.
+
+    loopy calls no methods but those that Python calls for it, whose names have underscores; others may be `called`.
+    """
+    held = [pair for pair in class_attributes(kind) if not _is_made(kind, *pair)]
+    return [pair for pair in held if called or pair[0][:2] == "__" or not isinstance(pair[1], CODE)]
+
+
+def enum_type() -> Any:
+    """Return the type of enumerations, or an empty tuple where `enum` is not imported."""
+    module = sys.modules.get("enum")
+    return module.EnumMeta if module is not None else ()
+
+
+def is_plain(kind: type) -> bool:
+    """Return True if instances of a user's class keep all their content in attributes or in a builtin base."""
+    return all(base.__flags__ & HEAP or base in _HOLDERS for base in kind.__mro__)
+
+
+@lru_cache(maxsize=1024)
+def _slots(kind: type) -> list[tuple[str, Any]]:
+    members = [pair for base in reversed(kind.__mro__) for pair in vars(base).items()]
+    return [pair for pair in members if type(pair[1]) is types.MemberDescriptorType]
+
+
+def _by_name(pair: tuple[Any, Any]) -> tuple[str, str]:
+    return str(pair[0]), type(pair[0]).__name__
+
+
+def content(value: Any) -> list[tuple[Any, Any]]:
+    """List the attributes that an instance holds in its slots and its dictionary."""
+    own = getattr(value, "__dict__", None)
+    held: dict[Any, Any] = dict(own) if isinstance(own, dict) else {}
+    kind: Any = type(value)
+    for name, member in _slots(kind):
+        with suppress(AttributeError):
+            held[name] = member.__get__(value, kind)
+    return sorted(held.items(), key=_by_name)
+
+
+def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:
+    """List the attributes of an object without remembered results; an object of a library remembers more."""
+    kind: Any = type(value)
+    kept = [pair for pair in content(value) if not is_memo(kind, pair[0], theirs)]
+    return [pair for pair in kept if type(static(kind, pair[0])).__name__ != "cached_property"]
+
+
+@lru_cache(maxsize=4096)
+def is_memo(kind: type, name: Any, theirs: bool = False) -> bool:
+    """Return True if an attribute of an object only remembers a result that pymbolic, pytools or loopy computed.
+
+    An object of a library, which is `theirs`, also remembers results of its own.
+    """
+    if type(name) is not str:
+        return False
+    if name.startswith(_OF_PYTOOLS):
+        return True
+    if theirs and (name in _COMPUTED or name.startswith("_kcl_")):
+        return True
+    if name in _HASHES:
+        return theirs or any(
+            str(base.__module__).partition(".")[0] in _NODES for base in kind.__mro__
+        )
+    member = static(kind, name)
+    module = getattr(getattr(member, "func", None), "__module__", None) or ""
+    return type(member).__name__ == "cached_property" and (
+        theirs or module.partition(".")[0] in _NODES
+    )
+
+
+def static(kind: type, name: Any) -> Any:
+    """Look up a class attribute without running code."""
+    return next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
+
+
+def is_found(kind: type) -> bool:
+    """Return True if a module holds a class under its name; one that was made at run time it does not hold."""
+    found: Any = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, "__dict__", {}).get(name)
+    return found is kind
+
+
+def require_lasting(value: Any) -> None:
+    """Raise UnknownInput if an object, or a part of it, may change, or if a class of them redefines something."""
+    waiting, seen = [value], {id(value): value}
+    while waiting:
+        one = waiting.pop()
+        parts = [] if type(one) is str or type(one) in SIMPLE else _lasting_parts(one)
+        if parts is None:
+            kind = type(value)
+            raise UnknownInput(
+                f"an object of {kind.__module__}.{kind.__qualname__} may change after the call"
+            )
+        for part in parts:
+            if id(part) not in seen:
+                seen[id(part)] = part  # which keeps its id
+                waiting.append(part)
+
+
+def _lasting_parts(value: Any) -> list[Any] | None:
+    """List the values that decide whether an object lasts; None if it does not."""
+    kind = type(value)
+    if kind is slice:
+        return [value.start, value.stop, value.step]
+    if isinstance(value, type):
+        return [] if _is_library(value) else None
+    package = kind.__module__.partition(".")[0] if _is_library(kind) else ""
+    if package in _IMMUTABLE:
+        return [part for pair in value.items() for part in pair] if hasattr(value, "items") else []
+    numpy: Any = sys.modules.get("numpy")
+    if package == "numpy" and isinstance(value, (numpy.dtype, numpy.generic)):
+        return [] if kind is not numpy.void else None
+    if not package and overrides(kind):
+        return None
+    return [value._value_] if isinstance(kind, enum_type()) else _frozen_parts(value, kind)
+
+
+def _frozen_parts(value: Any, kind: type) -> list[Any] | None:
+    """List the content that Python keeps from changing: none, or that of a frozen dataclass; None if there is other."""
+    names, held = vars(kind), attributes(value, _is_library(kind))
+    bases = [base for base in kind.__mro__ if base not in (object, *_BUILTIN)]
+    is_frozen = getattr(names.get("__dataclass_params__"), "frozen", False)
+    theirs = [base.__module__.partition(".")[0] for base in bases if _is_library(base)]
+    is_known = is_frozen or issubclass(kind, _BUILTIN) or not _PYTHON_ONLY.isdisjoint(theirs)
+    fields = names["__dataclass_fields__"] if is_frozen else ()
+    if (
+        not is_known
+        or not all(base.__flags__ & HEAP for base in bases)
+        or any(name not in fields for name, _ in held)
+    ):
+        return None
+    items = [*value] if isinstance(value, (tuple, frozenset)) else []
+    return items + [part for _name, part in held]
+
+
+def _is_library(kind: type) -> bool:
+    """Return True if a class is of Python, or of a package that generates code."""
+    module = kind.__module__ if isinstance(kind.__module__, str) else ""
+    package = module.partition(".")[0]
+    known = package in _LIBRARIES or package in sys.stdlib_module_names
+    return (
+        known
+        and getattr(sys.modules.get(module), kind.__name__, None) is kind
+        and module != "__main__"
+    )
+
+
+def overrides(kind: type) -> bool:
+    """Return True if a class of the user, or its metaclass, redefines a name of a base class by more than a value."""
+    bases = kind.__mro__
+    for place, base in enumerate(bases):
+        if not _is_library(base):
+            below = {name for other in bases[place + 1 :] for name in vars(other)}
+            if any(
+                name in below and not _is_made(base, name, member)
+                for name, member in vars(base).items()
+            ):
+                return True
+    return not _is_library(type(kind))
+
+
+def _is_made(kind: type, name: str, member: Any) -> bool:
+    """Return True if Python, `dataclasses` or `enum` put a name into the body of a class."""
+    if (
+        name in NOT_IN_CLASS
+        or name.startswith(("__dataclass_", "__match_args__"))
+        or isinstance(member, SLOTS)
+    ):
+        return True
+    function = getattr(member, "__func__", member)
+    if isinstance(function, FunctionType):
+        file = function.__code__.co_filename
+        if (
+            file == "<string>"
+        ):  # of `dataclasses` and `namedtuple`; a program of `python -c` has that name too
+            scope = str(function.__globals__.get("__name__"))
+            inner = getattr(function.__code__, "co_qualname", "__create_fn__")
+            return scope.startswith("namedtuple_") or inner.startswith("__create_fn__")
+        return file.startswith(_PYTHON) and not file.startswith(_INSTALLED) and name[:1] == "_"
+    is_member = isinstance(kind, enum_type()) and not isinstance(member, CODE)
+    return is_member or name in ("__slots__", "__hash__")

@@ -1,0 +1,57 @@
+"""What a value counts by: its text, and the parts of the code that it leads to."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+from kcl.base.dtypes import structures
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy.callables.encoder import Encoder
+
+
+class Content(NamedTuple):
+    """A value as it is now: its text, the parts that its code leads to, and the digest of both."""
+
+    text: str
+    parts: tuple[Part, ...]
+    digest: str
+    structured: bool  # a dtype in it is a structure
+
+
+def content(value: Any) -> Content:
+    """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it."""
+    encoder = Encoder()
+    try:
+        text = encoder.encode(value)
+    except UnknownInput:
+        raise
+    except RecursionError:
+        raise UnknownInput("a value is nested too deeply to be compared") from None
+    except Exception as error:  # of code of the program, or of a thread that changes the value
+        raise UnknownInput(
+            f"a value cannot be compared: {type(error).__name__}: {error}"
+        ) from error
+    parts = tuple([Part(*pair) for pair in sorted(encoder.parts.items())])
+    return Content(text, parts, Key([Part("text", text), *parts]).digest, encoder.structured)
+
+
+def exact(value: Any) -> str:
+    """Return the text of any value, with a digest of the code that it leads to."""
+    found = content(value)
+    return f"{found.text} with {found.digest}" if found.parts else found.text
+
+
+def content_key(unit: Any) -> str:
+    """Return the SHA-256 over the content that decides the code of a unit, in hex; raise UnknownInput with the reason.
+
+    loopy's own digest names functions instead of reading their content. It leaves out preamble generators, manglers,
+    fields of structures and attributes of targets. It is kept on objects that can change. This one also covers the
+    structures that are registered with pyopencl, if a callable, or a dtype of the unit, may ask for one. It is the same
+    in every process, and each call reads the unit again.
+    """
+    found = content((unit,))  # a unit alone is a callable, whose class loopy would run
+    if found.structured or found.parts:
+        found = content((unit, sorted(structures(), key=lambda one: one[0])))
+    return hashlib.sha256(found.digest.encode()).hexdigest()

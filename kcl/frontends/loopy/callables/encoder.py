@@ -1,0 +1,567 @@
+"""The text of a value: typed, exact, the same in every process, readable where it is short.
+
+Two values with one text mean the same to code. So the text holds types (``1`` is not ``True`` is not ``1.0``),
+dictionaries keep their order, and sets are sorted. A value that holds itself has no text. The encoder looks at numpy
+only if a module has imported it: none of its values exists before.
+
+Code has no text. A function or class of Python or of a generator counts by its name, one of another installed package
+also by the files of its distribution and by what its module holds now. Cells, defaults and attributes of a function are
+content. Code of the program is refused, unless the user vouches for it: then it counts by its files. An object whose
+class is the program's counts by name and values, as long as the class brings no code that loopy may run.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable
+from itertools import chain
+from opcode import opmap
+from operator import itemgetter
+from typing import Any
+
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy.callables import sources
+from kcl.frontends.loopy.callables.classes import (
+    HEAP,
+    brought,
+    class_attributes,
+    content,
+    enum_type,
+    is_found,
+    is_memo,
+    is_plain,
+    overrides,
+)
+from kcl.frontends.loopy.plain import SIMPLE, StandIn, in_bytes, name_of, refuse, shorten
+from kcl.generate import distributions
+from kcl.generate.declarations import site_of
+from kcl.generate.running import Modes
+
+CURE = "move it into an installed package, or give its class a method __kcl_key__() that returns what counts"
+# The packages whose objects remember results, and whose code stands in each key.
+GENERATORS = frozenset(distributions.GENERATORS) - distributions.ONLY_RUN
+_REFERENCES = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+_DESCRIPTORS = (
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+)
+# what C code makes of functions: Cython, nanobind, pybind11, numpy, and Python's memo of a function
+_FUNCTION_LIKE = frozenset(
+    (
+        *(
+            "cython_function_or_method",
+            "fused_cython_function",
+            "nb_func",
+            "nb_method",
+            "instancemethod",
+        ),
+        *("_ArrayFunctionDispatcher", "ufunc", "_lru_cache_wrapper"),
+    )
+)
+# the names that Python's import gives a module
+_OF_MODULES = frozenset(
+    (
+        *("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__"),
+        *("__path__", "__builtins__", "__annotations__", "__warningregistry__"),
+    )
+)
+_CACHE = type(functools.lru_cache(len))
+_OF_PARTS: dict[type, tuple[str, ...]] = {
+    functools.partial: ("func", "args", "keywords", "__dict__"),
+    functools.partialmethod: ("func", "args", "keywords"),
+    functools.cached_property: ("func",),
+}
+
+
+class Encoder(Modes):
+    """The maker of the texts of values at one moment. `parts` has what the code counts by that the values lead to."""
+
+    def __init__(self) -> None:
+        self.done: dict[int, tuple[object, str]] = {}  # id of a value -> itself, its text
+        self.parts: dict[str, str] = {}
+        self.structured = False  # a dtype among the values is a structure
+        self.promised = False  # the user vouches for the program's code: it counts by its files
+        self.within = ""  # the package whose variables are read
+        self.called = False  # code of a package has the values: it may call any method of theirs
+
+    def encode(self, value: Any) -> str:
+        """Return the text of ``value``; raise `UnknownInput` if its content cannot be known."""
+        kind = type(value)
+        # the hash of such a class is loopy's
+        if type(kind) is not type and issubclass(kind, StandIn):
+            return str(value.text())
+        simple = SIMPLE.get(kind)
+        if simple is not None:
+            return simple(value)
+        if kind is str:
+            return shorten(repr(value))
+        known = self.done.get(id(value))
+        if known is not None:
+            return known[1]
+        is_named = isinstance(value, _REFERENCES)
+        text = self.reference(value) if is_named else shorten(self._composed(value))
+        self.done[id(value)] = value, text
+        return text
+
+    # Code
+
+    def reference(self, value: Any) -> str:
+        """Return the name of a function, class or module, after taking note of its code."""
+        if issubclass(type(value), StandIn):
+            return str(value.text())
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, types.ModuleType):
+            lazy = vars(value).get("__kcl_lazy_module__")
+            name = str(lazy or value.__name__)
+            if lazy is None and sys.modules.get(name) is not value:
+                refuse(value)  # another module has the name
+            self._count(name, f"module {name}")
+            return f"module {name}"
+        if not isinstance(value, type):
+            return self._builtin(value)
+        return _name(value) if is_library(value) else self._class(value)
+
+    def _class(self, kind: type) -> str:
+        """Return the name of a class with what its body holds now, of a class of another package its name alone."""
+        name, package = _name(kind), _package(kind)
+        self._count(kind.__module__, name)
+        if is_found(kind) and (self.promised or self.within not in ("", package)):
+            return name
+        self.done[id(kind)] = kind, name  # it may hold itself
+        bases = self.encode(kind.__mro__[1:])  # one may be of another package
+        with self.having(within=package):
+            return f"{name}({bases}) has {shorten(self.encode(class_attributes(kind)))}"
+
+    def _function(self, function: types.FunctionType) -> str:
+        code, module = function.__code__, function.__globals__.get("__name__")
+        label = f"{module}.{function.__qualname__}"
+        loaded = sys.modules.get(module) if isinstance(module, str) else None
+        is_of_module = loaded is not None and vars(loaded) is function.__globals__
+        # A package may make functions of texts, which hold what they name: `attrs` and `namedtuple` do.
+        is_made = not is_of_module and self.within and not _imports(code)
+        if not is_made:
+            self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
+        text = shorten(f"{label} {_text_of(code)}")
+        self.done[id(function)] = function, text  # it may hold itself
+        held = (
+            function.__closure__ or (),
+            function.__defaults__,
+            function.__kwdefaults__,
+            sorted(vars(function).items()),
+            *([_named(code, function.__globals__)] if is_made else []),
+        )
+        return f"{text} with {self.handed(held)}" if any(held) else text
+
+    def _builtin(self, function: Any) -> str:
+        """Return the name of a function that was not written in Python."""
+        if type(function) is _CACHE:
+            return f"cache of {self.encode(function.__wrapped__)}"
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, type):
+            return f"{self.reference(owner)}.{function.__name__}"
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            return f"method {function.__name__} of {self.encode(owner)}"
+        name = getattr(function, "__qualname__", function.__name__)
+        module = getattr(function, "__module__", None) or type(function).__module__
+        found = sys.modules.get(module)
+        for one in name.split("."):
+            found = getattr(found, one, None)
+        if found is not function:
+            refuse(function)
+        self._count(module, f"{module}.{name}")
+        return f"{module}.{name}"
+
+    def _count(self, module: Any, label: str) -> None:
+        """Count code by its module's files and variables; raise UnknownInput for code that no installed package has."""
+        whose = distributions.owner(module) if isinstance(module, str) else None
+        if whose is not None and whose.kind == distributions.DISTRIBUTION:
+            if whose.name not in distributions.GENERATORS:  # these stand in each key
+                self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
+                self.parts[f"requirements {whose.name}"] = distributions.required(whose.name)
+                if self.within in ("", module.partition(".")[0]) and not self.promised:
+                    self._variables(module)
+        elif self.promised:
+            self.parts |= sources.parts(str(module))
+        elif whose is None or whose.kind not in (distributions.PYTHON, distributions.KCL):
+            raise UnknownInput(f"{label} is code of the program, which no key holds; {CURE}")
+
+    def _variables(self, module: str) -> None:
+        """Count what a module and its classes hold now: a program may have set it."""
+        part, loaded = f"variables {module}", vars(sys.modules.get(module, sys))
+        if part in self.parts or module not in sys.modules:
+            return
+        self.parts[part] = ""  # it may hold itself
+        held = [pair for pair in loaded.items() if pair[0] not in _OF_MODULES]
+        with self.having(within=module.partition(".")[0]):
+            self.parts[part] = shorten(self.pairs(sorted(held, key=itemgetter(0))))
+
+    # Values
+
+    def handed(self, value: Any) -> str:
+        """Return the text of what code of a package has: it may call any method."""
+        with self.having(called=True, done=self.done if self.called else dict[int, Any]()):
+            return self.encode(value)
+
+    def each(self, values: Iterable[Any]) -> str:
+        """Return the texts of several values."""
+        return ", ".join([self.encode(value) for value in values])
+
+    def members(self, values: Iterable[Any]) -> str:
+        """Return the texts of the elements of a set, in an order that no hash and no address decides."""
+        return ", ".join(sorted(map(self.encode, values)))
+
+    def pairs(self, values: Iterable[tuple[Any, Any]]) -> str:
+        """Return the texts of keys and values."""
+        return ", ".join([f"{self.encode(key)}: {self.encode(value)}" for key, value in values])
+
+    def unordered(self, value: Any) -> str:
+        """Return the text of a dictionary whose order does not count; any other value counts as it is."""
+        if not isinstance(value, dict):
+            return self.encode(value)
+        return f"{type(value).__name__}{{{', '.join(sorted([self.pairs([one]) for one in value.items()]))}}}"
+
+    def _composed(self, value: Any) -> str:
+        kind = type(value)
+        word = getattr(kind, "__kcl_key__", None)
+        if word is not None:
+            with self.having(promised=True):  # the user vouches for the class
+                bases = [base for base in kind.__mro__ if not is_library(base)]
+                for base in bases:
+                    self._count(base.__module__, "")
+                held = [pair for base in bases for pair in class_attributes(base)]
+                code = self.each([one for _name, one in held if callable(one)])
+            return f"{_name(kind)} says {self.encode(word(value))} by {shorten(code)}"
+        writer = _COMPOSED.get(kind)
+        if writer is not None:
+            return writer(self, value)
+        for special in (_reference, _of_numpy, _enum, _callable):
+            text = special(self, value)
+            if text is not None:
+                return text
+        return self._instance(value, kind)
+
+    def _instance(self, value: Any, kind: type) -> str:
+        """Encode any other object: its class, its content as a builtin type, its attributes."""
+        is_known = is_library(kind)
+        if is_known:
+            text = self._of_library(value, kind)
+            if text is not None:
+                return text
+        if hasattr(kind, "__next__") or not is_plain(kind):
+            refuse(value)
+        is_code = not is_known and (callable(value) or overrides(kind))
+        for base in kind.__mro__ if is_code else ():
+            self.reference(base)
+        held, theirs = self._brought(kind), is_known and _package(kind) in GENERATORS
+        for name, attribute in content(value):
+            if not is_memo(kind, name, theirs):
+                encode = self.unordered if theirs and name in _UNORDERED else self.encode
+                encode = self.handed if is_code else encode
+                held.append(f"{name_of(name)}={encode(attribute)}")
+        for base, held_as in _BUILTIN.items():
+            if isinstance(value, base):
+                held.insert(0, held_as(self, value))
+                break
+        return f"{_name(kind)}({', '.join(held)})"
+
+    def _brought(self, kind: type) -> list[str]:
+        """Return what the bodies of the classes of an object hold that loopy may read or call."""
+        found = list[str]()
+        for base in kind.__mro__:
+            # of a class that a function made, the methods hold what that was given
+            is_called = self.called or (self.promised and not is_found(base))
+            held = [] if is_library(base) else brought(base, is_called)
+            package = _package(base) if held and _is_packages(base) else self.within
+            if self.within not in ("", package):
+                continue  # it counts by its files alone
+            with self.having(within=package):
+                found += [f"{_name(base)}.{name}={self.encode(value)}" for name, value in held]
+        return found
+
+    def _of_library(self, value: Any, kind: type) -> str | None:
+        """Encode an object of a library by its pickled state; return None for one that counts by its attributes."""
+        if kind is object:
+            return "builtins.object"
+        if _package(kind) in GENERATORS:
+            is_named = _package(kind) == "namedisl" and hasattr(value, "_obj")
+            special = _of_namedisl if is_named else _OF_GENERATORS.get(kind.__name__)
+            if special is not None:
+                return special(self, value)
+            if is_plain(kind) and _package(kind) != "islpy":
+                return None
+        if hasattr(kind, "__next__") or _package(kind) == "pyopencl":
+            refuse(value)
+        registered = sys.modules["copyreg"].dispatch_table.get(kind)
+        try:
+            reduced = registered(value) if registered is not None else value.__reduce_ex__(2)
+        except Exception:
+            refuse(value)
+        if isinstance(reduced, str):
+            return f"{kind.__module__}.{reduced}"
+        head = (
+            "" if reduced[0] is kind else f" by {getattr(reduced[0], '__qualname__', reduced[0])}"
+        )
+        return f"{_name(kind)}{head} from {self.each([_ordered(item) for item in reduced[1:]])}"
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _text_of(code: types.CodeType) -> str:
+    return shorten(ascii(_own(code)))
+
+
+def _own(code: types.CodeType) -> tuple[Any, ...]:
+    """Return what tells functions of one name apart in a file."""
+    constants = [
+        _own(one)
+        if isinstance(one, types.CodeType)
+        else sorted(map(ascii, one))
+        if type(one) is frozenset
+        else one
+        for one in code.co_consts
+    ]
+    names = code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    return code.co_code.hex(), getattr(code, "co_exceptiontable", b""), names, counts, constants
+
+
+def _imports(code: types.CodeType) -> bool:
+    """Return True if code imports something."""
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    return opmap["IMPORT_NAME"] in code.co_code[::2] or any(map(_imports, inner))
+
+
+def _named(code: types.CodeType, scope: dict[str, Any]) -> list[tuple[str, Any]]:
+    """List the globals that code names, with their values."""
+    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    mine = [(name, scope[name]) for name in code.co_names if name in scope]
+    return [*mine, *chain.from_iterable([_named(one, scope) for one in inner])]
+
+
+def is_library(kind: type) -> bool:
+    """Return True if a class counts by its name: one of Python, of the generators, or of C code."""
+    if not kind.__flags__ & HEAP:
+        return True
+    module = str(kind.__module__)
+    known = distributions.owner(module)
+    is_known = known.kind == distributions.PYTHON or known.name in distributions.GENERATORS
+    # A class that claims to be theirs, or that was made as the process ran, is another one.
+    if is_known and not is_found(kind):
+        refuse(kind)
+    return is_known
+
+
+def _is_packages(kind: type) -> bool:
+    return distributions.owner(str(kind.__module__)).kind == distributions.DISTRIBUTION
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _package(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
+
+
+def _ordered(item: Any) -> Any:
+    """Put a piece of state in order: attributes by name, for loopy fills dictionaries in the order of sets."""
+    if type(item) is dict and all(type(key) is str for key in item):
+        return dict(sorted(item.items()))
+    if type(item) is tuple:  # attributes, slots
+        return tuple(_ordered(piece) for piece in item)
+    return list(item) if hasattr(item, "__next__") else item
+
+
+# containers, and instances of classes that extend them; overriding methods are not called
+_CONTAINERS: dict[type, Callable[[Encoder, Any], str]] = {
+    dict: lambda encoder, value: f"{{{encoder.pairs(dict.items(value))}}}",
+    list: lambda encoder, value: f"[{encoder.each(list.__iter__(value))}]",
+    tuple: lambda encoder, value: f"({encoder.each(tuple.__iter__(value))},)",
+    set: lambda encoder, value: f"set({encoder.members(set.__iter__(value))})",
+    frozenset: lambda encoder, value: f"frozenset({encoder.members(frozenset.__iter__(value))})",
+    bytearray: lambda _, value: (
+        f"bytearray({in_bytes(bytes(bytearray.__getitem__(value, slice(None))))})"
+    ),
+}
+# the content of an instance as the builtin type that its class extends
+_BUILTIN: dict[type, Callable[[Encoder, Any], str]] = {
+    **_CONTAINERS,
+    str: lambda encoder, value: encoder.encode(str.__str__(value)),
+    int: lambda encoder, value: encoder.encode(int.__int__(value)),
+    float: lambda encoder, value: encoder.encode(float.__float__(value)),
+    bytes: lambda encoder, value: encoder.encode(bytes.__getitem__(value, slice(None))),
+    complex: lambda encoder, value: encoder.encode(
+        complex(complex.real.__get__(value), complex.imag.__get__(value))
+    ),
+    BaseException: lambda encoder, value: encoder.encode(BaseException.args.__get__(value)),  # type: ignore[attr-defined]
+}
+# Attributes that hold dictionaries; their order does not count. loopy fills them in the order of sets, which follows
+# the hash seed. It looks their entries up by name or sorts them. The order of any other dictionary counts.
+_UNORDERED = frozenset({"callables_table", "happens_after", "iname_slab_increments", "inames"})
+
+
+def _isl(encoder: Encoder, value: Any) -> str:
+    """Encode a set or map with its parameters in the order of their names; names count beside the printed text."""
+    from islpy import Space, dim_type
+
+    is_map = type(value).__name__.endswith("Map")
+    kinds = (
+        (dim_type.param, dim_type.in_, dim_type.out) if is_map else (dim_type.param, dim_type.set)
+    )
+    names = [value.get_var_names(kind) for kind in kinds]
+    if None not in names[0] and names[0] != sorted(names[0]):
+        names[0] = sorted(names[0])
+        space = Space.params_alloc(value.get_ctx(), len(names[0]))
+        for position, name in enumerate(names[0]):
+            space = space.set_dim_name(dim_type.param, position, name)
+        value = value.align_params(space)
+    return f"isl {type(value).__name__}({encoder.encode((names, str(value)))})"
+
+
+def _of_namedisl(encoder: Encoder, value: Any) -> str:
+    """Encode an object of namedisl: the isl object within may hold other names."""
+    names = value.space.dimtype_to_names
+    return f"{_name(type(value))}({encoder.encode((str(value), names))})"
+
+
+# the objects of the generators that have texts of their own, by the name of the class
+_OF_GENERATORS: dict[str, Callable[[Encoder, Any], str]] = {
+    **dict.fromkeys(("BasicMap", "BasicSet", "Map", "Set"), _isl),
+    "constantdict": lambda encoder, value: f"constantdict{{{encoder.pairs(value.items())}}}",
+    # a list after a pickle
+    "LazilyUnpicklingList": lambda encoder, value: f"[{encoder.each(value)}]",
+    "LazilyUnpicklingListWithEqAndPersistentHashing": lambda encoder, value: (
+        f"[{encoder.each(value)}]"
+    ),
+}
+
+
+def _cell(encoder: Encoder, value: types.CellType) -> str:
+    try:
+        return encoder.encode(value.cell_contents)
+    except ValueError:
+        return "<empty>"
+
+
+_COMPOSED: dict[type, Callable[[Encoder, Any], str]] = {
+    **_CONTAINERS,
+    slice: lambda encoder, value: f"slice({encoder.each((value.start, value.stop, value.step))})",
+    types.MappingProxyType: lambda encoder, value: f"mappingproxy({encoder.pairs(value.items())})",
+    property: lambda encoder, value: (
+        f"property({encoder.each((value.fget, value.fset, value.fdel))})"
+    ),
+    staticmethod: lambda encoder, value: f"staticmethod({encoder.encode(value.__func__)})",
+    classmethod: lambda encoder, value: f"classmethod({encoder.encode(value.__func__)})",
+    types.MethodType: lambda encoder, value: (
+        f"method{encoder.handed((value.__func__, value.__self__))}"
+    ),
+    types.CellType: _cell,
+    # packages keep one of their version
+    re.Match: lambda encoder, value: (
+        f"match({encoder.each((value.re, value.string, value.pos, value.endpos, value.regs))})"
+    ),
+}
+
+
+def _reference(encoder: Encoder, value: Any) -> str | None:
+    """Encode an object that stands for one of loopy's, or a function that C code made."""
+    kind = type(value)
+    is_function = kind.__name__ in _FUNCTION_LIKE and isinstance(
+        getattr(value, "__name__", None), str
+    )
+    return encoder.reference(value) if is_function or issubclass(kind, StandIn) else None
+
+
+def _of_numpy(encoder: Encoder, value: Any) -> str | None:
+    """Encode a dtype, array or scalar of numpy; code may ask for the layout of an array."""
+    numpy: Any = sys.modules.get("numpy")
+    if not hasattr(numpy, "ndarray") or not isinstance(
+        value, (numpy.dtype, numpy.ndarray, numpy.generic)
+    ):
+        return None
+    encode, dtype = encoder.encode, value if isinstance(value, numpy.dtype) else value.dtype
+    encoder.structured |= bool(dtype.fields)
+    if value is dtype:
+        return _dtype(encode, value)
+    if isinstance(value, numpy.ndarray):
+        if type(value) is not numpy.ndarray:
+            refuse(value)
+        return f"array({_dtype(encode, dtype)}, {value.shape!r}, {_content(encode, numpy, value)}{_laid(value)})"
+    if type(value) is not dtype.type:  # a class of the program
+        refuse(value)
+    if dtype.fields or dtype.hasobject:
+        return f"numpy {_content(encode, numpy, numpy.asarray(value))} of {_dtype(encode, dtype)}"
+    text = (
+        value.tobytes().hex()
+        if value != value
+        else repr(value.item() if dtype.kind in "biu" else value)
+    )
+    return f"numpy.{dtype.str[1:] if dtype.kind in 'mM' else dtype.name}({text})"
+
+
+# what Python gives the members of an enumeration
+_OF_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})
+
+
+def _enum(encoder: Encoder, value: Any) -> str | None:
+    kind = type(value)
+    if not isinstance(kind, enum_type()):
+        return None
+    held = [
+        pair
+        for pair in content(value)
+        if pair[0] not in _OF_MEMBERS and not is_memo(kind, pair[0], theirs=True)
+    ]
+    more = [*encoder._brought(kind), *([encoder.pairs(held)] if held else [])]
+    text = f"{_name(kind)}.{name_of(value.name)}={encoder.encode(value.value)}"
+    return f"{text} with {', '.join(more)}" if more else text
+
+
+def _callable(encoder: Encoder, value: Any) -> str | None:
+    """Encode a value that wraps a function, or a method of a builtin object."""
+    kind = type(value)
+    if isinstance(value, _DESCRIPTORS):
+        owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
+        bound = (
+            f" of {encoder.encode(value.__self__)}"
+            if isinstance(value, types.MethodWrapperType)
+            else ""
+        )
+        return f"{owner.__module__}.{value.__qualname__}{bound}"
+    parts = _OF_PARTS.get(kind)
+    if parts is None:
+        return None
+    return f"{kind.__name__}{encoder.handed([getattr(value, name, None) for name in parts])}"
+
+
+def _laid(array: Any) -> str:
+    """Describe the layout of an array in memory if that is unusual."""
+    strides = "" if array.flags.c_contiguous else f", strides {array.strides!r}"
+    return strides if array.flags.writeable else f"{strides}, read-only"
+
+
+def _dtype(encode: Callable[[Any], str], dtype: Any) -> str:
+    """Encode a dtype; one with parts or metadata by the state that numpy pickles: fields, offsets, sizes, alignment."""
+    if dtype.fields is None and dtype.subdtype is None and dtype.metadata is None:
+        return f"dtype({dtype.str!r}, {dtype.char!r})"
+    state = [tuple(one.items()) if hasattr(one, "items") else one for one in dtype.__reduce__()[2]]
+    return f"dtype({encode((dtype.str, dtype.char, *state))})"
+
+
+def _content(encode: Callable[[Any], str], numpy: Any, array: Any) -> str:
+    """Digest the elements in C order; the gaps of structures hold nothing and do not count."""
+    if array.dtype.fields:
+        return ", ".join(_content(encode, numpy, array[name]) for name in array.dtype.names)
+    if array.dtype.hasobject:
+        return encode(array.ravel().tolist())
+    if array.dtype.char in "gG":  # the bytes of a long double have gaps with undefined content
+        return encode([*map(repr, array.ravel())])
+    if array.size <= 4 and array.dtype.kind in "biu":
+        return repr(array.ravel().tolist())
+    return hashlib.sha256(numpy.ascontiguousarray(array).tobytes()).hexdigest()

@@ -1,0 +1,72 @@
+"""The files of the program's code, by which it counts if the user vouches for it.
+
+A package counts by all its files, one in an archive by that. A lone file counts by itself, and by the files of the
+program's modules that its text imports, loaded or not. A module without a file, such as a notebook, counts by the code
+of the function alone. Loaded code whose file was changed after the process began is not known.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterator
+from itertools import chain
+
+from kcl.base import process
+from kcl.errors import UnknownInput
+from kcl.generate import distributions, files
+
+_GAP = r"(?:[ \t]|\\\n)+"
+# an import wherever it stands in a line: more names than a file imports are only more files
+_IMPORT = re.compile(
+    rf"\bfrom{_GAP}([\w.]+){_GAP}import\b"
+    rf"|\bimport{_GAP}([\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?(?:,(?:{_GAP})?[\w.]+(?:{_GAP}as{_GAP}\w+)?(?:{_GAP})?)*)"
+    r"|import(?:_module|__)\(\s*[\"']([\w.]+)"
+)
+
+
+def parts(name: str) -> dict[str, str]:
+    """Return the digests of the files that a module of the program counts by."""
+    found: dict[str, str] = {}
+    loaded = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    waiting = [name]
+    while waiting:
+        module = waiting.pop()
+        package = getattr(sys.modules.get(module), "__package__", None) or module
+        top = package.partition(".")[0]
+        place = distributions.place_of(top) if top else None
+        if f"module {top}" in found or place is None:
+            continue
+        if distributions.owner(top).kind != distributions.USER:
+            continue
+        paths = [place.path]
+        if os.path.isdir(place.path):  # a namespace may have several folders
+            paths = [*getattr(sys.modules.get(top), "__path__", paths)]
+        listed = [[*files.listed((("", path),))] for path in paths]
+        is_packed = not os.path.exists(place.path)
+        if is_packed and os.path.isdir(listed[0][0].path):
+            continue  # neither a file nor in an archive
+        for one in chain.from_iterable(listed):
+            if one.changed > process.began() and (is_packed or one.path in loaded):
+                raise UnknownInput(f"{one.path} was changed after the process began")
+        found[f"module {top}"] = " ".join(
+            [_digest(path, files.seen(each)) for path, each in zip(paths, listed, strict=True)]
+        )
+        waiting += _imported(place.path) if os.path.isfile(place.path) else []
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _digest(path: str, _seen: str) -> str:
+    """Return the digest of a file or folder with these sizes, times and inodes."""
+    return files.content(path)
+
+
+def _imported(path: str) -> Iterator[str]:
+    """Yield the names of the modules that a file imports."""
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        for package, listed, called in _IMPORT.findall(stream.read()):
+            yield from filter(None, (package, called))
+            yield from [name.split()[0].strip("\\") for name in listed.split(",") if name.split()]

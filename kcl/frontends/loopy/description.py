@@ -1,0 +1,131 @@
+"""The texts of a record that an entry holds, to explain a later miss; no key depends on them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from kcl.cache.key import Part
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import texts
+from kcl.frontends.loopy.callables.content import content
+from kcl.frontends.loopy.record import Record, ordered
+from kcl.frontends.loopy.table import CONSTRUCTORS
+
+_LARGE = 10_000  # nodes of an expression that is shown in notation, at most
+
+
+def listing(record: Record, names: Callable[[str, int], list[str]] | None = None) -> dict[str, Any]:
+    """Return a record as JSON: calls in their order, each with its place and the texts of its arguments.
+
+    `names` gives the names of a function's parameters. `reached` has the parts that the arguments' digests stand
+    for, `shown` the expressions in ordinary notation, by their texts.
+    """
+    numbers: dict[str, int] = {}
+    calls: list[dict[str, Any]] = []
+    reached: dict[str, list[list[str]]] = {}
+    shown: dict[str, str] = {}
+    for one in ordered(record, lambda each: each.inputs):
+        if one.digest not in numbers:
+            calls.append(_call(one, numbers, names))
+            numbers[one.digest] = len(calls)
+            for thing, text in one.kept:
+                reached |= {
+                    digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()
+                }
+                shown |= {text: notation} if (notation := _notation(thing)) else {}
+    return {"calls": calls, "result": len(calls), "beside": [], "reached": reached, "shown": shown}
+
+
+def _call(
+    record: Record, numbers: dict[str, int], names: Callable[[str, int], list[str]] | None
+) -> dict[str, Any]:
+    first = 3 + len(record.arguments)
+    positional = record.digested[3:first]
+    named = zip(record.digested[first::2], record.digested[first + 1 :: 2], strict=True)
+    known = names(record.function, len(positional)) if names is not None else []
+    labels = [known[i] if i < len(known) else str(i + 1) for i in range(len(positional))]
+    pairs = [*zip(labels, positional, strict=True), *named]
+    return {
+        "function": record.function,
+        "place": str(record.place),
+        "arguments": [[label, _numbered(text, numbers)] for label, text in pairs],
+        "positional": len(positional),
+    }
+
+
+# A string or bytes, which stay as they are, or a reference to a record.
+_REFERENCE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|<(?P<digest>[0-9a-f]{64})>""")
+
+
+def _numbered(text: str, numbers: dict[str, int]) -> str:
+    """Name the records in a text by the numbers of their calls."""
+
+    def named(found: re.Match[str]) -> str:
+        number = numbers.get(found["digest"] or "")
+        return found[0] if number is None else f"call {number}"
+
+    return _REFERENCE.sub(named, text) if "<" in text else text
+
+
+def _reached(value: Any, text: str) -> dict[str, list[Part]]:
+    """Return the parts, by digest, that a value with this text leads to; empty if the value has another text now.
+
+    This runs on a miss, so that a hit keeps no parts.
+    """
+    try:
+        found = content(value)
+    except UnknownInput:
+        return {}
+    return {found.digest: [*found.parts]} if found.parts and text == texts.walked(value) else {}
+
+
+def _notation(value: Any) -> str:
+    """Return an expression in pymbolic's notation; empty for another value, and for an expression that is too large."""
+    primitives: Any = sys.modules.get("pymbolic.primitives")
+    kind = getattr(primitives, "ExpressionNode", None) or getattr(primitives, "Expression", None)
+    try:
+        return (
+            str(value)
+            if kind and isinstance(value, kind) and _size(value, kind, {}) <= _LARGE
+            else ""
+        )
+    except Exception:  # an expression may hold any object
+        return ""
+
+
+def _size(value: Any, kind: type, known: dict[int, int]) -> int:
+    """Return the nodes of an expression; pymbolic writes one that stands in several places once per place."""
+    if id(value) not in known:
+        fields = getattr(value, "__dataclass_fields__", ())
+        parts = [getattr(value, name) for name in fields] if isinstance(value, kind) else value
+        known[id(value)] = 1 + sum(
+            _size(one, kind, known) for one in parts if isinstance(one, (kind, tuple))
+        )
+    return known[id(value)]
+
+
+def parameters(function: str, count: int) -> list[str]:
+    """Return the names of the first parameters of a function of loopy, where loopy is imported."""
+    found: Any = sys.modules.get("loopy")
+    for name in CONSTRUCTORS.get(function, function).split("."):
+        found = getattr(found, name, None)
+    try:
+        return _positional(found)[:count] if found is not None else []
+    except (TypeError, ValueError):
+        return []
+
+
+def _positional(function: Any) -> list[str]:
+    """Return the names of a call's positional parameters; a class that takes `*args` hands them to a base class."""
+    bases = function.__mro__[1:] if isinstance(function, type) else ()
+    makers = [function, *(vars(base)["__init__"] for base in bases if "__init__" in vars(base))]
+    listed = [[*inspect.signature(maker).parameters.values()] for maker in makers]
+    named = next(
+        (one for one in listed if all(each.kind != each.VAR_POSITIONAL for each in one)), listed[0]
+    )
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [one.name for one in named if one.kind in by_position and one.name != "self"]

@@ -1,0 +1,137 @@
+"""Launching a recorded unit: directly, or through an executor, as loopy launches its own."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from kcl import foreign
+from kcl.base import ports
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import face, moment, recorder, unmade
+from kcl.frontends.loopy.record import Record
+from kcl.frontends.loopy.result import LoopyResult
+
+_DIRECT = (
+    "TranslationUnit.__call__ is uncached as of 2025, meaning it will incur possibly substantial compilation cost with "
+    "every invocation. Use TranslationUnit.executor to obtain an object that holds longer-lived caches."
+)
+
+
+def call(unit: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Launch a unit directly; warn as loopy does. The launch costs as much as a kept executor's."""
+    record = unmade.record_of(unit)
+    if record is None or not is_for_opencl(arguments):
+        return unmade.asked(unit, "__call__")(*arguments, **keywords)
+    category = face.submodule("loopy.diagnostic").DirectCallUncachedWarning
+    warnings.warn(_DIRECT, category, stacklevel=3)
+    keywords = dict(keywords)
+    entrypoint = keywords.pop("entrypoint", None)
+    if recorder.is_on():
+        return _found(unit, record, arguments[0], entrypoint)(*arguments, **keywords)
+    return executor(unit, arguments[:1], entrypoint, {})(*arguments, **keywords)
+
+
+def executor(
+    unit: Any, arguments: tuple[Any, ...], entrypoint: str | None, keywords: dict[str, Any]
+) -> Any:
+    """Return the executor of a unit on a context or queue."""
+    record = unmade.record_of(unit)
+    if (
+        record is None
+        or keywords
+        or len(arguments) != 1
+        or not is_for_opencl(arguments)
+        or not recorder.is_on()
+    ):
+        return unmade.asked(unit, "executor").executor(
+            *arguments, entrypoint=entrypoint, **keywords
+        )
+    return Executor(unit, arguments[0], entrypoint, _found(unit, record, arguments[0], entrypoint))
+
+
+def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> Any:
+    """Return the kernel of a unit for a context: that of earlier executors, unless what decides it changed."""
+    if record.changed():
+        return _kernel(unit, context, entrypoint)
+    try:
+        chosen = entrypoint, moment.now(), tuple(foreign.code_variables())
+    except UnknownInput:
+        return _kernel(unit, context, entrypoint)
+    # no thread locks the record, since loopy's lock comes before it
+    found = record.kernels.get(chosen)
+    if found is None or not ports.at("kernels").line_of(found).serves(context):
+        found = record.kernels[chosen] = _kernel(unit, context, entrypoint)
+    return found
+
+
+class Executor:
+    """The executor of a recorded unit. For a query beyond a launch it makes loopy's own executor."""
+
+    def __init__(self, unit: Any, context: Any, entrypoint: str | None, kernel: Any) -> None:
+        self._kcl_unit = unit
+        self._kcl_context = context
+        self._kcl_entrypoint = entrypoint
+        self._kcl_found = kernel
+        self._kcl_kernel = self._kcl_first
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        module = sys.modules.get("loopy.target.pyopencl_execution")
+        found: type = getattr(module, "PyOpenCLExecutor", type(self))
+        return found
+
+    def __call__(self, queue: Any, **arguments: Any) -> Any:
+        """Launch on `queue`; returns (event, outputs) as loopy's executor does."""
+        return self._kcl_kernel(queue, **arguments)
+
+    def _kcl_first(self, queue: Any, **arguments: Any) -> Any:
+        """Launch for the first time: loopy generates for what the unit is then, and keeps the code."""
+        unit, context = self._kcl_unit, self._kcl_context
+        record, kernel = unmade.record_of(unit), self._kcl_found
+        if record is None:
+            entrypoint = self._kcl_entrypoint or next(iter(unit.entrypoints))
+            kernel = ports.at("kernels").kernel_of(LoopyResult.of_unit(unit, entrypoint), context)
+        elif record.changed():
+            kernel = _kernel(unit, context, self._kcl_entrypoint)
+        self._kcl_kernel = kernel
+        return kernel(queue, **arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_kcl"):
+            raise AttributeError(name)
+        if name == "t_unit":
+            return self._kcl_unit
+        own = self.__dict__.get("_kcl_own")
+        if own is None:
+            unit = unmade.asked(self._kcl_unit, name)
+            own = self._kcl_own = unit.executor(self._kcl_context, entrypoint=self._kcl_entrypoint)
+        return getattr(own, name)
+
+
+def is_for_opencl(arguments: tuple[Any, ...]) -> bool:
+    """Return True if the first of some arguments is a context or a queue."""
+    opencl: Any = sys.modules.get("pyopencl")
+    return (
+        bool(arguments)
+        and opencl is not None
+        and isinstance(arguments[0], (opencl.Context, opencl.CommandQueue))
+    )
+
+
+def _kernel(unit: Any, context: Any, entrypoint: str | None) -> Any:
+    """Return the kernel of a unit; raises loopy's error for an unknown entry point.
+
+    Where its code is stored, the entry point is known.
+    """
+    record = unmade.record_of(unit)
+    assert record is not None
+    found = ports.at("kernels").kernel_of(LoopyResult.of_record(record, entrypoint), context)
+    if record.is_made or not found.is_stored():
+        own = recorder.make(record)
+        if entrypoint not in own.entrypoints and (
+            entrypoint is not None or len(own.entrypoints) != 1
+        ):
+            own.executor(context, entrypoint=entrypoint)
+    return found

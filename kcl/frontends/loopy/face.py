@@ -1,0 +1,264 @@
+"""The face of loopy: a program sees it in loopy's place. kcl records the calls to it.
+
+The face records functions that give units, and constructors. A program may name a class, hand it on, test with it in
+`isinstance` or extend it without an import; loopy answers other questions. Everything else is loopy's own.
+
+A call is recorded, or carried out at once with loopy's own objects. It is carried out at once where an argument has no
+exact text, where loopy would run code of the user during the call, or where the call answers a question.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from types import FunctionType, MethodType, ModuleType, TracebackType
+from typing import Any
+
+from kcl.base import events, ports
+from kcl.frontends.loopy import plain, recorder, stand_ins, table, texts, unmade
+from kcl.frontends.loopy.record import CallSite, Record
+
+_ITERATORS = frozenset({"builtins", "itertools"})  # modules
+
+
+class Function(stand_ins.Name):
+    """A recorded function of loopy. It stands for loopy's own, also after the program put another in its place."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__name__ = self.__qualname__ = name
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return FunctionType
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Record the call, or carry it out. A traceback shows the frames of the program and of loopy, not kcl's."""
+        try:
+            return call(self.__name__, arguments, keywords)
+        except Exception as error:
+            __tracebackhide__ = True  # for pytest
+            raise error.with_traceback(_without_kcl(error.__traceback__))  # noqa: B904 - the same error
+
+    def __get__(self, holder: Any, kind: Any = None) -> Any:
+        return self if holder is None else MethodType(self, holder)
+
+    def __getattribute__(self, name: str) -> Any:
+        return (
+            self.__wrapped__.__module__ if name == "__module__" else super().__getattribute__(name)
+        )
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        text: str | None = self.__wrapped__.__doc__
+        return text
+
+    @property
+    def __wrapped__(self) -> Any:
+        """Return loopy's own function; tools show its signature and source."""
+        return stand_ins.asked_for(self)
+
+    def __deepcopy__(self, _memo: Any = None) -> Function:
+        return self
+
+    __copy__ = __deepcopy__
+
+    def __repr__(self) -> str:
+        return f"<kcl.loopy.{self.__name__}>"
+
+    def __reduce__(self) -> Any:
+        return attribute, (self.__name__,)
+
+
+def attribute(name: str) -> Any:
+    """Return the face's object under a name of loopy; raise AttributeError if loopy lacks the name."""
+    return getattr(face, name)
+
+
+def _stand_in(name: str) -> Any:
+    """Return the object of the face for a name of `_KNOWN`."""
+    if name in _FUNCTIONS:
+        return _function(name)
+    if name in _CLASSES:
+        return unmade.kind_of(name)
+    if name in table.WARNINGS:
+        from kcl.frontends.loopy import warned
+
+        return warned.WARNINGS[name]
+    return table.VERSION
+
+
+# Constructors that are classes: programs also ask for them and extend them.
+_CLASSES = (frozenset(table.CONSTRUCTORS) - {"GlobalArg"}) | table.TYPES
+_FUNCTIONS = (table.DEFERRED | table.AT_ONCE) - _CLASSES
+# names that are loopy's own once the program has asked a question
+_MADE = table.CONSTRUCTORS.keys() | table.TYPES
+_function = functools.cache(Function)
+
+
+def _module(name: str) -> ModuleType:
+    recorder.loopy(name)
+    return importlib.import_module(name)
+
+
+class Face(ModuleType):
+    """A module of loopy as a program sees it: its public names are the face's, its other names loopy's own.
+
+    A name stands for what loopy has under it when the program reads it. What the program put there is handed out as it
+    is; the face's own objects stand for loopy's for good.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        for own in ("__doc__", "__loader__", "__package__", "__spec__"):
+            del self.__dict__[own]
+        self.__dict__["__kcl_lazy_module__"] = name
+
+    def __getattr__(self, name: str) -> Any:
+        module = self.__kcl_lazy_module__
+        if name == "__all__":
+            own = _module(module)
+            return list(
+                getattr(own, name, [each for each in vars(own) if not each.startswith("_")])
+            )
+        if stand_ins.is_absent(name) or (name.startswith("__") and module != self.__name__):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if f"{module}.{name}" in FACED:
+            return submodule(f"{module}.{name}")
+        if name not in _KNOWN or (module, name) in table.NAMESAKES:
+            return getattr(_module(module), name)
+        if recorder.loaded() is None or name == table.VERSION_SYMBOL:  # that lies in loopy.version
+            return _stand_in(name)
+        found = getattr(importlib.import_module(module), name)
+        is_loopys = name in table.WARNINGS or (recorder.thread.asked and name in _MADE)
+        return found if is_loopys or not recorder.is_own(name, found) else _stand_in(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__") and self.__kcl_lazy_module__ != self.__name__:
+            super().__setattr__(name, value)  # of the import system
+            return
+        setattr(
+            _module(self.__kcl_lazy_module__),
+            name,
+            value.real() if isinstance(value, plain.StandIn) else value,
+        )
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_module(self.__kcl_lazy_module__), name)
+
+    def __dir__(self) -> list[str]:
+        return dir(_module(self.__kcl_lazy_module__))
+
+
+def _without_kcl(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the first frame on that is not kcl's."""
+    while trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("kcl."):
+        trace = trace.tb_next
+    return trace
+
+
+def has(module: str, names: Any) -> bool:
+    """Return True if the face can answer an import of `names` from a module, or of the module, without loopy."""
+    return module in FACED and all(
+        name == "*" or name in _KNOWN or f"{module}.{name}" in FACED for name in names or ()
+    )
+
+
+def call(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Answer a call of `loopy.<name>`; the call stands in the program two frames up."""
+    place = CallSite(sys._getframe(2))
+    if name in table.VERSIONED:
+        keywords = with_version(keywords, place.names)
+    record = _recorded(name, arguments, keywords, place) if recorder.is_on() else None
+    return (
+        _launched_by_kcl(name, _at_once(name, arguments, keywords))
+        if record is None
+        else unmade.answer(record)
+    )
+
+
+def _recorded(
+    name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], place: CallSite
+) -> Record | None:
+    """Return the record of a call, None for a call that is carried out at once."""
+    if (
+        name not in table.DEFERRED
+        or not _is_about_units(name, arguments)
+        or _calls_user(name, arguments, keywords)
+    ):
+        return None
+    return recorder.recorded(name, arguments, keywords, place)
+
+
+def _is_about_units(name: str, arguments: tuple[Any, ...]) -> bool:
+    """Return True if a call begins from texts, or from a unit that counts by its record.
+
+    A program that holds parts of a unit may change them at any time.
+    """
+    record = unmade.record_of(arguments[0]) if arguments else None
+    return name not in table.TRANSFORMATIONS or (record is not None and not record.is_spoiled())
+
+
+def _calls_user(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Return True if loopy may run code of the user during a call."""
+    later = table.FOR_GENERATING.get(name, frozenset())
+    given = [*enumerate(arguments), *keywords.items()]
+    try:
+        return any(texts.calls_user(value) for place, value in given if place not in later)
+    except RecursionError:  # of values that hold themselves, which no record takes
+        return False
+
+
+def _launched_by_kcl(name: str, made: Any) -> Any:
+    """Return the result of a call that is not recorded: kcl launches loopy's own unit, by its content."""
+    # neither a recipe's nor kcl's
+    is_programs = not (recorder.thread.carrying or recorder.thread.call)
+    if name in table.DEFERRED and is_programs and unmade.is_unit(made):
+        ports.at("units").take(made)
+    return made
+
+
+def with_version(keywords: dict[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the version of loopy's language that the caller's globals choose, as loopy looks for it there."""
+    if keywords.get("lang_version") is not None or table.VERSION_SYMBOL not in names:
+        return keywords
+    return {**keywords, "lang_version": names[table.VERSION_SYMBOL]}
+
+
+def _at_once(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call loopy's own function with loopy's own objects."""
+
+    def own(value: Any) -> Any:
+        kind = type(value)
+        if kind.__module__ in _ITERATORS and hasattr(kind, "__next__"):
+            return map(own_in, value)
+        if issubclass(kind, plain.StandIn):
+            return value.real()
+        return unmade.asked(value, name)
+
+    def own_in(value: Any) -> Any:
+        return texts.mapped(value, own)
+
+    with suppress(RecursionError):  # values that hold themselves stay as they are
+        arguments, keywords = own_in((arguments, keywords))
+    recorder.loopy(name)
+    return recorder.own(name)(*arguments, **keywords)
+
+
+def _constructed(kind: Any, *arguments: Any, **keywords: Any) -> Any:
+    """Record the call of one of the face's classes, or carry it out."""
+    return call(kind.__name__, arguments, keywords)
+
+
+unmade.Kind.__call__ = _constructed  # type: ignore[method-assign, assignment]
+
+
+# Public names of the face that do not need loopy.
+_KNOWN = table.DEFERRED | table.TYPES | table.AT_ONCE | table.WARNINGS | {table.VERSION_SYMBOL}
+FACED = frozenset({"loopy"}) | table.MODULES | table.PACKAGES  # modules that have a face
+submodule = functools.cache(Face)  # the argument is the name of the module
+face = submodule("loopy")
+events.listen()  # a program with the face gets a report

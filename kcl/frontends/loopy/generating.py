@@ -1,0 +1,25 @@
+"""loopy generates for kcl: its own disk caches are off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from kcl import foreign
+
+if TYPE_CHECKING:
+    pass
+
+
+@contextmanager
+def quiet(may_run: bool) -> Iterator[None]:
+    """Keep loopy's disk caches off in a block, if loopy is installed and may run there."""
+    if not may_run or find_spec("loopy") is None:
+        yield
+        return
+    foreign.import_anyway("loopy")
+    foreign.import_anyway("pyopencl.invoker")
+    with foreign.loopy_disk_caches_off():
+        yield

@@ -1,0 +1,238 @@
+"""The modules that get the face of loopy: the modules of recipes, and the program's own modules.
+
+`install` puts a function in front of `builtins.__import__`, once. The function decides by the module that imports,
+never by the moment, and leaves `sys.modules` as it is. A module that imported the real loopy before is recorded at the
+functions of the real loopy: `watch` puts a recording function in front of each. Calls of recipes are recorded there,
+and the module's own calls where `record_own` says so.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from kcl import frontends
+from kcl.base import process, settings
+from kcl.base.attended import uncounted
+from kcl.frontends import FACED
+from kcl.frontends.loopy import GENERATING
+
+_import: Callable[..., Any] | None = None  # the former `builtins.__import__`: every import reads it
+
+
+class State(process.LockedState):
+    """The lock of the threads that replace functions, the loopy that has replaced functions, and the user's requests.
+
+    `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
+    has the installed packages that named one of them: each gets the face itself. `own` is set while kcl also records
+    the calls of the program's own modules outside of recipes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watched: Any = None
+        self.faces = False
+        self.packages: set[str] = set()
+        self.own = False
+
+
+_state = process.shared(State)
+
+
+def install() -> None:
+    """Stand in front of Python's import from now on. Thread-safe."""
+    global _import
+    with _state().lock:
+        if _import is None:
+            _import = builtins.__import__
+            builtins.__import__ = _faced_import
+            sys.meta_path.insert(0, _Attendant())
+            frontends.receive("loopy", named_by)
+
+
+class _Attendant:
+    """A finder that has kcl attend to the imports of the generators, at the first import that no warm start has."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return what the attending finder finds."""
+        if name not in GENERATING or _is_off():
+            return None
+        from kcl.frontends.loopy import insides
+
+        sys.meta_path[sys.meta_path.index(self)] = insides.finder
+        insides.attend()
+        return insides.finder.find_spec(name, path, target)
+
+
+def named_by(module: str) -> None:
+    """Give the face for good, because a module names kcl.loopy or has a recipe.
+
+    A module of the program gives it to all modules of the program, an installed package to itself. kcl's own modules,
+    and those of Python's library, which import for others, give it to nobody.
+    """
+    from kcl.generate import distributions
+
+    try:
+        kind = distributions.owner(module).kind
+    except Exception:
+        kind = distributions.USER
+    if kind == distributions.DISTRIBUTION:
+        _state().packages.add(module.partition(".")[0])
+    elif kind not in (distributions.KCL, distributions.PYTHON):
+        _state().faces = True
+
+
+def named_above() -> None:
+    """Give the face to the module that imports the caller's module for the first time."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and (
+        frame.f_code.co_filename.startswith("<frozen importlib")
+        or frame.f_globals.get("__name__") == "importlib"
+    ):
+        frame = frame.f_back
+    install()
+    named_by(str(frame.f_globals.get("__name__")) if frame is not None else "")
+
+
+def is_for_good() -> bool:
+    """Return True if the program, or an installed package, has named kcl.loopy or a recipe."""
+    return _state().faces or bool(_state().packages)
+
+
+def record_own(is_recorded: bool) -> None:
+    """Record the calls of the program's own modules outside of recipes from now on, or stop recording them."""
+    _state().own = is_recorded
+
+
+def _faced_import(  # with the parameters of `builtins.__import__`
+    name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+) -> Any:
+    assert _import is not None
+    if name[:6] not in ("loopy", "loopy.") or level or globals is None:
+        if name[:3] == "kcl" and (
+            name == "kcl.loopy" or (name == "kcl" and "loopy" in (fromlist or ()))
+        ):
+            named_by(str((globals or {}).get("__name__")))
+        return _import(name, globals, locals, fromlist, level)
+    if not _is_faced(globals):
+        return _import(name, globals, locals, fromlist, level)
+    from kcl.frontends.loopy import face, recorder
+
+    # with an empty list C code asks, such as pickle's
+    if fromlist == [] or not face.has(name, fromlist):
+        recorder.loopy(f"import of {name}")
+        own = _import(name, globals, locals, fromlist, level)
+        if fromlist and name not in face.FACED:
+            return own
+    return face.submodule(name) if fromlist else face.face
+
+
+uncounted(_faced_import)
+
+
+def _is_faced(names: dict[str, Any]) -> bool:
+    """Return True if the module with these globals gets the face."""
+    state, faced = _state(), names.get(FACED)
+    top = str(names.get("__name__")).partition(".")[0]
+    if faced or top in state.packages:
+        return True
+    if top == "loopy" or not (state.faces or (state.own and not _is_off())):
+        return False
+    if faced is None:
+        faced = names[FACED] = _is_own(names, state.faces)
+    return bool(faced)
+
+
+def _is_off() -> bool:
+    """Return True if the generator layer is off: then a program without recipes has loopy itself."""
+    if settings.GENERATOR in settings.read().no_cache:  # then nothing is imported for it
+        return True
+    from kcl.cache import layers
+
+    return bool(layers.off(settings.GENERATOR, "loopy"))
+
+
+def _is_own(names: dict[str, Any], editable: bool) -> bool:
+    """Return True if a module belongs to the program: neither an installed distribution nor Python's library.
+
+    An `editable` install is the program's where recipes may stand in it, else a library.
+    """
+    from kcl.generate import distributions
+
+    module = names.get("__name__")
+    if not isinstance(module, str) or module.partition(".")[0] in ("loopy", "kcl"):
+        return False
+    try:
+        mine = distributions.owner(module).kind == distributions.USER
+        return mine and (
+            editable or module == "__main__" or not _is_editable(module.partition(".")[0])
+        )
+    except Exception:
+        return False
+
+
+def _is_editable(top: str) -> bool:
+    """Return True if a package comes from an editable install: from a finder, or from a path behind site-packages."""
+    from kcl.generate import distributions
+
+    place = distributions.locate(top)
+    if place is None:
+        return False
+    paths = [os.path.abspath(entry or os.curdir) for entry in sys.path]
+    sites = [
+        number
+        for number, path in enumerate(paths)
+        if path.endswith(("site-packages", "dist-packages"))
+    ]
+    return place.directory not in paths or paths.index(place.directory) > min(
+        sites, default=len(paths)
+    )
+
+
+def watch() -> None:
+    """Record calls also where their module imported the real loopy; do nothing before loopy is imported.
+
+    A function of loopy itself passes unrecorded, and so does what the program put in the place of one.
+    """
+    if "loopy" not in sys.modules or (
+        "kcl.frontends.loopy.insides" not in sys.modules and _is_off()
+    ):
+        return
+    from kcl.frontends.loopy import insides, recorder, table
+
+    state, loopy = _state(), recorder.loaded()
+    if loopy is None or loopy is state.watched or insides.is_off():
+        return
+    with state.lock:
+        if loopy is state.watched:
+            return
+        for name in sorted(table.MAKERS | table.TRANSFORMATIONS):
+            function = vars(loopy).get(name)
+            if isinstance(function, FunctionType) and recorder.is_own(name, function):
+                setattr(loopy, name, _watching(name, function))
+        state.watched = loopy
+
+
+def _watching(name: str, function: FunctionType) -> Any:
+    from kcl.frontends.loopy import face, recorder, table
+
+    state, is_versioned = _state(), name in table.VERSIONED
+
+    @functools.wraps(function)
+    def watching(*arguments: Any, **keywords: Any) -> Any:
+        names = sys._getframe(1).f_globals
+        is_recorded = recorder.in_recipe() or (state.own and recorder.is_on() and _is_faced(names))
+        if not is_recorded or str(names.get("__name__", "")).partition(".")[0] == "loopy":
+            # loopy looks into its caller's globals, which are those of this module here
+            if is_versioned:
+                keywords = face.with_version(keywords, names)
+            return function(*arguments, **keywords)
+        return face.call(name, arguments, keywords)
+
+    watching.__module__, watching.__qualname__ = "loopy", name  # pickle looks for it there
+    return watching

@@ -1,0 +1,89 @@
+"""The state of a program beside a record, and the parts of a key for it.
+
+The distributions that generate code count by version and installed files. The structures that a program registered
+with pyopencl count as of each call and as of the look-up. While a program has changed something inside the generators,
+nothing has a key.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from kcl.base import settings
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import GENERATING
+from kcl.generate import beside, distributions
+
+SKIP = "_LOOPY_SKIP_ARG_CHECKS"
+CHANGED = "the generators were changed after the key"
+
+
+class Moment(NamedTuple):
+    """What a program has set by now."""
+
+    structures: tuple[tuple[str, str], ...] = ()  # name in C, text of the dtype
+    names: str = ""  # a digest of the names in C of all other dtypes
+    skips: str | None = (
+        None  # the variable by which loopy leaves argument checks out, as it makes a unit
+    )
+
+
+def now() -> Moment:
+    """Return what the program has set by now; raise UnknownInput while it has changed something in the generators."""
+    if not sys.modules.keys().isdisjoint(GENERATING):  # looks at the few names
+        from kcl.frontends.loopy import insides
+
+        insides.refuse()
+    return Moment(*beside.registered(), settings.variable(SKIP))
+
+
+def stands(moment: Moment | None) -> bool:
+    """Return True if the state of the program is still that of a key."""
+    try:
+        return now() == moment
+    except UnknownInput:
+        return False
+
+
+def shared() -> tuple[Part, ...]:
+    """Return the parts of every key of a unit that each process has alike; memoised."""
+    # loopy's invokers have asserts
+    optimize = Part("optimize", str(sys.flags.optimize))
+    return beside.parts(distributions.GENERATORS, (optimize,))
+
+
+def parts() -> list[Part]:
+    """Return the shared parts, and the switches that loopy itself reads from the environment while it generates."""
+    return [*shared(), *_switches()]
+
+
+def _switches() -> list[Part]:
+    return [Part("argument checks", "skipped")] if settings.variable(SKIP) else []
+
+
+def state(moment: Moment, with_structures: bool = False) -> list[Part]:
+    """Return the parts of a key for the names of dtypes, and for registered structures."""
+    names = [Part("dtype names", moment.names)] if moment.names else []
+    return names + (beside.structures(moment.structures) if with_structures else [])
+
+
+def compared(key: Key) -> tuple[Key, Key]:
+    """Return the shared parts of a key, and the same parts with their values here."""
+    here = {
+        "python": distributions.INTERPRETER,
+        "optimize": str(sys.flags.optimize),
+        "argument checks": "",
+        **dict(parts()),
+    }
+    before, now = [], []
+    for part in key.parts:
+        name = part.name
+        is_distribution = name.startswith("distribution ")
+        found = distributions.counted(name.partition(" ")[2]) if is_distribution else here.get(name)
+        before += [] if found is None else [part]
+        now += [Part(name, found)] if found else []
+    if "optimize" in dict(before):  # loopy generates
+        now += [part for part in _switches() if part not in now]
+    return Key(before), Key(now)

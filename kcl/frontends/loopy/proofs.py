@@ -1,0 +1,151 @@
+"""Proofs: the records that an earlier run carried out without an error, with the warnings that loopy gave.
+
+A record with a proof can wait until its result is needed: the call would raise nothing. Proofs lie in the generator
+layer, a row for the calls in files of one name. The name only says where to look: a proof is of a record's digest, and
+of everything beside the record that decides the outcome.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from kcl.base import process
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.key import Key, Part
+from kcl.frontends.loopy import moment
+
+LIMIT = 4096  # proofs in a row
+
+
+class WarningFact(NamedTuple):
+    """A warning that loopy gave: the category's module and name, the text, the place (empty: the user's own line)."""
+
+    module: str
+    category: str
+    text: str
+    file: str
+    line: int
+
+
+class Proof(NamedTuple):
+    """The facts of a call that an earlier run carried out: whether loopy keeps arguments by reference, and warnings."""
+
+    keeps_arguments: bool
+    warned: tuple[WarningFact, ...]
+
+
+_LOOPY = frozenset({"loopy"})
+
+
+class State(process.LockedState):
+    """The proofs that this process read and made, by the digest of the record, and their groups by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.proven: dict[str, Proof] = {}
+        self.groups: dict[str, Group] = {}
+
+    def on_change(self) -> None:
+        self.proven.clear()
+        self.groups.clear()
+
+
+class UnwrittenProofs:
+    """The mark of a process with proofs to write at exit."""
+
+    def at_exit(self) -> None:
+        write()
+
+    before_change = at_exit
+
+
+_state = process.own(State)
+_unwritten = process.own(UnwrittenProofs)
+
+
+class Group:
+    """The proofs of the calls in one file; read as often as rows came, written where they have grown."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._key = Key((Part("proofs", name), *moment.shared()))
+        self._as_of: object = None  # that of the rows that were read last
+        self.new: dict[str, Proof] = {}  # to be written
+        self.has_new = False  # this process carried out calls that no earlier run proved
+
+    def read(self) -> None:
+        """Read the proofs of other runs, and again after rows came: from a run beside this one, or in a pack."""
+        now, proven = layers.generator().moment(), _state().proven
+        if self._as_of == now:
+            return
+        self._as_of = now
+        layers.generator().memory.pop(self._key.digest, None)
+        for digest, (keeps, said) in self._stored().items():
+            if digest not in proven:
+                proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]))
+
+    def _stored(self) -> dict[str, Any]:
+        found = layers.generator().look_up(self._key.digest, self._key).entry
+        proven = found.metadata.get("proven") if found is not None else None
+        # with proofs as this kcl writes them: it is in the key
+        return proven if type(proven) is dict else {}
+
+    def write(self) -> None:
+        """Publish the new proofs, together with those that other processes have published since."""
+        with _state().lock:
+            new, self.new = self.new, {}
+        if not new:
+            return
+        layers.generator().memory.pop(self._key.digest, None)
+        merged = {
+            **self._stored(),
+            **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()},
+        }
+        about = {
+            "kernel": self._name,
+            "created": int(time.time()),
+            "proven": dict(list(merged.items())[-LIMIT:]),
+        }
+        layers.generator().publish(self._key.digest, Entry(self._key, about, {}))
+
+
+def group(file: str) -> Group:
+    """Return the group of the calls in a file, and in others of its name."""
+    name, groups = file.rpartition("/")[2], _state().groups
+    return groups.get(name) or groups.setdefault(name, Group(name))
+
+
+def find(digest: str, where: Group) -> Proof | None:
+    """Return the proof that a record was carried out without an error; None if there is none."""
+    if known(digest) is None:
+        where.read()
+    if known(digest) is None and layers.generator().came():
+        where.read()
+    return known(digest)
+
+
+def known(digest: str) -> Proof | None:
+    """Return the proof that this process has of a record, None for any other record."""
+    return _state().proven.get(digest)
+
+
+def add(digest: str, proof: Proof, where: Group) -> None:
+    """Note that a record was carried out without an error."""
+    _unwritten()
+    _state().proven[digest] = where.new[digest] = proof
+    where.has_new = True
+
+
+def write() -> None:
+    """Publish the unpublished proofs of all groups. Raises nothing unless `KCL_STRICT=fault`."""
+    if layers.generator().off(_LOOPY):
+        return
+    for one in list(_state().groups.values()):
+        one.write()
+
+
+def unproven() -> list[str]:
+    """Return the names of the files with calls that this process carried out and no earlier run proved."""
+    return sorted(name for name, group in _state().groups.items() if group.has_new)

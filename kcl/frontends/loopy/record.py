@@ -1,0 +1,296 @@
+"""Record: one call that a program made into loopy, with the records that its arguments come from.
+
+The digest of a record is that of the function's name, of the exact text of each argument, and of the state of the
+generators that the call would have met. An argument that comes from another record counts by that record's digest. A
+record is carried out at most once; its result belongs to it.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from kcl.base import settings
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import texts
+from kcl.frontends.loopy.moment import Moment
+from kcl.frontends.loopy.plain import StandIn
+from kcl.frontends.loopy.table import CONSTRUCTORS
+from kcl.frontends.loopy.texts import ArgumentParts
+
+_NOTHING = object()
+
+
+class CallSite:
+    """The place of a program's frame now: file, line, and `names`, its globals.
+
+    The line is read at a request only: in a recipe of a thousand lines that takes longer than the record.
+    """
+
+    __slots__ = ("_code", "_instruction", "names")
+
+    def __init__(self, frame: FrameType) -> None:
+        self._code = frame.f_code
+        self._instruction = frame.f_lasti
+        self.names = frame.f_globals
+
+    @property
+    def file(self) -> str:
+        """The file of the code, as Python names it."""
+        return self._code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line of the instruction; 0 where it has none."""
+        lines = self._code.co_lines()
+        return next(
+            (line or 0 for start, end, line in lines if start <= self._instruction < end), 0
+        )
+
+    def __str__(self) -> str:
+        return settings.place_of(self.file, self.line)
+
+
+class Record(StandIn):
+    """One call into loopy: a function's name, its arguments and its place. Thread-safe.
+
+    In the arguments of another record it stands for its result.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        arguments: tuple[Any, ...],
+        keywords: dict[str, Any],
+        moment: Moment,
+        place: CallSite,
+    ) -> None:
+        """Take the arguments as they are now; raise UnknownInput where an argument has no exact text."""
+        self.function = function
+        self.place = place
+        self.moment = moment
+        taken = ArgumentParts()
+        self._take(arguments, keywords, taken)
+        self.inputs = taken.inputs  # the records that the arguments come from, in their order
+        self.kept = taken.kept
+        self.keeps = bool(self.kept) or any(record.keeps for record in self.inputs)
+        # The program's own arguments, until the record waits for a call that keeps none of them.
+        self.given: tuple[tuple[Any, ...], dict[str, Any]] | None = (arguments, keywords)
+        self.held: list[Any] = []  # their content at the call, if loopy keeps them
+        self.keeps_arguments: bool | None = (
+            False  # None if it keeps a container that is not the program's
+        )
+        self.waits = False
+        self.exposed = False  # whether a program holds parts of the unit and may change them
+        self.dependents: list[weakref.ref[Record]] = []
+        self._made: Any = _NOTHING
+        # the warnings of loopy from the time when the record was carried out
+        self.heard: list[Any] = []
+        self.kernels: dict[Any, Any] = {}
+        # once this one is whole: another thread may expose an input just then
+        for record in self.inputs:
+            record.dependents.append(weakref.ref(self, record.dependents.remove))
+        if any(record.exposed for record in self.inputs):
+            self.exposed = True
+
+    def _take(
+        self, arguments: tuple[Any, ...], keywords: dict[str, Any], taken: ArgumentParts
+    ) -> None:
+        digested = [
+            self.function,
+            "argument checks skipped" if self.moment.skips else "",
+            str(len(arguments)),
+        ]
+        copies = []
+        for value in arguments:
+            text, copied = texts.take(value, taken)
+            digested.append(text)
+            copies.append(copied)
+        self.arguments = tuple(copies)
+        self.keywords = {}
+        for name in sorted(keywords):
+            text, self.keywords[name] = texts.take(keywords[name], taken)
+            digested += name, text
+        self.digested = digested  # the texts behind the digest
+        held = any(map(_fields, (*arguments, *keywords.values()))) or any(
+            _fields(one) != () for one, _ in taken.kept
+        )
+        # a structure may be in it
+        self.structured = held or any(record.structured for record in taken.inputs)
+        if self.moment.structures and (self.structured or self._names(self.moment.structures)):
+            digested[1] += f"; structures {self.moment.structures}"
+        self.digest = texts.digest(digested)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Record:
+        return self  # a program may copy a unit while another thread asks it
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the record was carried out."""
+        return self._made is not _NOTHING
+
+    def text(self) -> str:
+        """Return the reference to this record."""
+        return f"<{self.digest}>"
+
+    def real(self) -> Any:
+        """Return the result of the call, which was carried out before."""
+        if self._made is _NOTHING:
+            raise RuntimeError(f"loopy.{self.function} is asked for before it was carried out")
+        return self._made
+
+    def made(self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
+        """Return the result of the call; `carry_out` calls loopy, once. Raises the errors of loopy.
+
+        The caller makes sure that one thread at a time carries records out.
+        """
+        for record in ordered(self, lambda each: [one for one in each.inputs if not one.is_made]):
+            if record._made is _NOTHING:
+                record._made = record._carried_out(carry_out)
+        return self._made
+
+    def _carried_out(
+        self, carry_out: Callable[[Record, tuple[Any, ...], dict[str, Any]], Any]
+    ) -> Any:
+        """Call loopy with the program's own arguments, except those in which something stands for loopy's objects.
+
+        The arguments to which more references lead after the call are kept by loopy.
+        """
+        from kcl.frontends.loopy import keeping
+
+        given = self.given or (self.arguments, self.keywords)
+        passed = texts.mapped(given, texts.real)
+        made_before = [one.real() for one in self.inputs]
+        held, references = keeping.hold(given), keeping.ReferenceCount((given, passed), made_before)
+        with keeping.as_of_call(self._held_before()), references:
+            made = carry_out(self, *passed)
+        if references.grown and not self.keeps_arguments:
+            own = {*map(id, keeping.watched(given))}
+            self.held, self.keeps, self.keeps_arguments = (
+                held,
+                True,
+                references.grown <= own or None,
+            )
+            self.exposed = self.exposed or self.keeps_arguments is None
+        return made
+
+    def wait(self, keeps_arguments: bool) -> None:
+        """Wait; loopy is known to keep arguments by reference, or to keep none."""
+        self.waits = True
+        if not keeps_arguments:
+            self.given = None
+            return
+        from kcl.frontends.loopy import keeping
+
+        self.held, self.keeps, self.keeps_arguments = keeping.hold(self.given), True, True
+
+    def _held_before(self) -> list[Any]:
+        """List what loopy keeps of the arguments of the calls that led here."""
+        return (
+            [held for record in ordered(self, _keeping) for held in record.held]
+            if self.keeps
+            else []
+        )
+
+    def changed(self) -> bool:
+        """Return True if the digest may no longer describe the unit.
+
+        A program holds parts of the unit, or an object that loopy keeps by reference has changed since the call,
+        here or further up.
+        """
+        if self.exposed or not self.keeps:
+            return self.exposed
+        kept = [pair for record in ordered(self, _keeping)[::-1] for pair in record.kept]
+        return any(held.is_changed() for held in self._held_before()) or any(
+            _text(thing) != text for thing, text in kept
+        )
+
+    def kernel(self) -> str:
+        """Name the kernel: as the call that made it does, else as loopy does."""
+        record = self
+        while record.function not in ("make_kernel", "make_function"):
+            if not record.inputs:
+                return "loopy_kernel"
+            if record.function == "fuse_kernels":
+                return "_and_".join([one.kernel() for one in record.inputs])
+            record = record.inputs[0]
+        return str(record.keywords.get("name") or "loopy_kernel")
+
+    def is_spoiled(self) -> bool:
+        """Return True if a later call may meet another unit: a program holds parts, or a kept container changed."""
+        return self.exposed or (
+            self.keeps and any(held.is_changed(in_place=True) for held in self._held_before())
+        )
+
+    def counts(self, structures: tuple[tuple[str, str], ...]) -> bool:
+        """Return True if structures, registered with these names by now, may decide the code of the result."""
+        found = ordered(self, lambda record: record.inputs) if structures else []
+        return bool(found) and (
+            self.structured or any(record._names(structures) for record in found)
+        )
+
+    def _names(self, structures: tuple[tuple[str, str], ...]) -> bool:
+        return any(name in text for name, _dtype in structures for text in self.digested)
+
+    def is_like(self, other: Record) -> bool:
+        """Return True if two records surely have equal results."""
+        return self.digest == other.digest and not (self.exposed or other.exposed)
+
+    def expose(self) -> list[Record]:
+        """Note that a program may change parts of this result, which units made of it and units before it share.
+
+        Returns the records among them that wait: they must be carried out before the program changes a part.
+        From now on all of them count by their content.
+        """
+        found: list[Record] = []
+        waiting = [self]
+        while waiting:
+            record = waiting.pop()
+            if record.exposed or (record.function in CONSTRUCTORS and record is not self):
+                continue
+            record.exposed = True
+            if not record.is_made:
+                found.append(record)
+            waiting += [*record.inputs, *filter(None, [link() for link in list(record.dependents)])]
+        return found
+
+
+def _text(value: Any) -> str | None:
+    """Return the text of a value as it is now; None if it has none any more."""
+    try:
+        return texts.take(value, ArgumentParts())[0]
+    except UnknownInput:
+        return None
+
+
+def _keeping(record: Record) -> list[Record]:
+    return [one for one in record.inputs if one.keeps]
+
+
+def _fields(value: Any) -> Any:
+    """Return the fields of a dtype or an array, () if it has none; None for another value, which is not asked."""
+    numpy: Any = sys.modules.get("numpy")
+    is_numpys = numpy is not None and issubclass(
+        type(value), (numpy.dtype, numpy.ndarray, numpy.generic)
+    )
+    dtype = getattr(value, "dtype", value) if is_numpys else None
+    return None if dtype is None else dtype.names or dtype.subdtype or ()
+
+
+def ordered(record: Record, inputs: Callable[[Record], list[Record]]) -> list[Record]:
+    """List a record and the records that it comes from, as `inputs` gives those of each: inputs first, itself last."""
+    found: dict[int, Record] = {}
+    waiting = [(record, False)]
+    while waiting:
+        one, ready = waiting.pop()
+        if id(one) in found:
+            continue
+        if ready:
+            found[id(one)] = one
+            continue
+        waiting.append((one, True))
+        waiting += [(other, False) for other in reversed(inputs(one))]
+    return list(found.values())

@@ -1,0 +1,194 @@
+"""The inputs of the code of a unit: the record behind it, or its content.
+
+A recorded unit is keyed on its record, a unit of loopy's own on its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import imports, moment, proofs, recorder, unmade
+from kcl.generate.protocol import FrontEnd
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.code import Code
+    from kcl.frontends.loopy.record import Record
+    from kcl.frontends.loopy.translation import LoopyUnit
+    from kcl.generate.declarations import Evidence, RecipeCall
+
+_CHANGED = "what loopy keeps by reference changed after the call"
+_HANDED_OUT = "parts that it shares are in the program's hands"
+
+
+class LoopyResult:
+    """A unit, and its key. The caller makes sure that one thread at a time uses it."""
+
+    front_ends = frozenset({"loopy"})
+
+    def __init__(
+        self,
+        value: Any,
+        name: str,
+        call: RecipeCall | None = None,
+        entrypoint: str | None = None,
+        is_new: bool = False,
+    ) -> None:
+        self.name = name
+        self.remark = ""
+        self._call = call
+        self._value = value
+        self._entry = entrypoint
+        self._is_new = is_new  # the first look-up finds the unit as it was when the key was made
+        self._record: Record | None = None  # behind the unit, when the key was made
+        self._unit: LoopyUnit | None = None
+        self._key: Key | None = None
+        self._moment: moment.Moment | None = None  # of the key
+        self._unknown = ""  # why there is no key at that moment
+
+    @classmethod
+    def of_record(cls, record: Record, entrypoint: str | None) -> LoopyResult:
+        """Return the result of a unit that was recorded outside of recipes."""
+        return cls(unmade.new(record), entrypoint or record.kernel(), entrypoint=entrypoint)
+
+    @classmethod
+    def of_unit(cls, unit: Any, entrypoint: str) -> LoopyResult:
+        """Return the result of a unit of loopy's own that a program launches now."""
+        entry = None if unit.entrypoints == {entrypoint} else entrypoint
+        return cls(unit, entrypoint, entrypoint=entry, is_new=True)
+
+    def renew(self) -> bool:
+        """Forget the key if a program can have edited the unit or the generators since; return True if it did."""
+        before, self._is_new = self._is_new, False
+        record = unmade.record_of(self._value)
+        is_edited = not before and (record is None or record.changed())
+        if not is_edited and self._moment is not None and moment.stands(self._moment):
+            return False
+        # A unit that was made without a key may come from loopy's own caches.
+        self._unit = None if is_edited or self._key is None else self._unit
+        self._key, self._moment, self._unknown = None, None, ""
+        return True
+
+    def key(self) -> Key:
+        """Return the key; raises RecipeError, or UnknownInput."""
+        if self._unknown:
+            raise UnknownInput(self._unknown)
+        if self._key is None:
+            record = unmade.record_of(self._value)
+            if record is not None and record.changed():
+                recorder.asked(record, _HANDED_OUT if record.exposed else _CHANGED)
+                self._value = recorder.make(record)
+            self._record = unmade.record_of(self._value)
+            self._moment = moment.now()
+            try:
+                self._key = Key(self._parts(self._moment))
+            except UnknownInput as error:
+                self._unknown = str(error)
+                raise
+        return self._key
+
+    def _parts(self, now: moment.Moment) -> list[Part]:
+        parts = moment.parts()
+        if self._call is not None and self._call.declared.version is not None:
+            parts.append(Part("declared version", self._call.declared.version))
+        if self._entry is not None:
+            parts.append(Part("entry point", self._entry))
+        record = self._record
+        if record is not None:
+            structured = record.counts(now.structures)
+            return [*parts, *moment.state(now, structured), Part("record", record.digest)]
+        return [*parts, *moment.state(now), Part("unit", self.unit().identity())]
+
+    def unit(self) -> LoopyUnit:
+        """Return the unit held by its front end; carry the record out if there is one."""
+        if self._unit is None:
+            unit = _made(self._value)
+            if self._entry is not None:
+                unit = unit.with_entrypoints(self._entry)
+            self._unit = FRONT_END.hold(unit, self.name)
+        return self._unit
+
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+        """Generate code: (Code, why it must not be stored)."""
+        changed = self._record is not None and self._record.changed()
+        has_key = self._key is not None
+        generated, refused = self.unit().code(self.name, dtypes, has_key)
+        if changed:
+            return generated, f"{_CHANGED}, and after the key"
+        stands = self._moment is None or moment.stands(self._moment)
+        return generated, refused or ("" if stands else moment.CHANGED)
+
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+        """Generate code from the record or the unit again, for verification."""
+        return self.generate(dtypes)[0]
+
+    def prove(self) -> None:
+        """Write the proofs of this process's calls, which a later run needs as it needs the row."""
+        proofs.write()
+
+    def evidence(self) -> Evidence:
+        """Return the texts that explain a later miss: the recipe's and the record's; slow."""
+        from kcl.frontends.loopy import description
+        from kcl.generate import evidence
+
+        record = unmade.record_of(self._value)
+        described = (
+            evidence.lone("a unit that loopy made", [])
+            if record is None
+            else description.listing(record, description.parameters)
+        )
+        return evidence.of_result(described, self._call, self._key)
+
+    def options(self) -> None:
+        """Decide nothing: loopy's options are part of the code."""
+
+
+def _made(unit: Any) -> Any:
+    """Return loopy's own object for what a recipe returned; carry its record out."""
+    record = unmade.record_of(unit)
+    return unmade.real_of(unit) if record is None else recorder.make(record)
+
+
+class LoopyFrontEnd(FrontEnd):
+    """loopy: a unit has a result of its own kind, and the calls of a recipe are recorded."""
+
+    def accept(self, value: Any, call: RecipeCall) -> LoopyResult:
+        """Return what a recipe returned with its key; raises RecipeError for what is no translation unit."""
+        if type(value) is not unmade.RecordedUnit:
+            self.hold(value, call.name)  # an error that names what was returned
+        return LoopyResult(value, call.name, call)
+
+    def hold(self, value: Any, recipe: str) -> LoopyUnit:
+        """Return a translation unit held by its front end; raises RecipeError for anything else."""
+        from kcl.frontends.loopy.translation import LoopyUnit
+
+        return LoopyUnit(_made(value), recipe)
+
+    def begin(self) -> None:
+        """Record the calls of the recipe that runs next also at the functions of the real loopy."""
+        imports.watch()
+
+    def end(self, call: RecipeCall) -> None:
+        """Write the proofs of a recipe's calls."""
+        recorder.group(call).write()
+
+    def missing(self, kernel: str, names: list[str]) -> Exception:
+        """Return the error that loopy's executor raises where input arrays are not given."""
+        from loopy.diagnostic import LoopyError
+
+        error: Exception = LoopyError(
+            f"Kernel {kernel}() missing required array input arguments: {', '.join(names)}. "
+            "If this is a surprise, maybe you need to add is_input=False to your argument."
+        )
+        return error
+
+    def warn_again(self, facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
+        """Give the warnings of code generation at the program's launch, under the user's filters."""
+        recorder.warn_again(facts)
+
+
+FRONT_END = LoopyFrontEnd()

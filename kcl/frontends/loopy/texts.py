@@ -1,0 +1,303 @@
+"""The exact text of a value that a program gives to loopy, and a copy of it that later changes do not reach.
+
+Two values with one text mean the same to loopy. This module has the texts of plain values and containers.
+`callables` takes all other values apart: objects by class and attributes, functions by code and references.
+A value that may change, and that is no container of a known class, has no text: the call is carried out at once.
+"""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+import operator
+import sys
+import types
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy.plain import SIMPLE, StandIn
+
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
+_LIBRARIES = frozenset({"builtins", "numpy", "loopy", "pymbolic", "islpy", "pyopencl", "pytools"})
+# packages that have texts by name for their classes
+_SHOWING = frozenset({"builtins", "numpy", "loopy"})
+
+# Classes of objects that hold no others, are no iterators, and are not called by loopy.
+PLAIN: set[type] = {str, *SIMPLE}
+_SIMPLE: dict[type, Callable[[Any], str]] = {**SIMPLE, str: repr, bytes: repr}
+
+
+# Modules of loopy with classes of arguments, instructions and their parts: objects with attributes that may change.
+_OPEN = frozenset(
+    [
+        "loopy.kernel.array",
+        "loopy.kernel.data",
+        "loopy.kernel.instruction",
+        "loopy.target.c",
+        "loopy.target.opencl",
+        "loopy.target.pyopencl",
+        "loopy.types",
+    ]
+)
+
+
+class StandInType(abc.ABCMeta, StandIn):
+    """A class of classes that stand for those of loopy.
+
+    The hash of such a class is loopy's, so no table has it as a key: `Instance` is the key of its instances.
+    """
+
+    __slots__ = ()
+
+
+class Instance:
+    """Stands in tables for each class that is a stand-in."""
+
+
+class ArgumentParts:
+    """The findings in the arguments of one call.
+
+    `inputs` has the records that the arguments come from, in their order. `kept` has the objects that count again at
+    the look-up, with their texts: the callables that loopy calls there, and objects that no usual code changes.
+    """
+
+    __slots__ = ("inputs", "kept")
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+        self.kept: list[tuple[Any, str]] = []
+
+
+def real(value: Any) -> Any:
+    """Exchange a stand-in, or the result of a record, for loopy's own object."""
+    kind = class_of(value)
+    own = OWN.get(kind)
+    return own(value) if own is not None else value.real() if issubclass(kind, StandIn) else value
+
+
+def class_of(value: Any) -> type:
+    """Return the class of a value as tables have it."""
+    kind = type(value)
+    return Instance if isinstance(kind, StandInType) else kind
+
+
+def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
+    """Return the text of a value and a copy of it; raise UnknownInput where the value has no exact text."""
+    kind = class_of(value)
+    simple = _SIMPLE.get(kind)
+    if simple is not None:
+        return simple(value), value
+    write = WRITERS.get(kind)
+    if write is not None:
+        return write(value, taken)
+    row = _CONTAINERS.get(kind) or _special(value, kind)
+    if row is None:
+        return _other(value, kind, taken)
+    try:
+        pairs = [take(item, taken) for item in row.items(value)]
+    except RecursionError:
+        raise UnknownInput(
+            "containers are nested too deeply to be compared, or hold themselves"
+        ) from None
+    return row.text(value, [text for text, _ in pairs]), row.make(
+        value, [copied for _, copied in pairs]
+    )
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Change the values in containers; a container in which no value changes is passed on as it is."""
+    kind = class_of(value)
+    if kind is str or kind in SIMPLE:
+        return value
+    row = _CONTAINERS.get(kind) or _special(value, kind)
+    if row is None:
+        return change(value)
+    before = row.items(value)
+    items = [mapped(item, change) for item in before]
+    return value if all(map(operator.is_, items, before)) else row.make(value, items)
+
+
+def calls_user(value: Any) -> bool:
+    """Return True if an argument holds a callable that loopy could call: no class or object of a library."""
+    kind = class_of(value)
+    if kind in PLAIN:
+        return False
+    row = container(value)
+    if row is not None:
+        return any(map(calls_user, row.items(value)))
+    if not callable(value) or issubclass(kind, StandIn):
+        return False
+    owner = value if isinstance(value, type) else kind
+    return kind in _FUNCTIONS or (owner.__module__ or "").partition(".")[0] not in _LIBRARIES
+
+
+def digest(texts: list[str]) -> str:
+    """Return the SHA-256 of some texts, each preceded by its length."""
+    joined = "".join([f"{len(text)}:{text}" for text in texts])
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class ContainerKind(NamedTuple):
+    """A class of containers that are copied at the call.
+
+    `items` lists the content, keys before their values; `make` makes another container like the first with other
+    items; `text` writes the texts of the items.
+    """
+
+    items: Callable[[Any], list[Any]]
+    make: Callable[[Any, list[Any]], Any]
+    text: Callable[[Any, list[str]], str]
+
+
+def _sequence(make: Callable[[Any], Any], opening: str, closing: str) -> ContainerKind:
+    sort = sorted if make in (set, frozenset) else list
+    return ContainerKind(
+        list,
+        lambda _like, items: make(items),
+        lambda _like, texts: f"{opening}{', '.join(sort(texts))}{closing}",
+    )
+
+
+def _flat(value: Mapping[Any, Any]) -> list[Any]:
+    return [*chain.from_iterable(value.items())]
+
+
+def pairs(items: list[Any]) -> Any:
+    """Return the keys with their values, of the items of a mapping or object."""
+    return zip(items[::2], items[1::2], strict=True)
+
+
+def _table(make: Callable[[Any], Any], name: str = "") -> ContainerKind:
+    return ContainerKind(
+        _flat,
+        lambda _like, items: make(pairs(items)),
+        lambda _like, texts: (
+            f"{name}{{{', '.join([f'{key}: {item}' for key, item in pairs(texts)])}}}"
+        ),
+    )
+
+
+_TUPLE = _sequence(tuple, "(", ",)")
+_CONTAINERS: dict[type, ContainerKind] = {
+    tuple: _TUPLE,
+    list: _sequence(list, "[", "]"),
+    dict: _table(dict),
+    set: _sequence(set, "set(", ")"),
+    frozenset: _sequence(frozenset, "frozenset(", ")"),
+    OrderedDict: _table(OrderedDict, "OrderedDict"),
+    defaultdict: ContainerKind(
+        lambda value: [value.default_factory, *_flat(value)],
+        lambda _like, items: defaultdict(items[0], pairs(items[1:])),
+        lambda _like, texts: f"defaultdict({_TUPLE.text((), texts)})",
+    ),
+}
+
+
+def _attributes(value: Any) -> list[Any]:
+    """List names and values of an object of loopy, without what it remembers of results."""
+    from kcl.frontends.loopy.callables.classes import attributes
+
+    return [*chain.from_iterable(attributes(value, theirs=True))]
+
+
+def _object(like: Any, items: list[Any]) -> Any:
+    """Copy an object of loopy, with other values of its attributes; what it remembers stays."""
+    copied = object.__new__(type(like))
+    for name, item in chain(getattr(like, "__dict__", {}).items(), pairs(items)):
+        object.__setattr__(copied, name, item)
+    return copied
+
+
+_OBJECT = ContainerKind(
+    _attributes,
+    _object,
+    lambda like, texts: _table(dict, f"{type(like).__module__}.{type(like).__qualname__}").text(
+        like, texts
+    ),
+)
+_ARRAY = ContainerKind(
+    lambda _value: [], lambda like, _items: like.copy("K"), lambda like, _texts: walked(like)
+)
+
+
+def container(value: Any) -> ContainerKind | None:
+    """Return the row of a value's class; None for a value of another class, and for an array of objects or texts."""
+    kind = class_of(value)
+    return _CONTAINERS.get(kind) or _special(value, kind)
+
+
+def _special(value: Any, kind: type) -> ContainerKind | None:
+    if kind is getattr(sys.modules.get("numpy"), "ndarray", None):
+        return None if value.dtype.hasobject or value.dtype.kind in "SU" else _ARRAY
+    is_known = kind.__module__ in _OPEN or (
+        kind.__module__ == "loopy.tools" and kind.__name__ == "Optional"
+    )
+    is_open = is_known and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
+    # no member of an enumeration
+    return _OBJECT if is_open and not hasattr(value, "_value_") else None
+
+
+# What `unmade` knows of its classes: the writer of a text and a copy, and the way to loopy's own object.
+WRITERS: dict[type, Callable[[Any, ArgumentParts], tuple[str, Any]]] = {}
+OWN: dict[type, Callable[[Any], Any]] = {}
+
+
+def _other(value: Any, kind: type, taken: ArgumentParts) -> tuple[str, Any]:
+    if issubclass(kind, StandIn):
+        return value.text(), value
+    if hasattr(kind, "__next__"):
+        raise UnknownInput("what an iterator gives is not known before it was asked")
+    if isinstance(value, type):
+        return _class(value, taken)
+    name = _member(value, kind)
+    if name is not None:
+        return name, value
+    if not calls_user(value):  # else loopy calls it while it generates code
+        from kcl.frontends.loopy.callables.classes import require_lasting
+
+        require_lasting(value)
+    return _kept(value, walked(value), taken)
+
+
+def _class(value: type, taken: ArgumentParts) -> tuple[str, Any]:
+    named = _public_name(value)
+    return _kept(value, walked(value), taken) if named is None else (named, value)
+
+
+WRITERS[type] = _class
+
+
+def _kept(value: Any, text: str, taken: ArgumentParts) -> tuple[str, Any]:
+    taken.kept.append((value, text))
+    return text, value
+
+
+def _package(kind: type) -> str:
+    """Return the package that a class names as its own; code can give `__module__` any value."""
+    module = kind.__module__
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def _public_name(value: type) -> str | None:
+    """Return the dotted name under which Python, numpy or loopy shows a class; None for any other."""
+    package, name = _package(value), value.__name__
+    if package not in _SHOWING or getattr(sys.modules.get(package), name, None) is not value:
+        return None
+    return f"{package}.{name}"
+
+
+def _member(value: Any, kind: type) -> str | None:
+    """Return the text of a member of one of loopy's enumerations, which is its name; None for any other value."""
+    enumeration = _public_name(kind) if _package(kind) == "loopy" else None
+    name = getattr(value, "_name_", None)
+    return f"{enumeration}.{name}" if enumeration is not None and isinstance(name, str) else None
+
+
+def walked(value: Any) -> str:
+    """Return the text of any value, with a digest of the code and the distributions that it leads to."""
+    from kcl.frontends.loopy.callables.content import exact
+
+    return exact(value)

@@ -1,0 +1,313 @@
+"""A TranslationUnit becomes OpenCL C and an invoker. Imported on a miss only."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.base import ports, settings, spans
+from kcl.base.dtypes import dtype_text, layout_of
+from kcl.code import Argument, Code, Invoker, ProgramText
+from kcl.errors import RecipeError, UnknownInput
+from kcl.frontends import leave_out
+from kcl.frontends.loopy import recorder, warned
+from kcl.frontends.loopy.generating import quiet
+from kcl.generate import distributions
+from kcl.generate.protocol import OpenArguments, Unit
+from kcl.generate.running import carrying
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_CHANGED = "a callable changed what it reads while loopy ran it, which a hit would not do"
+_UNTOLD = "loopy gave a warning that only the code behind it can give again"
+# Device programs are also the functions that kernels call; the invoker names the launched ones.
+_LAUNCHED = re.compile(r"\b_lpy_cl_kernels\.(\w+)")
+_LOOKED_UP = re.compile(r'get_or_register_dtype\("([^"]+)"\)')
+
+
+class LoopyUnit(Unit):
+    """A TranslationUnit with one entry point; raises RecipeError for another target or none or several entry points."""
+
+    front_end = "loopy"
+
+    def __init__(self, unit: Any, recipe: str) -> None:
+        from loopy import TranslationUnit
+        from loopy.target.pyopencl import PyOpenCLTarget
+        from loopy.target.pyopencl_execution import PyOpenCLExecutor
+
+        if not isinstance(unit, TranslationUnit):
+            returned = f"recipe {recipe!r} returned a loopy {type(unit).__name__}"
+            raise RecipeError(f"{returned}; return a TranslationUnit{leave_out(unit)}")
+        if not isinstance(unit.target, PyOpenCLTarget):
+            raise RecipeError(
+                f"recipe {recipe!r} returned a kernel for {type(unit.target).__name__}, not PyOpenCL"
+            )
+        if len(unit.entrypoints) != 1:
+            raise RecipeError(
+                f"recipe {recipe!r} returned {len(unit.entrypoints)} entry points; "
+                "choose one with TranslationUnit.with_entrypoints"
+            )
+        (self._entry,) = unit.entrypoints
+        # The executor only generates. It needs no context for that, and must keep none alive.
+        self._executor = PyOpenCLExecutor(None, unit, self._entry)
+        self._options = unit[self._entry].options
+
+    @property
+    def volatile(self) -> str:
+        """The reason why the result must not be stored: options that give its generation further effects."""
+        for name in ("edit_code", "write_wrapper"):
+            if getattr(self._options, name):
+                return f"loopy option {name} is set: generating prints or asks, which a hit would not do"
+        return ""
+
+    @property
+    def packed(self) -> dict[str, list[tuple[Any, str]]]:
+        """Arguments that are given as one object array, and the parts into which they are split."""
+        controller = self._executor.packing_controller
+        if controller is None:
+            return {}
+        return {name: list(parts.items()) for name, parts in controller.packing_info.items()}
+
+    def open(self, dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
+        """Return the arguments without a dtype, and the fewest of them that decide the others.
+
+        Input arrays always decide; another argument does where the dtypes cannot be inferred without it.
+        """
+        arguments = self._executor.separated_entry_knl.args
+        names = tuple(argument.name for argument in arguments if argument.dtype is None)
+        arrays = [name for name in names if self._is_input_array(name)]
+        given = {name: dtype for name, dtype in dtypes.items() if name in names}
+        needed = {name: dtype for name, dtype in given.items() if name in arrays}
+        if len(given) > len(needed) and self._inferred(needed) is None:
+            needed = self._fewest(given, arrays)
+        return OpenArguments(
+            names,
+            tuple(name for name in names if name in needed or name in arrays),
+            tuple(sorted(self._executor.input_array_names)),
+            self.packed,
+        )
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments that a call gives, with the dtypes that are known."""
+        return self._facts(self._executor.separated_entry_knl.args)
+
+    def _facts(self, arguments: Iterable[Any]) -> tuple[Argument, ...]:
+        return tuple(
+            [
+                Argument(a.name, type(a).__name__, _text(a.dtype), self._is_input_array(a.name))
+                for a in arguments
+            ]
+        )
+
+    def identity(self) -> str:
+        """Return the SHA-256 over all inputs of the generated code; raise UnknownInput with the reason."""
+        from kcl.frontends.loopy.callables.content import content_key
+
+        return content_key(self._executor.t_unit)
+
+    def state(self) -> str:
+        """Return a digest of the unit as it is now; empty if it cannot be known."""
+        from kcl.frontends.loopy.callables.content import content
+
+        try:
+            return content((self._executor.t_unit,)).digest
+        except UnknownInput:
+            return ""
+
+    def missed(self, kernel: str) -> None:
+        """Raise the error of loopy's own caches if `LOOPY_ABORT_ON_CACHE_MISS` forbids loopy to generate."""
+        if getattr(sys.modules.get("loopy"), "ABORT_ON_CACHE_MISS", False):
+            from pytools.persistent_dict import NoSuchEntryError
+
+            raise NoSuchEntryError(
+                f"no store has code for kernel {kernel!r}, and LOOPY_ABORT_ON_CACHE_MISS is set: "
+                "run once without it to fill the cache"
+            )
+
+    def code(
+        self, kernel: str, dtypes: Mapping[str, np.dtype[Any]], has_key: bool = True
+    ) -> tuple[Code, str]:
+        """Generate code for one choice of the open dtypes: (Code, why it must not be stored).
+
+        Without a key nothing is stored: then loopy has its own disk caches, as the user set them.
+        """
+        with spans.span("generate", kernel, settings.GENERATOR), carrying(), quiet(has_key):
+            before = self.state() if has_key else ""
+            generated, untold = self._heard(kernel, dtypes)
+            if not has_key:
+                return generated, ""
+            why = self.volatile or (_CHANGED if self.state() != before else untold)
+            edited = "" if why else distributions.changed()
+            return generated, why or (
+                f"files of {edited} changed as the program ran" if edited else ""
+            )
+
+    def _heard(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+        """Generate code, with the warnings that loopy gives for it: (Code, why these cannot be given again)."""
+        place = recorder.site()  # None in a thread of kcl's
+        heard, facts = list[Any](), None
+        try:
+            with warned.hearing() as heard:
+                generated = self.generate(kernel, dtypes)
+            facts = warned.kept(heard)
+        finally:
+            if facts is None and place is not None:
+                warned.give(heard, place)
+        if facts is None:
+            return generated, _UNTOLD
+        return generated._replace(invoker=generated.invoker._replace(warned=facts)), ""
+
+    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+        """Generate code for one choice of the open dtypes; arguments that follow from the others make no difference."""
+        from loopy.codegen import generate_code_v2
+        from loopy.diagnostic import LoopyError
+
+        try:
+            typed = self._executor.get_typed_and_scheduled_translation_unit(
+                self._loopy_dtypes(dtypes) or None
+            )
+            code = generate_code_v2(typed)
+        except LoopyError as error:
+            words = self._lacking(kernel, dtypes)
+            if words:
+                raise type(error)(words) from error
+            raise
+        # one that loopy's disk cache holds has no source
+        invoker = self._executor.get_invoker_uncached(typed, self._entry, code)
+        source = _source_of(invoker)
+        entry = typed[self._entry]
+        names = {argument.name for argument in self._executor.separated_entry_knl.args}
+        text = ProgramText(
+            kernel=kernel,
+            source=_edited(code.device_code(), entry.options),
+            options=_option_list(entry.options.build_options),
+            kernels=tuple(dict.fromkeys(_LAUNCHED.findall(source))),
+        )
+        if settings.read().dump:
+            stages = {"unit.txt": str(self._executor.t_unit), "scheduled.txt": str(typed)}
+            ports.at("dump").note(text.source_digest, stages)
+        return Code(
+            text,
+            Invoker(
+                front_end="loopy",
+                source=source,
+                function=invoker.name,
+                arguments=self._facts([a for a in entry.args if a.name in names]),
+                inferred=self._types_found(entry),
+                packed=self.packed,
+                dtypes=_structures(source),
+                shown=entry.options.write_code,
+            ),
+        )
+
+    def follows(self, dtypes: Mapping[str, np.dtype[Any]], needed: tuple[str, ...]) -> bool:
+        """Return True if `dtypes` adds nothing to the dtypes inferred from its `needed` part."""
+        inferred = self._inferred({name: dtype for name, dtype in dtypes.items() if name in needed})
+        return inferred is not None and all(
+            inferred.get(name) == dtype_text(dtype) for name, dtype in dtypes.items()
+        )
+
+    def _lacking(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> str:
+        """Name the open inputs without which the dtypes cannot be inferred; empty where no input is the cause."""
+        from loopy import ArrayArg
+
+        entry = self._executor.separated_entry_knl
+        known = dtypes.keys() | entry.all_params()  # loopy has a dtype for sizes
+        inputs = [a for a in entry.args if not isinstance(a, ArrayArg) or a.is_input]
+        lacking = [a.name for a in inputs if a.dtype is None and a.name not in known]
+        if not lacking or self._inferred(dtypes) is not None:
+            return ""
+        names, example = (
+            ", ".join(map(repr, lacking)),
+            f"{lacking[0]}=np.float32, in a call np.float32(2)",
+        )
+        return f"kernel {kernel!r}: give the dtypes of {names}, which decide the code, such as {example}"
+
+    def _is_input_array(self, name: str) -> bool:
+        from loopy import ArrayArg
+
+        argument = self._executor.separated_entry_knl.arg_dict[name]
+        return bool(isinstance(argument, ArrayArg) and argument.is_input)
+
+    def _fewest(
+        self, given: dict[str, np.dtype[Any]], arrays: list[str]
+    ) -> dict[str, np.dtype[Any]]:
+        needed = dict(given)
+        for name in sorted(given):
+            fewer = {other: dtype for other, dtype in needed.items() if other != name}
+            if name not in arrays and self._inferred(fewer) is not None:
+                needed = fewer
+        return needed
+
+    def _inferred(self, dtypes: Mapping[str, np.dtype[Any]]) -> dict[str, str] | None:
+        """Infer every dtype from some; None where they do not suffice."""
+        from loopy.diagnostic import LoopyError
+        from loopy.kernel.tools import add_dtypes
+        from loopy.type_inference import infer_unknown_types
+
+        unit, executor = self._executor.t_unit, self._executor
+        if executor.sep_info:
+            return None
+        try:
+            typed = infer_unknown_types(
+                unit.with_kernel(add_dtypes(unit[self._entry], self._loopy_dtypes(dtypes))),
+                expect_completion=True,
+            )
+        except (LoopyError, AssertionError):
+            return None
+        return self._types_found(typed[self._entry])
+
+    def _types_found(self, entry: Any) -> dict[str, str]:
+        open_names = {a.name for a in self._executor.separated_entry_knl.args if a.dtype is None}
+        return {
+            a.name: dtype_text(a.dtype.numpy_dtype)
+            for a in entry.args
+            if a.name in open_names and hasattr(a.dtype, "numpy_dtype")
+        }
+
+    def _loopy_dtypes(self, dtypes: Mapping[str, np.dtype[Any]]) -> Any:
+        from constantdict import constantdict
+        from loopy.types import NumpyType
+
+        return constantdict({name: NumpyType(dtype) for name, dtype in dtypes.items()})
+
+
+def _edited(source: str, options: Any) -> str:
+    """Let the user edit the OpenCL C, as loopy's executor does where its options ask for that."""
+    if options.edit_code:
+        from pytools import invoke_editor
+
+        source = invoke_editor(source, "code.cl")
+    return source
+
+
+def _source_of(invoker: Any) -> str:
+    # loopy keeps no text of an invoker, but pytools shows it to tracebacks.
+    code = invoker.module.mod_globals["__code__"]
+    return "".join(linecache.cache[code.co_filename][2])  # type: ignore[misc]
+
+
+def _option_list(options: Any) -> tuple[str, ...]:
+    if isinstance(options, str):
+        import shlex
+
+        return tuple(shlex.split(options))
+    return tuple(options or ())
+
+
+def _structures(invoker: str) -> list[tuple[str, Any]]:
+    from pyopencl.tools import get_or_register_dtype
+
+    return [
+        (name, layout_of(get_or_register_dtype(name)))
+        for name in sorted(set(_LOOKED_UP.findall(invoker)))
+    ]
+
+
+def _text(dtype: Any) -> str:
+    return dtype_text(dtype.numpy_dtype) if hasattr(dtype, "numpy_dtype") else str(dtype or "")

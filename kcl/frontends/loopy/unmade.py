@@ -1,0 +1,367 @@
+"""The result of a recorded call, until a program asks a question that only loopy's own object can answer.
+
+Until then it is handed to recorded calls, compared by its record's digest, and launched. A unit that gets a question
+becomes loopy's own in place: its contents are filled in and its class is exchanged. Arguments and instructions have
+another memory layout than the classes of kcl; one that gets a question passes all access on to loopy's own object.
+"""
+
+from __future__ import annotations
+
+import abc
+import copyreg
+import functools
+import importlib
+import sys
+import types
+from typing import Any
+
+from kcl.base import ports, process
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import plain, recorder, table, texts
+from kcl.frontends.loopy.record import CallSite, Record
+from kcl.frontends.loopy.stand_ins import Member, asked_for, is_absent, member, operate
+from kcl.frontends.loopy.table import CONSTRUCTORS
+from kcl.generate import running
+
+
+class _Bare:
+    """A class with the descriptor of an object's own dictionary, which `RecordedResult` hides."""
+
+
+_dictionary: Any = _Bare.__dict__["__dict__"]
+_class: Any = object.__dict__["__class__"]
+
+
+class RecordedResult(_Bare):
+    """The result of one recorded call."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return _class_of(self)
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        own: dict[str, Any] = vars(_changing(self, "__dict__"))
+        return own
+
+    def __getattr__(self, name: str) -> Any:
+        if (
+            is_absent(name)
+            or name in ("__len__", "__iter__")
+            or (name == "dtype" and type(self) is RecordedUnit)
+        ):
+            raise AttributeError(name)
+        return getattr(asked(self, name), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_changing(self, name), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_changing(self, name), name)
+
+    def __eq__(self, other: object) -> Any:
+        mine, others = record_of(self), record_of(other)
+        if self is other or (mine is not None and others is not None and mine.is_like(others)):
+            return True
+        if others is not None:
+            asked(other, "__eq__")
+        return asked(self, "__eq__") == other
+
+    def __hash__(self) -> int:
+        return hash(asked(self, "__hash__"))
+
+    def __repr__(self) -> str:
+        record = record_of(self) if running.thread.showing else None
+        return (
+            repr(asked(self, "__repr__"))
+            if record is None
+            else f"<{class_name(record)} {record.digest[:12]}>"
+        )
+
+    def __str__(self) -> str:
+        return str(asked(self, "__str__"))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:  # for notebooks
+        record, text = record_of(self), running.shown(self)
+        if record is not None and class_name(record) == "TranslationUnit":
+            text = text.replace(" ", f" {record.kernel()} ", 1)
+        return {"text/plain": text}
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return asked(self, "pickle").__reduce_ex__(protocol)
+
+    def __getitem__(self, name: Any) -> Any:
+        return asked(self, "__getitem__")[name]
+
+    def __copy__(self) -> Any:
+        record = record_of(self)
+        return real_of(self) if record is None else new(record)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        # another thread may be asking: then its class is loopy's now
+        return RecordedResult.__copy__(self)
+
+
+class Kind(texts.StandInType):
+    """A class that stands for a class of loopy; its instances are recorded.
+
+    A call of it is recorded, and `isinstance` is answered without loopy where that is possible. loopy answers anything
+    else, by its own class: that is the class of which a program's class inherits, and which an assignment changes.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def __prepare__(cls, name: str, bases: Any, **keywords: Any) -> Any:  # type: ignore[override]
+        return types.prepare_class(name, _own_bases(bases), keywords)[1]
+
+    def __new__(cls, name: str, bases: Any, names: Any, **keywords: Any) -> Any:
+        """Return a class of the program, which inherits from loopy's own classes."""
+        own = _own_bases(bases)
+        return types.prepare_class(name, own, keywords)[0](name, own, names, **keywords)
+
+    def text(cls) -> str:
+        """Return the name, as in the texts of loopy's own classes."""
+        return f"loopy.{cls.__name__}"
+
+    def real(cls) -> Any:
+        """Return loopy's own class."""
+        name = cls.__name__
+        own = recorder.own(name)
+        if _known.get(name) is not own:
+            _known[name] = own
+            for base in own.__mro__[1:]:
+                if isinstance(base, abc.ABCMeta):  # it asks its tables for a class, by hash
+                    base.register(cls)  # type: ignore[arg-type]
+        return own
+
+    def __getattribute__(cls, name: str) -> Any:
+        if name in _OF_KINDS:
+            return super().__getattribute__(name)
+        if name == "__class__":
+            return Kind if recorder.loaded() is None else type(cls.real())
+        if is_absent(name):
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        if name in table.MEMBERS.get(cls.__name__, ()):
+            return member(f"{cls.__name__}.{name}")
+        found = asked_for(cls)
+        return (
+            importlib.import_module("inspect").signature(found)
+            if name == "__signature__"
+            else getattr(found, name)
+        )
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        setattr(asked_for(cls), name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        delattr(asked_for(cls), name)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        record = record_of(value)
+        if record is not None and class_name(record) == cls.__name__:
+            return True
+        if record is not None or isinstance(value, plain.StandIn):
+            return isinstance(value.real() if type(value) is Member else value, asked_for(cls))
+        return recorder.loaded() is not None and isinstance(value, cls.real())
+
+    def __subclasscheck__(cls, kind: Any) -> bool:
+        return issubclass(kind.real() if isinstance(kind, Kind) else kind, asked_for(cls))
+
+    def __eq__(cls, other: object) -> Any:
+        if cls is other or recorder.loaded() is None or isinstance(other, Kind):
+            return cls is other
+        return cls.real() == other
+
+    def __hash__(cls) -> int:
+        return hash(asked_for(cls))
+
+    def __bool__(cls) -> bool:
+        return True
+
+
+# What Python asks of the class of an instance, and kcl of a class.
+_OF_KINDS = frozenset(
+    {"__name__", "__qualname__", "__copy__", "__deepcopy__", "__reduce_ex__", "real", "text"}
+)
+
+
+# loopy's own classes by name, once they know the classes that stand for them
+_known: dict[str, type] = {}
+
+
+def _own_bases(bases: Any) -> tuple[Any, ...]:
+    return tuple([asked_for(base) if isinstance(base, Kind) else base for base in bases])
+
+
+@functools.cache
+def kind_of(name: str) -> Any:
+    """Return the class that stands for a class of loopy; the same for the same name."""
+    return type.__new__(Kind, name, (RecordedResult,), {})
+
+
+operate(Kind, "dir contains")
+copyreg.pickle(Kind, lambda kind: (kind_of, (kind.__name__,)))
+
+
+class _Fields:
+    """The fields of loopy's unit, which functions of `dataclasses` look for on the class."""
+
+    def __get__(self, unit: Any, kind: type) -> Any:
+        found = recorder.loopy("fields").TranslationUnit if unit is None else asked(unit, "fields")
+        return found.__dataclass_fields__
+
+
+class RecordedUnit(RecordedResult):
+    """A translation unit that no program has asked yet."""
+
+    __dataclass_fields__ = _Fields()
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Launch the unit, as loopy's unit does; the executor is kept with the record."""
+        if recorder.is_replaced("__call__"):
+            return asked(self, "__call__")(*arguments, **keywords)
+        return ports.at("executor").call(self, arguments, keywords)
+
+    def executor(self, *arguments: Any, entrypoint: str | None = None, **keywords: Any) -> Any:
+        """Return an object that launches the unit on a context or queue, as loopy's `executor` does."""
+        if recorder.is_replaced("executor"):
+            return asked(self, "executor").executor(*arguments, entrypoint=entrypoint, **keywords)
+        return ports.at("executor").executor(self, arguments, entrypoint, keywords)
+
+    def with_entrypoints(self, entrypoints: Any) -> Any:
+        """Return the unit with other entry points."""
+        record = record_of(self)
+        if record is not None and recorder.is_on():
+            name, place = "with_entrypoints", CallSite(sys._getframe(1))
+            found = recorder.recorded(f"TranslationUnit.{name}", (self, entrypoints), {}, place)
+            if found is not None:
+                return answer(found)
+        return asked(self, "with_entrypoints").with_entrypoints(entrypoints)
+
+
+def new(record: Record) -> Any:
+    """Return a new object for the result of a record."""
+    made: Any = object.__new__(
+        kind_of(class_name(record)) if record.function in CONSTRUCTORS else RecordedUnit
+    )
+    _dictionary.__get__(made)["record"] = record
+    return made
+
+
+def answer(record: Record) -> Any:
+    """Return the stand-in for the result of a call; loopy's own result where that is not a unit."""
+    waits = recorder.begin(record)
+    if not waits and record.function not in CONSTRUCTORS and not is_unit(record.real()):
+        return record.real()
+    return new(record)
+
+
+def is_unit(value: Any) -> bool:
+    """Return True if an object is a translation unit, made or not."""
+    if type(value) is RecordedUnit:
+        return True
+    found = sys.modules.get("loopy")
+    return found is not None and type(value) is getattr(found, "TranslationUnit", None)
+
+
+def is_recorded(value: Any) -> bool:
+    """Return True if an object is the result of a recorded call, and not loopy's own."""
+    kind = type(value)
+    return kind is RecordedUnit or isinstance(kind, Kind)
+
+
+def record_of(value: Any) -> Record | None:
+    """Return the record behind an object; None for an object that became loopy's, and for any other object."""
+    if not is_recorded(value):
+        return None
+    names = _dictionary.__get__(value)
+    record: Record | None = names.get("record")
+    if record is not None and len(names) > 1:
+        _edited(value, record)
+        return None
+    return record
+
+
+def class_name(record: Record) -> str:
+    """Return the name of the class of a record's result, as loopy's package shows it."""
+    return CONSTRUCTORS.get(record.function, "TranslationUnit")
+
+
+def _class_of(value: Any) -> type:
+    """Return the class that an object claims: loopy's class where loopy is imported, without making the object."""
+    record = record_of(value)
+    if record is None:
+        return type(real_of(value))
+    found: type = getattr(sys.modules.get("loopy"), class_name(record), type(value))
+    return found
+
+
+def real_of(value: Any) -> Any:
+    """Return loopy's own object behind an object that passes access on; return any other object as it is."""
+    return _dictionary.__get__(value)["real"] if isinstance(type(value), Kind) else value
+
+
+def asked(value: Any, question: str) -> Any:
+    """Have loopy's own object made and return it: a program asked a question. It counts by its content from now on."""
+    record = record_of(value)
+    if record is not None:
+        recorder.asked(record, question)
+        _become(value, record, recorder.handed_out(record))
+    return real_of(value)
+
+
+def _edited(value: Any, record: Record) -> None:
+    """Let an object become loopy's, with what a program wrote by `object.__setattr__`: that does not ask the class."""
+    names = _dictionary.__get__(value)
+    written = {name: names[name] for name in list(names) if name not in ("record", "real")}
+    recorder.asked(record, "object.__setattr__")
+    _become(value, record, recorder.handed_out(record))
+    recorder.expose(record)
+    for name, one in written.items():
+        object.__setattr__(real_of(value), name, one)
+
+
+def _changing(value: Any, question: str) -> Any:
+    """Return loopy's own object for a program that changes it: records that count on it are carried out before."""
+    own = asked(value, question)
+    if isinstance(type(value), Kind):
+        recorder.expose(_dictionary.__get__(value)["origin"])
+    return own
+
+
+_becoming = process.shared(process.LockedState)
+
+
+def _become(value: Any, record: Record, made: Any) -> None:
+    with _becoming().lock:
+        names = _dictionary.__get__(value) if is_recorded(value) else {}
+        if "record" not in names:  # another thread was faster
+            return
+        if type(value) is RecordedUnit:
+            names.update(vars(made))
+            # another thread may be asking: it finds one of the two classes
+            _class.__set__(value, type(made))
+        else:
+            names["real"], names["origin"] = made, record
+        del names["record"]
+
+
+def _write(value: Any, taken: texts.ArgumentParts) -> tuple[str, Any]:
+    """Return the text of an object, and its record; an object that a program may change has no text."""
+    record = record_of(value)
+    if record is None or record.is_spoiled():
+        raise UnknownInput("an object of loopy's own, which the program may change")
+    taken.inputs.append(record)
+    return record.text(), record
+
+
+def _own(value: Any) -> Any:
+    """Return loopy's own object for an object whose record was carried out."""
+    record = record_of(value)
+    return real_of(value) if record is None else record.real()
+
+
+for _kind in (RecordedUnit, texts.Instance):
+    texts.WRITERS[_kind], texts.OWN[_kind] = _write, _own
+    texts.PLAIN.add(_kind)

@@ -1,0 +1,193 @@
+"""Warnings of loopy: collected while a record is carried out, given again if it waits, and their categories."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kcl.base import process
+from kcl.base.settings import PACKAGE
+from kcl.frontends.loopy.proofs import WarningFact
+from kcl.frontends.loopy.record import CallSite
+from kcl.generate import distributions
+
+_OWN = PACKAGE + os.sep
+_PYTHON, _OF_PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep, "<python>/"
+
+
+class _Category(type):
+    """A category for a process without loopy. It counts as loopy's class of the same name, in filters too."""
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        theirs = getattr(sys.modules.get("loopy.diagnostic"), cls.__name__, None)
+        return super().__subclasscheck__(other) or (
+            isinstance(theirs, type) and issubclass(other, theirs)
+        )
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return issubclass(type(value), cls)
+
+
+_BASES = {  # the categories, with the name of the class that each extends
+    "LoopyWarningBase": "UserWarning",
+    "LoopyWarning": "LoopyWarningBase",
+    "LoopyAdvisory": "LoopyWarningBase",
+    "ParameterFinderWarning": "LoopyWarning",
+    "WriteRaceConditionWarning": "LoopyWarning",
+    "DirectCallUncachedWarning": "LoopyWarning",
+}
+WARNINGS: dict[str, type[Warning]] = {"UserWarning": UserWarning}
+for _name, _base in _BASES.items():
+    _made: Any = _Category(_name, (WARNINGS[_base],), {"__module__": "loopy.diagnostic"})
+    WARNINGS[_name] = _made
+del WARNINGS["UserWarning"]
+
+
+class State:
+    """The registries of the warnings that kcl gave again, by the name of loopy's module."""
+
+    def __init__(self) -> None:
+        self.registries: dict[str, dict[Any, Any]] = {}
+
+
+_state = process.shared(State)
+
+
+class _Hearing(threading.local):
+    """The warnings that this thread has heard, None unless it listens. As a filter's pattern it matches then only."""
+
+    heard: list[warnings.WarningMessage] | None = None
+
+    def match(self, _module: str) -> bool:
+        return self.heard is not None
+
+
+_hearing = _Hearing()
+# `warnings.catch_warnings` would hear all threads, and repeat warnings that were given once.
+_FILTER: Any = ("always", None, Warning, _hearing, 0)
+
+
+@contextmanager
+def hearing() -> Iterator[list[warnings.WarningMessage]]:
+    """Collect the warnings that this thread gives in the block, under any filters; no other thread sees them.
+
+    One thread at a time is in such a block, since one at a time calls loopy.
+    """
+    heard: list[warnings.WarningMessage] = []
+    filters: Any = warnings.filters
+    outer, before, held = _hearing.heard, warnings.showwarning, _registries_of_loopy()
+
+    def show(*given: Any) -> None:
+        if _hearing.heard is None:
+            before(*given)
+        else:
+            _hearing.heard.append(warnings.WarningMessage(*given))
+
+    _hearing.heard = heard
+    filters.insert(0, _FILTER)
+    warnings.showwarning = show  # type: ignore[assignment]
+    try:
+        yield heard
+    finally:
+        if _FILTER in filters:
+            filters.remove(_FILTER)
+        if warnings.showwarning is show:
+            warnings.showwarning = before
+        for names, registry in held:
+            names["__warningregistry__"] = registry
+        _hearing.heard = outer
+
+
+def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
+    """Take away the registries of given warnings from loopy's modules, so that all are heard."""
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("loopy")]
+    holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
+    return [(names, names.pop("__warningregistry__", {})) for names in holders]
+
+
+def give(heard: list[warnings.WarningMessage], place: CallSite) -> None:
+    """Give warnings that were heard, under the user's filters."""
+    for one in heard:
+        _give(_described(one), place, one.category, one.filename)
+
+
+def again(warned: tuple[WarningFact, ...], place: CallSite) -> None:
+    """Give the warnings of an earlier run again, under the user's filters."""
+    for one in warned:
+        category = _category(one)
+        if category is not None:
+            _give(one, place, category, _path(one.file))
+
+
+def kept(found: list[warnings.WarningMessage]) -> tuple[WarningFact, ...] | None:
+    """Describe warnings for later runs; return None where a warning cannot be given again without its code."""
+    described = tuple([_described(one) for one in found])
+    if any(not _is_lasting(one) or os.path.isabs(one.file) for one in described):
+        return None  # code of the user gave it, or only its own module has the category
+    return described
+
+
+def _is_lasting(one: WarningFact) -> bool:
+    """Return True if a process that has not imported loopy knows the category, too."""
+    known = (
+        one.category in WARNINGS if one.module == "loopy.diagnostic" else one.module == "builtins"
+    )
+    return known and _category(one) is not None
+
+
+def _described(one: warnings.WarningMessage) -> WarningFact:
+    """Describe a warning: a file of a generator, or of Python, by its path below its folder; one of kcl has no path."""
+    file = os.path.abspath(os.path.join(distributions.ARCHIVE, one.filename))
+    inside = "" if file.startswith(_OWN) else file
+    if file.startswith(_PYTHON):
+        inside = _OF_PYTHON + file.removeprefix(_PYTHON)
+    for name in distributions.GENERATORS:  # some lie below Python's folder
+        if file.startswith(f"{_folder(name)}{name}{os.sep}"):
+            inside = file.removeprefix(_folder(name))
+    return WarningFact(
+        one.category.__module__, one.category.__qualname__, str(one.message), inside, one.lineno
+    )
+
+
+def _path(inside: str) -> str:
+    """Return the path of a described file here."""
+    if inside.startswith(_OF_PYTHON):
+        return _PYTHON + inside.removeprefix(_OF_PYTHON)
+    return _folder(inside.partition(os.sep)[0]) + inside
+
+
+def _folder(package: str) -> str:
+    """Return the folder in which a package lies here, with a separator behind it."""
+    place = distributions.locate(package)
+    return "" if place is None else place.directory + os.sep
+
+
+def _give(one: WarningFact, place: CallSite, category: type[Warning], file: str) -> None:
+    if one.file:
+        inside = (
+            one.file.removeprefix(_OF_PYTHON).removesuffix(".py").removesuffix(f"{os.sep}__init__")
+        )
+        line, module = one.line, inside.replace(os.sep, ".")
+        registry = _state().registries.setdefault(module, {})
+    else:
+        file, line, module = place.file, place.line, str(place.names.get("__name__", "__main__"))
+        registry = place.names.setdefault("__warningregistry__", {})
+    twin = (one.text, WARNINGS.get(one.category), line)
+    if twin in registry:  # given before loopy was imported
+        registry[one.text, category, line] = registry[twin]
+    warnings.warn_explicit(one.text, category, file, line, module, registry)
+
+
+def _category(one: WarningFact) -> type[Warning] | None:
+    """Return the class of a warning without importing; None for a class that is not known."""
+    module = builtins if one.module == "builtins" else sys.modules.get(one.module)
+    found = getattr(module, one.category, None)
+    if found is None and one.module == "loopy.diagnostic":
+        found = WARNINGS.get(one.category)
+    return found if isinstance(found, type) and issubclass(found, Warning) else None

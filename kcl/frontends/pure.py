@@ -1,0 +1,104 @@
+"""The result of a pure recipe: its key has the version, the parameters, and the files of the code.
+
+The user promises that these decide the result. The recipe does not run on a hit, and nothing watches it on a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from kcl import frontends
+from kcl.cache.key import Key
+from kcl.frontends.loopy import moment
+from kcl.frontends.loopy.callables import pure
+from kcl.generate.running import carrying
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.code import Code
+    from kcl.generate.declarations import Evidence, RecipeCall
+    from kcl.generate.protocol import Unit
+
+
+class PureResult:
+    """A pure recipe with its parameters; the key holds its inputs as of the first query."""
+
+    remark = ""
+
+    def __init__(self, call: RecipeCall) -> None:
+        self.name = call.name
+        # the front ends that the recipe's code names
+        self.front_ends: frozenset[str] = frozenset()
+        self._call = call
+        self._unit: Unit | None = None
+        self._has_key = False
+        self._is_asked = False  # for its key
+        self._moment: moment.Moment | None = None  # of the key; None while none can be known
+
+    def renew(self) -> bool:
+        """Forget the key if a program changed the generators since; return True if it did."""
+        if not self._is_asked or (self._moment is not None and moment.stands(self._moment)):
+            return False
+        self._moment, self._unit, self._has_key = None, None, False
+        return True
+
+    def key(self) -> Key:
+        """Return the key of the recipe's code and parameters; raises UnknownInput if a parameter has no exact text."""
+        self.front_ends = _front_ends(self._call)
+        self._is_asked = True
+        now = self._moment = moment.now()
+        key = Key((*moment.parts(), *moment.state(now), *pure.key_parts(self._call)))
+        self._has_key = True
+        return key
+
+    def unit(self) -> Unit:
+        """Run the recipe; with a key the disk caches of the library that it may use are off."""
+        from kcl.frontends.loopy import generating
+
+        with (
+            carrying(),
+            generating.quiet(self._has_key and self.front_ends != {"opencl"}),
+        ):
+            value = self._call.function(**self._call.arguments)
+        self._unit = frontends.hold(value, self.name)
+        return self._unit
+
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+        """Generate code from the last outcome of the recipe."""
+        assert self._unit is not None
+        code, refused = self._unit.code(self.name, dtypes, self._has_key)
+        if self._has_key and not refused and not moment.stands(self._moment):
+            refused = moment.CHANGED
+        return code, refused
+
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+        """Run the recipe again and generate its code."""
+        return self.unit().code(self.name, dtypes, self._has_key)[0]
+
+    def prove(self) -> None:
+        """Write nothing: no call was recorded."""
+
+    def evidence(self) -> Evidence:
+        """Return the text and the place of the recipe; slow."""
+        from kcl.generate import evidence
+
+        return evidence.of_recipe(self._call)
+
+    def options(self) -> None:
+        """Decide nothing: a hit does not run the recipe."""
+
+
+def _front_ends(call: RecipeCall) -> frozenset[str]:
+    """Return the front ends that the code of a recipe names itself; empty if it names none."""
+    scope: dict[str, Any] = getattr(call.written, "__globals__", {})
+    names = {getattr(scope.get(one), "__name__", one) for one in _names(call.written.__code__)}
+    named = {"loopy": names & {"loopy", "kcl.loopy"}, "opencl": names & {"Source"}}
+    return frozenset([end for end, found in named.items() if found])
+
+
+def _names(code: CodeType) -> set[str]:
+    inner: list[Any] = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return set(code.co_names).union(*map(_names, inner))

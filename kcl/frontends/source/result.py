@@ -1,0 +1,113 @@
+"""The front end of OpenCL C: a Source declares the arguments of its kernel and the sizes of its launch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kcl.base.dtypes import layout_of
+from kcl.code import Argument, Code, Invoker, ProgramText
+from kcl.frontends.source import Array, Image, Local, Sampler, Scalar, Source, dtype_of
+from kcl.generate.protocol import FrontEnd, Unit
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.frontends.source import Declaration
+
+_DESCRIBED = ("code", "entry", "arguments", "global_size", "local_size", "build_options")
+
+
+class SourceUnit(Unit):
+    """A Source held by its front end: every dtype is declared, so no argument is open.
+
+    A missing array is reported when the kernel is launched.
+    """
+
+    front_end = "opencl"
+    shown = "kcl.Source"
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.options: tuple[str, ...] = (
+            *source.build_options,
+            *(f"-I{directory}" for directory in source.include_dirs),
+        )
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The declared arguments."""
+        return tuple([_known(argument) for argument in self._source.arguments])
+
+    def identity(self) -> str:
+        """Return the SHA-256 over all declarations and the source; the program key has the content of the headers."""
+        source = self._source
+        arguments = [(type(argument).__name__, *_fields(argument)) for argument in source.arguments]
+        others = (source.entry, source.global_size, source.local_size, source.build_options)
+        return hashlib.sha256(
+            repr((source.code, arguments, others)).encode("utf-8", "surrogatepass")
+        ).hexdigest()
+
+    def described(self) -> list[list[str]]:
+        """Return the declarations, and the text."""
+        return [[name, _text(getattr(self._source, name))] for name in _DESCRIBED]
+
+    def generate(self, kernel: str, _dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+        """Write the invoker; raises RecipeError for arguments that the list of parameters contradicts."""
+        from kcl.frontends.source import invoker as invokers
+        from kcl.frontends.source import parameters
+
+        source = self._source
+        parameters.refuse_unlike(source)
+        invoker = Invoker(
+            front_end="opencl",
+            source=invokers.write(source),
+            function="invoke",
+            arguments=self.arguments,
+            inferred={},
+            packed={},
+            dtypes=[],
+        )
+        return Code(ProgramText(kernel, source.code, self.options, (source.entry,)), invoker)
+
+
+class SourceFrontEnd(FrontEnd):
+    """A Source decides its code, with what its invoker depends on."""
+
+    generators = ("numpy", "pyopencl")
+
+    def hold(self, value: object, _recipe: str) -> SourceUnit | None:
+        """Return a Source held by its front end, None for any other object."""
+        return SourceUnit(value) if isinstance(value, Source) else None
+
+
+FRONT_END = SourceFrontEnd()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return repr(tuple(item if isinstance(item, str) else str(item) for item in value))
+    return repr(value)
+
+
+def _fields(argument: Declaration) -> list[Any]:
+    """Return the fields of a declaration, with a dtype as its layout."""
+    if isinstance(argument, (Image, Sampler)):
+        return list(argument)
+    return [*argument._replace(dtype=None), layout_of(dtype_of(argument))]
+
+
+def _known(argument: Declaration) -> Argument:
+    """Return the facts about an argument that a call needs; a call gives no local memory."""
+    if isinstance(argument, (Array, Scalar, Local)):
+        required = isinstance(argument, Array) and argument.direction != "out"
+        return Argument(
+            argument.name, type(argument).__name__, str(dtype_of(argument).str), required
+        )
+    return Argument(
+        argument.name,
+        type(argument).__name__,
+        argument.type if isinstance(argument, Image) else "",
+        True,
+    )

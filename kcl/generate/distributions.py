@@ -1,0 +1,367 @@
+"""The owner of a module (the standard library, an installed distribution, kcl, or the user) and its text in keys.
+
+The standard library counts by the Python version. A distribution counts by its version and its files, wherever they lie.
+One that only runs counts by its record of installed files. An editable install and every file outside of distributions
+are the user's, unless they are a generator's. importlib.metadata has most of this. It takes 4.2 ms of a warm start for
+the distributions that loopy requires, and 20 ms more for its import where pyopencl is not imported. This module lists
+each directory with distributions once a process, and reads records as bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import kcl
+from kcl.base import process
+from kcl.base.settings import PACKAGE
+from kcl.generate import files
+
+INTERPRETER = (  # counts for the standard library
+    f"{sys.implementation.name} {sys.version_info.major}.{sys.version_info.minor} {sys.implementation.cache_tag}"
+)
+
+PYTHON, DISTRIBUTION, KCL, USER, ABSENT = "python", "distribution", "kcl", "user", "absent"
+
+# the distributions that turn a recipe into OpenCL C and run it
+GENERATORS = (
+    *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
+    *("constantdict", "mako", "markupsafe", "namedisl"),
+)
+ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})  # what they hold decides no text
+# what these import beside: it decides no text
+HARMLESS = frozenset(
+    {
+        "attrs",
+        "codepy",
+        "colorama",
+        "platformdirs",
+        "pygments",
+        "setuptools",
+        "siphash24",
+        "typing-extensions",
+    }
+)
+
+# The folder of an application that PyInstaller made: the code of its modules names paths below it.
+ARCHIVE = getattr(sys, "_MEIPASS", "")
+_LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
+_PACKAGES = ("site-packages", "dist-packages")
+_required = re.compile(rb"^Requires-Dist:\s*([\w.-]+)", re.MULTILINE).findall
+
+
+class Owner(NamedTuple):
+    """The owner of a module; ``name`` is the distribution's."""
+
+    kind: str
+    name: str = ""
+
+
+class PackagePlace(NamedTuple):
+    """The place of a top-level module: a directory of ``sys.path``, and a file or package directory in it."""
+
+    directory: str
+    path: str
+
+
+class _Site:
+    """One directory that modules are imported from, with the distributions installed in it."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            names = []
+        self.records: dict[str, bytes] = {}
+        self.distributions: dict[str, str] = {}  # normalised name -> name of the folder
+        for name in sorted([name for name in names if name.endswith(".dist-info")]):
+            self.distributions[_name(name)] = name
+
+    def record(self, name: str) -> bytes:
+        """Return the record of the distribution in folder ``name``, empty where it has none."""
+        known = self.records.get(name)
+        if known is None:
+            known = b""
+            with suppress(OSError), open(self.path(name), "rb") as stream:
+                known = stream.read()
+            self.records[name] = known
+        return known
+
+    def path(self, name: str) -> str:
+        """Return the path of the record of the distribution in folder ``name``."""
+        return os.path.join(self.directory, name, files.RECORD)
+
+    def owner(self, top: str, path: str) -> str | None:
+        """Return the folder of the distribution that installed module ``top``; ``path`` is one of its files."""
+        likely = self.distributions.get(_normal(top))
+        if likely is not None and self.installed(likely, path):
+            return likely
+        return next(
+            (name for name in self.distributions.values() if self.installed(name, path)), None
+        )
+
+    def installed(self, name: str, path: str) -> bool:
+        """Return True if the distribution in folder ``name`` brought this module."""
+        record = self.record(name)
+        inside = path[len(self.directory) :].lstrip(os.sep).replace(os.sep, "/")
+        line = os.fsencode(inside) + (b"/" if os.path.isdir(path) else b",")
+        return record.startswith(line) or b"\n" + line in record
+
+
+class State:
+    """Memos about installed files; one function fills each memo."""
+
+    def __init__(self) -> None:
+        self.path: list[str] = []  # the `sys.path` that `places` holds for
+        self.places: dict[str, PackagePlace | None] = {}
+        self.owners: dict[tuple[str, str | None], Owner] = {}
+        # distribution -> site of its installation, name of the folder
+        self.homes: dict[str, tuple[_Site, str]] = {}
+        self.texts: dict[str, str] = {}  # distribution -> its text in keys
+        self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
+        self.seen: dict[str, str] = {}  # distribution -> `files.seen` as the text was taken
+        self.required: dict[str, str] = {}  # distribution -> the text of what it requires
+
+
+_state = process.shared(State)
+
+
+def _normal(name: str) -> str:
+    return name.replace("_", "-").replace(".", "-").lower()
+
+
+def _name(folder: str) -> str:
+    """Return the normalised name of the distribution of a dist-info folder."""
+    return _normal(folder.partition("-")[0])
+
+
+_site = functools.cache(_Site)
+
+
+def _path() -> list[str]:
+    """List the directories of ``sys.path`` as they are now."""
+    return [os.path.abspath(entry) for entry in sys.path]
+
+
+def find(name: str) -> ModuleSpec | None:
+    """Find a module as an import would, without importing it or its packages; editable installs have own finders."""
+    path: Any = None
+    spec: ModuleSpec | None = None
+    names = name.split(".")
+    for end in range(1, len(names) + 1):
+        finders: tuple[Any, ...] = (
+            (PathFinder,) if path is not None else (PathFinder, *sys.meta_path)
+        )
+        spec = next(
+            filter(None, (_spec(finder, ".".join(names[:end]), path) for finder in finders)), None
+        )
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations or []
+    return spec
+
+
+def _spec(finder: Any, name: str, path: Any) -> ModuleSpec | None:
+    try:
+        found: ModuleSpec | None = finder.find_spec(name, path)
+    except Exception:  # a finder of the program may raise anything
+        return None
+    return found
+
+
+def locate(name: str) -> PackagePlace | None:
+    """Return the place of the top-level module of `name`, where an import finds it; memoised."""
+    state = _state()
+    if state.path != sys.path:
+        state.path = [*sys.path]
+        state.places.clear()
+    if name not in state.places:
+        spec = find(name)
+        folders = [*(spec.submodule_search_locations or ())] if spec is not None else []
+        file = spec.origin if spec is not None and spec.has_location else next(iter(folders), None)
+        state.places[name] = _place(name, file) if file is not None else None
+    return state.places[name]
+
+
+def _place(name: str, file: str) -> PackagePlace:
+    """Return the place of the top-level module, for a file of a module; parts of a namespace differ by their files."""
+    file = os.path.abspath(file)
+    if file.endswith(".pyc") and not os.path.isfile(file):  # in the archive of an application
+        file = file[:-1]
+    directory = os.path.dirname(file)
+    is_inside = os.path.basename(file).startswith("__init__.")
+    for _ in range(name.count(".") + is_inside):
+        directory = os.path.dirname(directory)
+    package = os.path.join(directory, name.partition(".")[0])
+    return PackagePlace(
+        directory, package if os.path.isfile(os.path.join(package, "__init__.py")) else file
+    )
+
+
+def owner(name: str) -> Owner:
+    """Return the owner of the module ``name``, loaded or not; memoised."""
+    module = sys.modules.get(name)
+    file = getattr(module, "__file__", None) if module is not None else None
+    owners = _state().owners
+    known = owners.get((name, file))
+    if known is None:
+        known = _find_owner(name, module, file)
+        if known.kind != ABSENT:
+            owners[name, file] = known
+    return known
+
+
+def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner:
+    top = name.partition(".")[0]
+    if top == "kcl":
+        return Owner(KCL)
+    if top in GENERATORS:  # wherever it lies
+        return Owner(DISTRIBUTION, top)
+    if name == "__main__":
+        return Owner(USER)
+    if module is not None and file is None and not hasattr(module, "__path__"):
+        if top in sys.builtin_module_names or top in sys.stdlib_module_names:
+            return Owner(PYTHON)
+        parent = sys.modules.get(top)
+        if (
+            getattr(module, "__spec__", None) is None
+            and parent is not None
+            and parent is not module
+        ):
+            return owner(top)  # its package made it at run time, as pybind11 does
+        return Owner(USER)
+    place = _place(name, file) if file is not None else locate(name) or locate(top)
+    if place is None:
+        return Owner(PYTHON) if top in sys.stdlib_module_names else Owner(ABSENT)
+    if top in sys.stdlib_module_names and _in_library(place.path):
+        return Owner(PYTHON)
+    site = _site(place.directory)
+    folder = site.owner(top, place.path)
+    if folder is None:
+        return Owner(USER)
+    _state().homes[_name(folder)] = (site, folder)
+    return Owner(DISTRIBUTION, _name(folder))
+
+
+def _in_library(path: str) -> bool:
+    """Return True if a file belongs to the standard library."""
+    path = os.path.realpath(path)
+    return path.startswith(_LIBRARY) and not any(
+        f"{os.sep}{folder}{os.sep}" in path for folder in _PACKAGES
+    )
+
+
+def _home(distribution: str) -> tuple[_Site, str] | None:
+    """Return the site of a distribution and the name of its folder there, as `importlib.metadata` finds them."""
+    homes = _state().homes
+    for site in [] if distribution in homes else map(_site, reversed(_path())):
+        if distribution in site.distributions:
+            homes[distribution] = (site, site.distributions[distribution])
+    return homes.get(distribution)
+
+
+def _roots(name: str) -> files.Roots:
+    """Return what a distribution counts by: its record if it only runs, else its files; nothing if it is not there."""
+    if name == KCL:
+        return ((KCL, PACKAGE),)
+    module = name.replace("-", "_")
+    place = place_of(module)
+    home = _home(_normal(name))
+    if home is not None and name in ONLY_RUN:
+        return ((files.RECORD, home[0].path(home[1])),)
+    found = {module: place.path} if place is not None else {}
+    if home is not None and name not in GENERATORS:
+        lines = files.lines(home[0].record(home[1]))
+        tops = {os.fsdecode(line.partition(b",")[0].partition(b"/")[0]) for line in lines}
+        found = {top: os.path.join(home[0].directory, top) for top in sorted(tops)} or found
+    return tuple(found.items())
+
+
+def place_of(name: str) -> PackagePlace | None:
+    """Return the place of a top-level module: of the loaded one, else where an import finds it."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return _place(name, file) if file else locate(name)
+
+
+def count(names: Iterable[str]) -> None:
+    """Take the texts of distributions as they are now, unless they are known; their files are read together."""
+    state = _state()
+    packages = {name: _roots(name) for name in names if name not in state.texts}
+    state.roots |= {name: roots for name, roots in packages.items() if roots}
+    found = files.digests({name: roots for name, roots in packages.items() if roots})
+    for name in packages:
+        digest, state.seen[name] = found.get(name, ("", ""))
+        state.texts[name] = f"{_version(name)} {digest}" if digest else ABSENT
+
+
+def _version(name: str) -> str:
+    home = _home(_normal(name))
+    known = home[1].rpartition(".")[0].partition("-")[2].partition("-")[0] if home else "unknown"
+    return kcl.__version__ if name == KCL else known
+
+
+def counted(name: str) -> str:
+    """Return the text of a distribution: its version, and the digest of its files; "absent" if it is not there."""
+    known = _state().texts.get(name)
+    if known is None:
+        count((name,))
+        known = _state().texts[name]
+    return known
+
+
+def required(name: str) -> str:
+    """Return what a distribution requires, and what that requires: each by its version and its record."""
+    known = _state().required.get(name)
+    if known is None:
+        found = [name]
+        for one in found:  # it grows
+            found += [other for other in _requirements(one) if other not in found]
+        packages = {one: _record(one) for one in found[1:] if one not in GENERATORS}
+        digests = files.digests(packages)
+        texts = [f"{one} {_version(one)} {digests[one][0]}" for one in sorted(packages)]
+        known = _state().required[name] = "; ".join(texts)
+    return known
+
+
+def _requirements(name: str) -> list[str]:
+    """List the installed distributions that a distribution names as required, also by an extra."""
+    home, names = _home(_normal(name)), list[bytes]()
+    if home is not None:
+        path = os.path.join(home[0].directory, home[1], "METADATA")
+        with suppress(OSError), open(path, "rb") as stream:
+            names = _required(stream.read())
+    found = dict.fromkeys([_normal(os.fsdecode(one)) for one in names])
+    return [one for one in found if _home(one) is not None]
+
+
+def _record(name: str) -> files.Roots:
+    """Return the record of an installed distribution, and its files if the record names none."""
+    home = _home(name)
+    assert home is not None
+    is_editable = not files.lines(home[0].record(home[1]))
+    return ((files.RECORD, home[0].path(home[1])), *(_roots(name) if is_editable else ()))
+
+
+def changed() -> str:
+    """Name a counted distribution whose loaded code its text may not show; empty if there is none.
+
+    A file was replaced since the text was taken, or changed after kcl was imported. Of a module that was there before
+    kcl the files count from the begin of the process.
+    """
+    state = _state()
+    packages = [(name, roots) for name, roots in [*state.roots.items()] if name != KCL]
+    for name, roots in packages:
+        is_early = name.replace("-", "_") in process.BEFORE
+        since, found = process.began() if is_early else process.STARTED, [*files.listed(roots)]
+        is_seen = files.seen(found) == state.seen[name]
+        if not (is_seen and all(one.changed <= since for one in found)):
+            return name
+    return ""

@@ -1,0 +1,50 @@
+"""The texts that an entry holds to explain a later miss; no key depends on them."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kcl.generate.declarations import PARAMETER, Evidence, RecipeCall, site_of
+from kcl.generate.running import shown
+
+if TYPE_CHECKING:
+    from kcl.cache.key import Key
+
+# parts of a key that stand for what is described in full; no path is in a key
+_CONTENT = frozenset({"record", "unit", "source"})
+_LONGEST = 1000  # characters of a parameter
+
+
+def of_recipe(call: RecipeCall) -> Evidence:
+    """Describe a recipe by its text and its place."""
+    function = call.written
+    name = f"code {function.__qualname__}"
+    origins, text = {name: (function.__module__, function.__code__.co_firstlineno)}, ""
+    with suppress(OSError, TypeError):
+        text = inspect.getsource(function)
+    return Evidence({name: text}, origins, site=site_of(function))
+
+
+def of_result(described: dict[str, Any], call: RecipeCall | None, key: Key | None) -> Evidence:
+    """Describe what a recipe returned, with the text of the recipe and its parameters."""
+    parts = key.parts if key is not None else ()
+    beside = [list(part) for part in parts if part.name not in _CONTENT]
+    if call is None:
+        site = next((one["place"] for one in described["calls"]), "")
+        return Evidence({}, record={**described, "beside": beside}, site=site)
+    beside += [[f"{PARAMETER}{name}", _text(value)] for name, value in call.arguments.items()]
+    return of_recipe(call)._replace(record={**described, "beside": beside})
+
+
+def _text(value: Any) -> str:
+    try:
+        return shown(value)[:_LONGEST]
+    except Exception:  # the repr is the user's
+        return f"<{type(value).__qualname__}>"
+
+
+def lone(function: str, arguments: list[list[str]]) -> dict[str, Any]:
+    """Return the record of one call, as JSON holds it."""
+    return {"calls": [{"function": function, "place": "", "arguments": arguments}], "result": 1}

@@ -1,0 +1,203 @@
+"""What a front end is to the line, and what a recipe or a library asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kcl.base import settings, spans
+from kcl.cache.key import Key, Part
+from kcl.generate import beside
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kcl.code import Argument, Code
+    from kcl.generate.declarations import Evidence, RecipeCall
+
+
+class Result(Protocol):
+    """What a recipe or a library asked for, with its key. The caller makes sure that one thread at a time uses it."""
+
+    name: str
+    remark: str  # the reason in the event of the next look-up, if that hits
+
+    @property
+    def front_ends(self) -> frozenset[str]:
+        """The front ends that may have a part in it; empty if none is known yet."""
+
+    def renew(self) -> bool:
+        """Forget the key if a program can have changed what it stands for; return True if it did."""
+
+    def key(self) -> Key:
+        """Return the key; raises the recipe's own error, RecipeError, or UnknownInput if no key can hold it."""
+
+    def unit(self) -> Unit:
+        """Return what generates the code. Without a key the library has its caches as the user set them."""
+
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+        """Generate code: (Code, why it must not be stored)."""
+
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+        """Generate code again, for verification."""
+
+    def prove(self) -> None:
+        """Write what later runs need beside the row that is stored next."""
+
+    def evidence(self) -> Evidence:
+        """Return the texts that explain a later miss; slow."""
+
+    def options(self) -> tuple[str, ...] | None:
+        """Return the build options of this run: no key holds the paths in them. None if the code has them all."""
+
+
+class OpenArguments(NamedTuple):
+    """The arguments that an outcome leaves open, with the open arguments that decide all the others.
+
+    Made by a front end or of a row; ends in the choice of a row.
+
+    `required` names the arrays that every call must give; `packed` is as in Code. Both are needed before the
+    dtypes of a call can be looked at.
+    """
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+    required: tuple[str, ...]
+    packed: dict[str, list[tuple[Any, str]]]
+
+
+class Unit:
+    """What generates code, held by its front end. The defaults are those of one that leaves nothing open."""
+
+    front_end = ""
+    shown = "a unit"  # in the words of an explanation
+    options: tuple[str, ...] | None = (
+        None  # the build options as of this run; None if only the code has them
+    )
+
+    @property
+    def packed(self) -> dict[str, list[tuple[Any, str]]]:
+        """Arguments that are given as one object array, as in Code."""
+        return {}
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments that a call gives, with the dtypes that are known."""
+        raise NotImplementedError
+
+    def open(self, _dtypes: Mapping[str, np.dtype[Any]]) -> OpenArguments:
+        """Return the open arguments, given the dtypes of the arguments of one call."""
+        return OpenArguments((), (), (), {})
+
+    def follows(self, _dtypes: Mapping[str, np.dtype[Any]], _needed: tuple[str, ...]) -> bool:
+        """Return True if the dtypes add nothing to those that are inferred from their needed part."""
+        return True
+
+    def identity(self) -> str:
+        """Return a digest of all that decides the code, beside what each key has; UnknownInput if there is none."""
+        raise NotImplementedError
+
+    def described(self) -> list[list[str]]:
+        """Return the names and texts of what decides the code, to explain a later miss."""
+        return []
+
+    def missed(self, kernel: str) -> None:
+        """Raise the library's own error if the user forbids it to generate."""
+
+    def code(
+        self, kernel: str, dtypes: Mapping[str, np.dtype[Any]], _has_key: bool = True
+    ) -> tuple[Code, str]:
+        """Generate code for one choice of the open dtypes: (Code, why it must not be stored).
+
+        Without a key nothing is stored: then the library has its own caches, as the user set them.
+        """
+        with spans.span("generate", kernel, settings.GENERATOR):
+            return self.generate(kernel, dtypes), ""
+
+    def generate(self, kernel: str, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+        """Generate code for one choice of the open dtypes."""
+        raise NotImplementedError
+
+
+class FixedResult:
+    """A unit that nothing changes once a recipe has returned it."""
+
+    def __init__(self, unit: Unit, call: RecipeCall, generators: tuple[str, ...]) -> None:
+        self.name = call.name
+        self.remark = ""
+        self.front_ends = frozenset({unit.front_end})
+        self._unit = unit
+        self._call = call
+        self._generators = generators
+        self._key: Key | None = None
+
+    def renew(self) -> bool:
+        """Forget nothing."""
+        return False
+
+    def key(self) -> Key:
+        """Return the key: what generates, the declared version, and the identity of the unit."""
+        if self._key is None:
+            version = self._call.declared.version
+            declared = [] if version is None else [Part("declared version", version)]
+            source = Part("source", self._unit.identity())
+            self._key = Key((*beside.parts(self._generators), *declared, source))
+        return self._key
+
+    def unit(self) -> Unit:
+        """Return the unit."""
+        return self._unit
+
+    def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
+        """Generate code, which may always be stored."""
+        return self._unit.code(self.name, dtypes)
+
+    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+        """Generate code again, for verification."""
+        return self.generate(dtypes)[0]
+
+    def prove(self) -> None:
+        """Write nothing: no call was recorded."""
+
+    def evidence(self) -> Evidence:
+        """Return the recipe and the unit, which explain a later miss; slow."""
+        from kcl.generate import evidence
+
+        described = evidence.lone(self._unit.shown, self._unit.described())
+        return evidence.of_result(described, self._call, self._key)
+
+    def options(self) -> tuple[str, ...] | None:
+        """Return the build options of this run."""
+        return self._unit.options
+
+
+class FrontEnd:
+    """A front end; its row in `kcl.frontends` names the module that has it as `FRONT_END`.
+
+    The defaults are those of one whose units nothing changes, and which records nothing.
+    """
+
+    generators: tuple[str, ...] = ()  # the distributions that have a part in the code
+
+    def hold(self, value: object, recipe: str) -> Unit | None:
+        """Return what a recipe returned, ready to generate; None if it is not this front end's."""
+        raise NotImplementedError
+
+    def accept(self, value: object, call: RecipeCall) -> Result | None:
+        """Return what a recipe returned as a Result; None if it is not this front end's."""
+        unit = self.hold(value, call.name)
+        return FixedResult(unit, call, self.generators) if unit is not None else None
+
+    def begin(self) -> None:
+        """Record the calls of the recipe that runs next in this thread."""
+
+    def end(self, call: RecipeCall) -> None:
+        """Write what later runs need of the recipe that ran in this thread."""
+
+    def missing(self, kernel: str, names: list[str]) -> Exception:
+        """Return the error for a launch without some arrays."""
+        listed = ", ".join(names)
+        return RuntimeError(f"kernel {kernel!r}: input argument(s) {listed} must be supplied")
+
+    def warn_again(self, facts: tuple[tuple[str, str, str, str, int], ...]) -> None:
+        """Give the warnings of code generation at the program's launch, under the user's filters."""

@@ -1,0 +1,490 @@
+"""The content key of a unit: it sees every field, and nothing else."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+import enum
+import math
+import pickle
+import sys
+
+import content_units
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+import pytest
+from constantdict import constantdict
+from content_units import Note, built
+from harness import SUPPORT
+from loopys_own import loopy as lp
+from pytools import ImmutableRecord
+
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy.callables.content import content, content_key
+
+# Units with code of the program, which no key holds.
+REFUSED = (content_units.users_callable, content_units.users_nodes, content_units.generators)
+UNITS = [builder for builder in content_units.UNITS if builder not in REFUSED]
+MEMOS = {"_cache_manager", "_cached_written_variables", "_cached_hash", "_hash_value"}
+THEIRS = ("loopy", "pymbolic", "pytools", "content_units")
+
+
+def content_text(value):
+    """Return the text of one value."""
+    return content(value).text
+
+
+# Changes
+
+
+def fields(thing):
+    """Name the attributes of an object that are not computed from the others."""
+    if dataclasses.is_dataclass(thing):
+        return [field.name for field in dataclasses.fields(thing)]
+    if isinstance(thing, ImmutableRecord):
+        return [name for name in sorted(type(thing).fields) if name in vars(thing)]
+    return [
+        name
+        for name in vars(thing)
+        if name not in MEMOS and not name.startswith(("_memoize", "_pytools"))
+    ]
+
+
+def is_object(value):
+    """Tell whether a value has fields."""
+    return (
+        hasattr(value, "__dict__")
+        and not isinstance(value, (type, enum.Enum, dict))
+        and type(value).__module__.startswith(THEIRS)
+        and not callable(getattr(value, "__code__", None))
+        and type(value).__name__ != "function"
+    )
+
+
+def reachable(value, seen):
+    """Yield each object below a value once."""
+    if isinstance(value, (tuple, list, frozenset, set)):
+        for item in value:
+            yield from reachable(item, seen)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from reachable(key, seen)
+            yield from reachable(item, seen)
+    elif is_object(value) and id(value) not in seen:
+        seen[id(value)] = value
+        yield value
+        for name in fields(value):
+            yield from reachable(getattr(value, name), seen)
+
+
+def others(value):
+    """List values that are other ones than `value`, of its type and of others that are equal to it."""
+    if isinstance(value, (bool, np.bool_)):
+        return [not value, int(value)]
+    if isinstance(value, enum.Enum):
+        return [next(member for member in type(value) if member is not value), int(value)]
+    if isinstance(value, int):
+        return [value + 1, float(value), np.int64(value), str(value)]
+    if isinstance(value, float):
+        return [math.nextafter(value, 1e9), np.float32(value), np.float64(value), repr(value)]
+    if isinstance(value, str):
+        return [f"{value}x", value.encode(), p.Variable(value)]
+    if isinstance(value, np.ndarray):
+        changed = value.copy()
+        changed.flat[-1] += 1
+        return [changed, value.reshape(-1, 1), value.astype(np.float16), value[:0]]
+    if isinstance(value, np.dtype):
+        return [np.dtype(np.float16), np.dtype((value, (2,))), np.dtype(value, metadata={"a": 1})]
+    return _other_containers(value)
+
+
+def _other_containers(value):
+    if isinstance(value, (isl.BasicSet, isl.BasicMap)):
+        return _other_domains(value)
+    if isinstance(value, dict):
+        kind = type(value)
+        items = list(value.items())
+        found = [
+            kind({**value, "mutated": None}),
+            kind({("other", key): item for key, item in items}) or None,
+        ]
+        for place, (key, item) in enumerate(items):
+            found.append(kind([*items[:place], (key, ("other", item)), *items[place + 1 :]]))
+            found.append(kind([*items[:place], *items[place + 1 :]]))
+        return found
+    if isinstance(value, (tuple, list)):
+        kind = type(value)
+        found = [
+            kind((*value, None)),
+            (list if kind is tuple else tuple)(value),
+            kind((tuple(value),)),
+        ]
+        for place, item in enumerate(value):
+            found += [
+                kind((*value[:place], other, *value[place + 1 :])) for other in others(item)[:2]
+            ]
+        return [*found, value[:-1]] if value else found
+    if isinstance(value, (frozenset, set)):
+        kind = type(value)
+        return [value | {"mutated"}, tuple(value), *[kind(value - {item}) for item in value]]
+    return ["another"] if value is None else [None, "another"]
+
+
+def _other_domains(domain):
+    last = domain.dim(isl.dim_type.param)
+    more = domain.add_dims(isl.dim_type.param, 1).set_dim_name(isl.dim_type.param, last, "mutated")
+    found = [more]
+    for kind in (isl.dim_type.param, isl.dim_type.set):
+        if domain.dim(kind):
+            found.append(domain.fix_val(kind, 0, isl.Val(77)))
+            found.append(domain.set_dim_name(kind, 0, "renamed"))
+    return found
+
+
+def changed(thing, name, value):
+    """Set an attribute of something that is frozen."""
+    object.__setattr__(thing, name, value)
+
+
+MET = collections.Counter()  # kinds of fields, in all units
+
+
+class TestEveryField:
+    @pytest.mark.parametrize("builder", UNITS)
+    def test_changes(self, builder):
+        """A change of a field is another key; of a kind of field each change is another one, at the first two."""
+        unit = built(builder)
+        before = content_key(unit)
+        unseen = []
+        for thing in list(reachable(unit, {})):
+            for name in fields(thing):
+                value = getattr(thing, name)
+                MET[place := (type(thing), name, type(value))] += 1
+                keys = [before]
+                for other in others(value)[: None if MET[place] <= 2 else 1]:
+                    changed(thing, name, other)
+                    keys.append(content_key(unit))
+                    changed(thing, name, value)
+                if len(set(keys)) != len(keys):
+                    unseen.append((type(thing).__name__, name, value, [key[:6] for key in keys]))
+        assert not unseen
+        assert content_key(unit) == before
+
+    @pytest.mark.parametrize("builder", UNITS)
+    def test_attributes_beside_the_fields(self, builder):
+        """An attribute that somebody adds to an object counts: code may ask for it."""
+        unit = built(builder)
+        before = content_key(unit)
+        for thing in list(reachable(unit, {})):
+            if type(thing) in (
+                lp.LoopKernel,
+                p.Variable,
+                lp.Assignment,
+                lp.ArrayArg,
+                lp.PyOpenCLTarget,
+            ):
+                vars(thing)["beside"] = 1
+                assert content_key(unit) != before
+                del vars(thing)["beside"]
+        assert content_key(unit) == before
+
+    def test_order_of_tables(self):
+        """The order of temporaries counts; that of inames and callables, which follows the hash seed, does not."""
+        unit = built(content_units.callables)
+        reordered = unit.copy(callables_table=constantdict(reversed(unit.callables_table.items())))
+        assert content_key(reordered) == content_key(unit)
+        unit = built(content_units.initializers)
+        kernel = unit["initializers"]
+        turned = dict(reversed(kernel.temporary_variables.items()))
+        assert content_key(
+            unit.with_kernel(kernel.copy(temporary_variables=turned))
+        ) != content_key(unit)
+        kernel = built(content_units.prefetch)["product"]
+        turned = lp.LoopKernel.copy(kernel)
+        changed(turned, "inames", dict(reversed(kernel.inames.items())))
+        assert content_text(kernel) == content_text(turned)
+
+
+class TestTexts:
+    EQUAL = (
+        *(
+            1,
+            1.0,
+            True,
+            1 + 0j,
+            np.float32(1),
+            np.float64(1),
+            np.int8(1),
+            np.int64(1),
+            np.bool_(True),
+            "1",
+            b"1",
+        ),
+        *(
+            0.0,
+            -0.0,
+            0,
+            False,
+            None,
+            "",
+            b"",
+            (),
+            [],
+            {},
+            frozenset(),
+            set(),
+            constantdict(),
+            (None,),
+            ((),),
+            "N",
+        ),
+        *(
+            math.nan,
+            math.inf,
+            np.float32("nan"),
+            np.longdouble(1),
+            np.complex64(1),
+            np.uint8(1),
+            np.datetime64(1, "s"),
+        ),
+        *(
+            ("a", "b"),
+            ("ab",),
+            ("a", ("b",)),
+            (("a",), "b"),
+            ["a", "b"],
+            frozenset("ab"),
+            {"a": "b"},
+            "ab",
+            "a\x00b",
+        ),
+        *({"a": 1, "b": 2}, {"b": 2, "a": 1}, constantdict({"a": 1, "b": 2}), {"a": (1, "b", 2)}),
+        *(
+            p.Variable("a"),
+            p.Sum((p.Variable("a"),)),
+            p.Product((p.Variable("a"),)),
+            p.Wildcard(),
+            lp.symbolic.ResolvedFunction("a"),
+        ),
+        *(
+            p.Variable("a").lt(1),
+            p.Variable("a").le(1),
+            p.Subscript(p.Variable("a"), (1,)),
+            p.Subscript(p.Variable("a"), 1),
+        ),
+        *(
+            np.dtype("<f4"),
+            np.dtype(">f4"),
+            np.dtype("l"),
+            np.dtype("q"),
+            np.dtype("V4"),
+            np.dtype("S4"),
+            np.float32,
+        ),
+        *(
+            np.zeros(2),
+            np.zeros((2, 1)),
+            np.zeros(1),
+            np.zeros(2, "i8"),
+            np.zeros(0),
+            np.zeros((0, 2)),
+            np.zeros(400),
+        ),
+        *(
+            np.zeros((20, 20)),
+            np.array(0.0),
+            np.zeros(2, "g"),
+            np.zeros(2, [("a", "f4")]),
+            np.zeros(2, "M8[s]"),
+        ),
+        *(
+            lp.auto,
+            lp.AddressSpace.GLOBAL,
+            lp.AddressSpace.LOCAL,
+            lp.AddressSpace,
+            int,
+            float,
+            type,
+        ),
+        *(
+            lp.to_loopy_type(np.float32),
+            lp.types.AtomicNumpyType(np.float32),
+            lp.types.OpaqueType("float32"),
+        ),
+        *(lp.tools.Optional(), lp.tools.Optional(None), lp.tools.Optional(1)),
+        *(
+            isl.BasicSet("[n] -> {[i]: 0<=i<n}"),
+            isl.Set("[n] -> {[i]: 0<=i<n}"),
+            isl.BasicSet("[n] -> {[j]: 0<=j<n}"),
+        ),
+        *(
+            isl.BasicSet("{[i]: 0<=i<4}"),
+            isl.BasicSet("[n] -> {[i]: 0<=i<4}"),
+            isl.BasicMap("{[i]->[j]: 0<=i<4}"),
+        ),
+        *(
+            10**5000,
+            10**5000 + 1,
+            -1,
+            "\ud800",
+            "x" * 600,
+            ("x" * 600,),
+            tuple(range(600)),
+            list(range(600)),
+        ),
+    )
+
+    def test_no_two_are_the_same(self):
+        """Values that are equal, or are written alike, have texts of their own."""
+        texts = {}
+        for value in self.EQUAL:
+            texts.setdefault(content_text(value), []).append(value)
+        assert not [values for values in texts.values() if len(values) > 1]
+
+    def test_names_in_domains(self):
+        """The order of parameters does not count, names do, also where they are printed alike."""
+        first, second = (
+            isl.BasicSet("[n, m] -> {[i]: i<n+m}"),
+            isl.BasicSet("[m, n] -> {[i]: i<n+m}"),
+        )
+        assert content_text(first) == content_text(second)
+        plain = isl.BasicSet("{[i, j]: i=j}")
+        odd = isl.BasicSet("{[i]: i=0}").set_dim_name(isl.dim_type.set, 0, "i, j")
+        assert content_text(plain) != content_text(odd)
+        assert content_text(isl.BasicSet("[n] -> {[i]: i<n}")) != content_text(
+            isl.BasicSet("[m] -> {[i]: i<m}")
+        )
+
+    def test_classes_of_other_modules(self):
+        """A subclass without code counts by its name; a class that only bears a name of loopy is refused."""
+        own = lp.kernel.data.Iname("i", frozenset())
+        mine = type("Mine", (lp.kernel.data.Iname,), {"__module__": __name__})("i", frozenset())
+        assert content_text(mine) != content_text(own)
+        assert content_text(mine).startswith(f"{__name__}.Mine(")
+        claims = type("Iname", (lp.kernel.data.Iname,), {"__module__": "loopy.kernel.data"})
+        with pytest.raises(UnknownInput, match="cannot be known"):
+            content_text(claims("i", frozenset()))
+
+    def test_sharing(self):
+        """A deep expression whose parts are shared takes no longer than its parts."""
+        expression = p.Variable("x")
+        for _ in range(60):
+            expression = p.Sum(
+                (expression, p.Max((expression, expression)), frozenset((expression, 1)))
+            )
+        assert len(content_text(expression)) < 600
+
+    def test_what_cannot_be_known(self):
+        """A unit that holds an open file, or is nested too deeply, has no key."""
+        unit = built(content_units.plain)
+        kernel = unit["plain"].copy(preamble_generators=[open(sys.executable, "rb").read])  # noqa: SIM115
+        with pytest.raises(UnknownInput):
+            content_key(unit.with_kernel(kernel))
+        deep = p.Variable("x")
+        for _ in range(5000):
+            deep = p.Sum((deep, 1))
+        rule = lp.SubstitutionRule("deep", (), deep)
+        with pytest.raises(UnknownInput, match="nested"):
+            content_key(unit.with_kernel(unit["plain"].copy(substitutions={"deep": rule})))
+
+
+class TestUsersObjects:
+    @pytest.mark.parametrize("builder", REFUSED)
+    def test_code(self, builder):
+        """A unit with code of the program has no key, and the reason names the code and the cure."""
+        with pytest.raises(UnknownInput, match=r"is code of the program.*__kcl_key__"):
+            content_key(built(builder))
+
+    def test_sets(self):
+        """Objects of the user in a set have an order that does not follow the seed; what they hold counts."""
+        keys = set()
+        for words in ("abcdef", "fedcba", "cafebd"):
+            unit = built(content_units.plain)
+            kernel = unit["plain"]
+            keys.add(content_key(unit.with_kernel(kernel.tagged([Note(word) for word in words]))))
+        assert len(keys) == 1
+        assert (
+            content_key(unit.with_kernel(kernel.tagged([Note(word) for word in "abcdeg"])))
+            not in keys
+        )
+
+    def test_keys_of_tables(self):
+        """A table whose keys are objects of the user has an order too."""
+        table = {Note(word): word for word in "abc"}
+        turned = dict(reversed(table.items()))
+        iname = lp.kernel.data.Iname("i", frozenset())
+        texts = set()
+        for held in (table, turned, {Note(word): word for word in "abd"}):
+            changed(iname, "inames", held)
+            texts.add(content_text(iname))
+        assert len(texts) == 2
+
+
+class TestSameUnit:
+    SEEDS = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import json, random
+        import content_units
+        from kcl.frontends.loopy.callables.content import content_key
+        units = [one for one in content_units.UNITS if one.__name__ not in sys.argv[3:]]
+        builders = random.Random(sys.argv[2]).sample(units, len(units))
+        keys = {builder.__name__: content_key(content_units.built(builder)) for builder in builders}
+        assert keys == {builder.__name__: content_key(content_units.built(builder)) for builder in builders}
+        print(json.dumps(dict(sorted(keys.items()))))
+    """
+
+    def test_processes(self, child):
+        """A unit has one key in processes with other hash seeds that make units in another order."""
+        path, refused = str(SUPPORT), [one.__name__ for one in REFUSED]
+        first = child.json(self.SEEDS, path, "1", *refused, PYTHONHASHSEED="1")
+        assert len({*first.values()}) == len(UNITS)
+        assert child.json(self.SEEDS, path, "2", *refused, PYTHONHASHSEED="2") == first
+
+    @pytest.mark.parametrize("builder", UNITS)
+    def test_copies(self, builder):
+        """A unit that is made again, copied, or pickled and loaded has the same key."""
+        unit = built(builder)
+        before = content_key(unit)
+        assert content_key(built(builder)) == before
+        assert content_key(copy.copy(unit)) == before
+        assert content_key(copy.deepcopy(unit)) == before
+        assert content_key(pickle.loads(pickle.dumps(unit))) == before
+        assert content_key(unit) == before
+
+    @pytest.mark.parametrize("builder", UNITS)
+    def test_memoised(self, builder):
+        """What loopy remembers on a unit is neither read nor counted; a later change is seen."""
+        unit = built(builder)
+        before = content_key(unit)
+        lp.tools.LoopyKeyBuilder()(unit)
+        hash(unit)
+        for thing in reachable(unit, {}):
+            if isinstance(thing, lp.LoopKernel):
+                _used = (
+                    thing.id_to_insn,
+                    thing.arg_dict,
+                    thing.all_variable_names(),
+                    thing.get_written_variables(),
+                )
+        if builder is content_units.plain:
+            typed = lp.add_dtypes(unit, {"x": np.float32, "z": np.float32})
+            before = content_key(typed)
+            lp.generate_code_v2(typed)
+            unit = typed
+        assert content_key(unit) == before
+        kernel = next(thing for thing in reachable(unit, {}) if isinstance(thing, lp.LoopKernel))
+        changed(kernel.instructions[0], "id", "changed")
+        after = content_key(unit)
+        assert after != before
+        lp.tools.LoopyKeyBuilder()(unit)
+        assert content_key(unit) == after
+
+    def test_nothing_is_left(self):
+        """The unit is as it was: the key writes nothing into its objects."""
+        unit = built(content_units.prefetch)
+        before = {id(thing): set(vars(thing)) for thing in reachable(unit, {})}
+        content_key(unit)
+        assert {id(thing): set(vars(thing)) for thing in reachable(unit, {})} == before

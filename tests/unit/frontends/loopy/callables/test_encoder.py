@@ -1,0 +1,621 @@
+"""kcl.frontends.loopy.callables.encoder: the text of a value."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import importlib
+import math
+import operator
+import pathlib
+import re
+import sys
+import textwrap
+import types
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy.callables.content import content
+from kcl.generate import distributions
+
+
+def encode(value: Any) -> str:
+    """Return the text of a value."""
+    return content(value).text
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = "green"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Bits(enum.Flag):
+    A = 1
+    B = 2
+
+
+class Bare:
+    """An object of the program, whose class has no code."""
+
+
+def Plain(**attributes: object) -> Any:
+    """Return an object with attributes."""
+    made = Bare()
+    vars(made).update(attributes)
+    return made
+
+
+class WithSlots:
+    __slots__ = ("a", "b")
+
+
+def Slotted(a: object) -> Any:
+    """Return an object with a slot."""
+    made = WithSlots()
+    made.a = a  # type: ignore[attr-defined]
+    return made
+
+
+class Helpful:
+    def width(self) -> int:
+        return 1
+
+
+class Helped(enum.Enum):
+    A = 1
+
+    def width(self) -> int:
+        return 1
+
+
+class Ordered:
+    def __iter__(self) -> Any:
+        yield 1
+
+
+class Wordless:
+    def __kcl_key__(self) -> object:
+        raise RuntimeError("no word")
+
+
+class Word:
+    def __init__(self, word: object) -> None:
+        self.word = word
+        self.lock = object()
+
+    def __kcl_key__(self) -> object:
+        return self.word
+
+
+@dataclasses.dataclass
+class Data:
+    x: object
+    y: list[int] = dataclasses.field(default_factory=list)
+
+
+class Name(str):
+    pass
+
+
+class Failure(Exception):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+DIFFERENT: list[Any] = [
+    *(
+        None,
+        False,
+        True,
+        0,
+        1,
+        -1,
+        10**30,
+        0.0,
+        -0.0,
+        1.0,
+        math.inf,
+        -math.inf,
+        math.nan,
+        -math.nan,
+        0j,
+    ),
+    *(
+        complex(0.0, -0.0),
+        "",
+        "1",
+        "None",
+        "\ud800",
+        b"",
+        b"1",
+        bytearray(b"1"),
+        (),
+        (1,),
+        (1, 2),
+        ((1,), 2),
+    ),
+    *(
+        [],
+        [1],
+        [1, 2],
+        [[1], 2],
+        {},
+        {1: 2},
+        {1: 2, 3: 4},
+        {3: 4, 1: 2},
+        set(),
+        {1},
+        {1, 2},
+        {True, 2},
+    ),
+    *(
+        frozenset(),
+        frozenset({1}),
+        range(3),
+        range(0, 3, 2),
+        slice(3),
+        slice(0, 3),
+        ...,
+        NotImplemented,
+    ),
+    *(
+        Color.RED,
+        Color.GREEN,
+        Level.LOW,
+        Bits.A,
+        Bits.B,
+        Bits.A | Bits.B,
+        Plain(),
+        Plain(a=1),
+        Plain(a=1.0),
+    ),
+    *(
+        Plain(b=1),
+        Slotted(1),
+        Slotted(2),
+        Data(1),
+        Data(1, [2]),
+        Name("1"),
+        Table({1: 2}),
+        Pair(1, 2),
+    ),
+    *(
+        Word("a"),
+        Word("b"),
+        Word((1, 2)),
+        collections.OrderedDict({1: 2}),
+        collections.Counter("a"),
+    ),
+    *(collections.deque([1]), collections.deque([1], 3), types.SimpleNamespace(a=1)),
+    *(types.SimpleNamespace(a=2), types.MappingProxyType({1: 2}), decimal.Decimal("1.0")),
+    *(
+        decimal.Decimal("1.00"),
+        fractions.Fraction(1, 2),
+        datetime.date(2020, 1, 1),
+        datetime.timedelta(1),
+    ),
+    *(re.search(*one) for one in [("a", "a"), ("a", "a", re.I), ("a", "aa"), ("a", "ba")]),
+    *(re.compile("a"), re.compile("a", re.I), operator.itemgetter(1), operator.attrgetter("a")),
+    *(functools.partial(max, 1), functools.partial(max, 2), functools.partial(min, 1)),
+    *(
+        pathlib.PurePosixPath("a"),
+        pathlib.PurePosixPath("b"),
+        len,
+        max,
+        int,
+        str,
+        str.join,
+        "a".join,
+    ),
+    *(
+        "b".join,
+        np.int32(1),
+        np.int64(1),
+        np.uint32(1),
+        np.float32(1),
+        np.float64(1),
+        np.float32(0.0),
+    ),
+    *(
+        np.float32(-0.0),
+        np.float32("nan"),
+        np.bool_(True),
+        np.complex64(1),
+        np.str_("1"),
+        np.bytes_(b"1"),
+    ),
+    *(
+        np.datetime64("2020-01-01"),
+        np.datetime64("2020-01-01T00:00:00"),
+        np.float32,
+        np.float64,
+        np.add,
+    ),
+    *(
+        np.dtype(np.float32),
+        np.dtype(np.float64),
+        np.dtype(">f4"),
+        np.dtype([("a", "f4"), ("b", "f8")]),
+    ),
+    *(np.dtype([("a", "f4"), ("b", "f8")], align=True), np.dtype([("a", "f4"), ("c", "f8")])),
+    np.dtype([("b", "f8"), ("a", "f4")]),
+    np.dtype({"names": ["a"], "formats": ["f4"], "offsets": [4], "itemsize": 8}),
+    *(
+        np.dtype({"names": ["a"], "formats": ["f4"], "offsets": [0], "itemsize": 8}),
+        np.dtype(("f4", (2,))),
+    ),
+    *(np.array(1), np.array([1]), np.array([1, 2]), np.array([[1, 2]]), np.array([[1], [2]])),
+    *(
+        np.array([1, 2], np.float32),
+        np.arange(100),
+        np.arange(100)[::-1],
+        np.array([1, None], object),
+    ),
+    *(np.array(["a"]), np.zeros(2, [("a", "f4")])),
+    *(
+        np.arange(6).reshape(2, 3),
+        np.asfortranarray(np.arange(6).reshape(2, 3)),
+        np.array([0, 2, 4]),
+    ),
+    *(np.arange(6)[::2], np.frombuffer(b"12", np.int8), np.array([49, 50], np.int8)),
+    *(np.dtype("f4", metadata={"unit": 1}), np.dtype("f4", metadata={"unit": 2})),
+    *(ValueError(1), ValueError(2), Failure(1), Failure(2), "a".__len__, "ab".__len__),
+]
+
+SAME: list[tuple[Any, Any]] = [
+    ({1, 2, 3}, {3, 2, 1}),
+    (frozenset({"a", "b"}), frozenset({"b", "a"})),
+    (Data(1), Data(1)),
+    (Plain(a=1, b=2), Plain(b=2, a=1)),
+    (np.arange(6).reshape(2, 3), np.arange(12)[:6].reshape(2, 3)),
+    (np.dtype("=f4"), np.dtype(np.float32)),
+    (np.dtype("<f4"), np.dtype("float32")),
+    (decimal.Decimal("1.5"), decimal.Decimal("1.5")),
+    (re.compile("a b"), re.compile("a b")),
+    (re.match("a(b)?", "abc"), re.match("a(b)?", "abc")),
+    ("x" * 1000, "x" * 500 + "x" * 500),
+]
+
+
+class TestTexts:
+    """Texts are equal exactly where values are, type for type."""
+
+    def test_different_values(self) -> None:
+        """Values of which no two are alike have as many texts."""
+        texts: dict[str, Any] = {}
+        for value in DIFFERENT:
+            text = encode(value)
+            assert text not in texts, f"{value!r} and {texts[text]!r} are both {text}"
+            texts[text] = value
+
+    @pytest.mark.parametrize("number", range(len(SAME)))
+    def test_same_values(self, number: int) -> None:
+        """Values that nothing tells apart have one text."""
+        one, other = SAME[number]
+        assert encode(one) == encode(other)
+
+    def test_readable(self) -> None:
+        """Short values read as they are written."""
+        assert encode({"block": (16, 4.0), "name": None}) == "{'block': (16, 4.0,), 'name': None}"
+
+    def test_long(self) -> None:
+        """A long value counts by digest."""
+        text = encode("x" * 10000)
+        assert re.fullmatch("sha256 [0-9a-f]{64}", text)
+
+    @settings(max_examples=100, deadline=None)
+    @given(
+        st.lists(
+            st.one_of(st.integers(), st.text(), st.tuples(st.integers(), st.text())), unique_by=repr
+        )
+    )
+    def test_sets(self, values: list[Any]) -> None:
+        """The order in which a set was filled does not count."""
+        assert encode(set(values)) == encode({*values[::-1]})
+
+
+class TestObjects:
+    """Objects count by class and content."""
+
+    def test_cycle(self) -> None:
+        """A value that holds itself is refused."""
+        node = Plain(a=1)
+        node.self = node  # type: ignore[attr-defined]
+        with pytest.raises(UnknownInput, match="nested too deeply"):
+            encode(node)
+
+    def test_shared_many_times(self) -> None:
+        """A value that holds another twice, that again twice, is encoded in no time."""
+        value: Any = Plain(a=1)
+        for _ in range(40):
+            value = Plain(left=value, right=value)
+        assert encode(value)
+
+    def test_memos_of_libraries(self) -> None:
+        """What pytools and pymbolic remember on an object does not count."""
+        value = Plain(a=1)
+        before = content(value)
+        vars(value).update(_memoize_dic_f={(): 3}, _pytools_persistent_hash_digest=b"1")
+        assert content(value) == before
+
+    @pytest.mark.parametrize("name", ["_hash_value", "_cached_hash", "_cache_hash_bits"])
+    def test_name_of_a_hash(self, name: str) -> None:
+        """An attribute of the user's counts although its name looks like a hash."""
+        assert encode(Plain(**{name: 1})) != encode(Plain(**{name: 2}))
+
+    def test_names_of_attributes(self) -> None:
+        """A name that is no identifier is quoted, so that it cannot pass for two attributes or for another type."""
+        two, one, number, text = Plain(a=1, b=2), Plain(**{"a=1, b": 2}), Plain(), Plain(**{"1": 2})
+        number.__dict__[1] = 2  # type: ignore[index]
+        assert len({encode(value) for value in (two, one, number, text)}) == 4
+        assert encode(Plain(a=1)).endswith("(a=1)")
+
+    def test_own_word(self) -> None:
+        """An object with __kcl_key__ counts by what that returns."""
+        one, other = Word("a"), Word("a")
+        assert one.lock is not other.lock
+        assert encode(one) == encode(other)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            (i for i in ()),
+            iter([]),
+            map(str, []),
+            sys.stdout,
+        ],
+        ids=["generator", "iterator", "map", "file"],
+    )
+    def test_unknown(self, value: object) -> None:
+        """What has a state that cannot be read is refused, with the cure."""
+        with pytest.raises(UnknownInput, match="__kcl_key__"):
+            encode(value)
+
+
+def factory(number: int) -> Any:
+    """Return a function of this module, which is the program's."""
+
+    def made() -> int:
+        return number
+
+    return made
+
+
+class Called:
+    def __call__(self) -> int:
+        return 1
+
+
+class Overriding(Name):
+    def __str__(self) -> str:
+        return "mine"
+
+
+class TestCode:
+    """Code has no text: that of installed packages counts by name and files, that of the program is refused."""
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            factory(1),
+            functools.partial(factory(1)),
+            Called(),
+            Called,
+            Called().__call__,
+            Overriding("a"),
+            [lambda: 1],
+            sys.modules[__name__],
+            functools.partial(textwrap.dedent, Helpful()),
+            functools.partial(textwrap.dedent, Helped.A),
+            Ordered(),
+        ],
+        ids=[
+            *("function", "partial", "object", "class", "method", "override", "lambda", "module"),
+            *("method of an argument", "method of a member", "method that Python calls"),
+        ],
+    )
+    def test_of_the_program(self, value: object) -> None:
+        """Code of the program is refused by its name, with the cure."""
+        with pytest.raises(UnknownInput, match=r"is code of the program.*__kcl_key__"):
+            encode(value)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            types.ModuleType("textwrap"),
+            type("partial", (), {"__module__": "functools", "func": len, "args": ()})(),
+            type("Scalar", (np.float64,), {})(1),
+        ],
+        ids=["module", "partial", "scalar"],
+    )
+    def test_name_of_another(self, value: object) -> None:
+        """What only has the name of a library's thing is refused."""
+        with pytest.raises(UnknownInput, match="cannot be known"):
+            encode(value)
+
+    def test_program_of_a_command(self, child: Any) -> None:
+        """A class in the text of `python -c` counts as any other class of the program."""
+        text = """
+            import dataclasses
+            from kcl.errors import UnknownInput
+            from kcl.frontends.loopy.callables.content import content
+            @dataclasses.dataclass(frozen=True)
+            class Plain:
+                one: int = 1
+            class Ordered(Plain):
+                def __iter__(self): yield 1
+            print(content(Plain()).text)
+            try:
+                content(Ordered())
+            except UnknownInput as error:
+                print("is code of the program" in str(error))
+            """
+        assert child.run(text).stdout.splitlines() == [
+            "__main__.Plain(__main__.Plain.one=1, one=1)",
+            "True",
+        ]
+
+    def test_error_of_the_program(self) -> None:
+        """An error of the program's code is a reason why there is no key, and no error of the run."""
+        with pytest.raises(UnknownInput, match="RuntimeError: no word"):
+            encode(Wordless())
+
+    def test_of_python(self) -> None:
+        """Functions and classes of Python count by name, and nothing of them is a part."""
+        values = [functools.reduce, textwrap.dedent, textwrap.indent, fractions.Fraction]
+        found = [content(value) for value in values]
+        assert len({one.text for one in found}) == len(values)
+        assert found[0].text == "_functools.reduce"
+        assert not any(one.parts for one in found)
+
+    PACKAGE = """
+        import functools, typing, attrs
+        LEVEL = 1
+        def get(n=1): return n + LEVEL
+        def factory(number):
+            def made(): return number
+            return made
+        class Tool:
+            width = 1
+            class Inner:
+                width = 1
+            def __init__(self, number): self.number = number
+            def __call__(self): return self.number
+        def both(): return [lambda: 1, lambda: 2]
+        __LEVEL = 1
+        def less(a, b): return a - b
+        def made(number):
+            class Made:
+                def width(self): return number
+            return Made
+        class Pair(typing.NamedTuple):
+            one: int = 1
+        @attrs.frozen
+        class Kept:
+            one: int = 1
+        """
+    # What a program does to the package, or gives to loopy instead.
+    CHANGES = (
+        "module.LEVEL = 2",
+        "module.Tool.width = 2",
+        "module.get.__defaults__ = (2,)",
+        "module.get.more = 2",
+        "value[1] = module.factory(2)",
+        "value[2].number = 2",
+        "value[3] = functools.partial(module.get, 2)",
+        "value[4] = module.Tool(2).__call__",
+        "value[5] = module.both()[1]",
+        "value[6] = module.made(2)",
+        "module.Tool.Inner.width = 2",
+        "vars(module)['__LEVEL'] = 2",
+        "exec('def less(b, a): return b - a', vars(module))",
+        "module.Pair.__new__.__defaults__ = (2,)",
+    )
+
+    def test_of_an_installed_package(
+        self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It counts by name and files, by what its module holds now, and by what functions and objects hold."""
+        state = distributions.State()
+        monkeypatch.setattr(distributions, "_state", lambda: state)
+        (tmp_path / "packed-1.dist-info").mkdir()
+        (tmp_path / "packed.py").write_text(textwrap.dedent(self.PACKAGE))
+        (tmp_path / "packed-1.dist-info" / "RECORD").write_text("packed.py,sha256=1,1\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        found = []
+        for change in ("", "", *self.CHANGES):
+            sys.modules.pop("packed", None)
+            module: Any = importlib.import_module("packed")
+            value = [module.get, module.factory(1), module.Tool(1)]
+            value += [functools.partial(module.get, 1), module.Tool(1).__call__, module.both()[0]]
+            value += [module.made(1)]
+            exec(change, {"module": module, "value": value, "functools": functools})
+            found.append(content(value).digest)
+        assert {"distribution packed", "variables packed"} <= {
+            part.name for part in content(value).parts
+        }
+        assert found[0] == found[1]
+        assert len({*found}) == len(self.CHANGES) + 1
+        module.get = factory(1)
+        with pytest.raises(UnknownInput, match="is code of the program"):
+            content(module.factory(1))
+        del sys.modules["packed"]
+
+
+class TestOtherLibraries:
+    """Values of numpy."""
+
+
+BASE = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        BASE.astype(np.float64),
+        BASE.reshape(4, 3),
+        BASE + (BASE == 5),
+        np.asfortranarray(BASE),
+        BASE[::-1],
+        BASE.astype(">f4"),
+    ],
+    ids=["dtype", "shape", "element", "order", "strides", "byte order"],
+)
+def test_whatever_code_can_see(other):
+    """Dtype, shape, elements and layout of an array count."""
+    assert encode(other) != encode(BASE)
+
+
+def test_equal_arrays():
+    """A copy has the same text; one that cannot be written has another."""
+    assert encode(BASE.copy()) == encode(BASE)
+    locked = BASE.copy()
+    locked.flags.writeable = False
+    assert encode(locked) != encode(BASE)
+
+
+def test_gaps_of_a_structure():
+    """Bytes between the fields of a structure do not count."""
+    aligned = np.dtype([("a", np.int8), ("b", np.int32)], align=True)
+    one, other = (np.frombuffer(bytes([1, gap, gap, gap, 2, 0, 0, 0]), aligned) for gap in (0, 9))
+    assert encode(one) == encode(other)
+
+
+def test_function_that_is_not_numpys():
+    """A function that somebody made into one of numpy's kind cannot be known."""
+    with pytest.raises(UnknownInput):
+        encode(np.frompyfunc(abs, 1, 1))
+
+
+def test_subclass():
+    """An array of a subclass may hold anything."""
+    with pytest.raises(UnknownInput):
+        encode(np.ma.masked_array([1, 2], [True, False]))
+
+
+def test_device(device, context):
+    """Devices, contexts, queues and memory are refused: they are no values."""
+    for value in (device, context, cl.array.zeros(cl.CommandQueue(context), 4, np.float32)):
+        with pytest.raises(UnknownInput):
+            encode(value)

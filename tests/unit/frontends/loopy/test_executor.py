@@ -1,0 +1,226 @@
+"""Units that were recorded are launched as loopy's are: directly, and through executors."""
+
+import importlib
+import shutil
+import threading
+import time
+import warnings
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+import pytest
+
+import kcl.loopy as lp
+from kcl import handle
+from kcl.base import events
+from kcl.cache import layers
+from kcl.frontends.loopy import executor, recorder, unmade
+
+pytestmark = pytest.mark.slow_platforms
+
+loopy = importlib.import_module("loopy")
+VERSION = {"lang_version": (2018, 2)}
+FIRST = np.arange(16, dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def recorded():
+    """Record as where nothing was recorded before."""
+    layers.reset()
+    yield
+    layers.reset()
+
+
+def make(module=lp, text="out[i] = 2*a[i]", name="doubled"):
+    """Make a unit, by the face or by loopy itself."""
+    return module.make_kernel("{[i]: 0<=i<16}", text, name=name, **VERSION)
+
+
+def typed(module=lp):
+    """Make a unit whose dtypes are known."""
+    return module.add_dtypes(make(module), {"a": np.float32})
+
+
+def is_waiting(unit):
+    """Tell whether nothing was carried out for a unit."""
+    record = unmade.record_of(unit)
+    return record is not None and not record.is_made
+
+
+def two(module=lp):
+    """Make a unit with two entry points."""
+    return module.merge([make(module), make(module, "out[i] = 3*a[i]", "tripled")])
+
+
+class TestCalls:
+    def test_a_direct_call_warns_at_the_users_line(self, queue):
+        """A direct call computes, and warns in loopy's words under loopy's category, at the line of the call."""
+        unit = typed()
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            _event, (out,) = unit(queue, a=FIRST)
+            typed(loopy)(queue, a=FIRST)
+        assert np.array_equal(out, 2 * FIRST)
+        mine, own = [one for one in heard if "TranslationUnit.__call__" in str(one.message)]
+        assert (mine.category, str(mine.message)) == (own.category, str(own.message))
+        assert (mine.filename, mine.lineno + 1) == (own.filename, own.lineno)
+
+    def test_called_again_and_again(self, queue):
+        """A unit that is called again looks nothing up, and makes nothing."""
+        unit = typed()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            unit(queue, a=FIRST)
+            seen = []
+            events.add_hook(seen.append)
+            before = recorder.thread.carried
+            for number in range(5):
+                assert np.array_equal(unit(queue, a=FIRST + number)[1][0], 2 * (FIRST + number))
+        assert seen == []
+        assert recorder.thread.carried == before
+
+    def test_another_target(self, queue):
+        """Units for other targets are loopy's own business."""
+        for _ in range(2):
+            unit = lp.make_kernel(
+                "{[i]: 0<=i<16}",
+                "out[i] = 2*a[i]",
+                [lp.GlobalArg("a,out", np.float32, shape=(16,))],
+                target=lp.CTarget(),
+                name="doubled",
+                **VERSION,
+            )
+        assert "void doubled" in lp.generate_code_v2(unit).device_code()
+        with pytest.raises(Exception):  # noqa: B017
+            unit.executor(queue)(queue, a=FIRST)
+
+    @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a compiler")
+    def test_c_that_is_executed(self):
+        """A unit for C is compiled and called by loopy."""
+        unit = lp.make_kernel(
+            "{[i]: 0<=i<16}",
+            "out[i] = 2*a[i]",
+            [lp.GlobalArg("a,out", np.float32, shape=(16,))],
+            target=lp.ExecutableCTarget(),
+            name="doubled",
+            **VERSION,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _event, (out,) = unit.executor()(a=FIRST)
+        assert np.array_equal(out, 2 * FIRST)
+
+
+class TestExecutors:
+    def test_of_a_context_or_a_queue(self, queue, context):
+        """An executor of a context serves any queue of it; a queue of another context is refused, as by OpenCL."""
+        another = cl.Context([queue.device])  # Intel's queue keeps none alive
+        other = cl.CommandQueue(another)
+        for holder in (queue, context):
+            run = typed().executor(holder)
+            for where in (queue, cl.CommandQueue(context)):
+                assert np.array_equal(run(where, a=FIRST)[1][0], 2 * FIRST)
+            typed().executor(other)(other, a=FIRST)
+            with pytest.raises(
+                cl.LogicError, match="queue is of another context than the executor"
+            ) as raised:
+                run(other, a=FIRST)
+            # Intel's runtime looks at the buffers first
+            assert raised.value.code in (
+                cl.status_code.INVALID_CONTEXT,
+                cl.status_code.INVALID_MEM_OBJECT,
+            )
+
+    @pytest.mark.timeout(60)
+    def test_beside_a_call_of_loopy(self, queue, monkeypatch):
+        """A thread that asks for an executor and one that carries a call out do not wait for each other for ever."""
+        for _ in range(2):
+            unit = typed()
+        assert is_waiting(unit)
+        inside, find = threading.Event(), handle.kernel_of
+
+        def slow(*given):
+            inside.set()
+            time.sleep(0.5)  # the other thread is in loopy by then
+            return find(*given)
+
+        monkeypatch.setattr(handle, "kernel_of", slow)
+        first = threading.Thread(target=unit.executor, args=(queue,))
+        first.start()
+        inside.wait()
+        second = threading.Thread(target=lambda: lp.split_iname(unit, "i", 2))
+        second.start()
+        first.join()
+        second.join()
+        assert not is_waiting(unit)
+
+    def test_of_nothing(self):
+        """An executor of something else raises loopy's error."""
+        with pytest.raises(TypeError):
+            typed().executor()
+
+    def test_what_loopys_executor_knows(self, queue):
+        """Anything but a launch is asked of loopy's own executor."""
+        for _ in range(2):
+            unit = typed()
+        run = unit.executor(queue.context)
+        assert run.t_unit is unit
+        assert type(unit) is unmade.RecordedUnit
+        own = typed(loopy).executor(queue.context)
+        assert run.entrypoint == own.entrypoint == "doubled"
+        assert run.input_array_names == own.input_array_names
+        assert run.context == queue.context
+        assert run.get_code(None) == own.get_code(None)
+        assert not hasattr(run, "nonexistent")
+        assert np.array_equal(run(queue, a=FIRST)[1][0], 2 * FIRST)
+
+    def test_switched_off_after_the_record(self, queue, monkeypatch):
+        """Where the layer is off by the time of the launch loopy launches."""
+        unit = typed()
+        monkeypatch.setenv("KCL_NO_CACHE", "1")
+        from kcl.cache import layers
+
+        layers.reset()
+        run = unit.executor(queue)
+        assert type(run) is not executor.Executor
+        assert np.array_equal(run(queue, a=FIRST)[1][0], 2 * FIRST)
+
+
+class TestEntryPoints:
+    def test_by_name(self, queue):
+        """Each entry point computes what is its own, in a launch and through an executor."""
+        for _ in range(2):
+            unit = two()
+            for name, factor in (("doubled", 2), ("tripled", 3)):
+                assert np.array_equal(
+                    unit.executor(queue, entrypoint=name)(queue, a=FIRST)[1][0], factor * FIRST
+                )
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    assert np.array_equal(
+                        unit(queue, entrypoint=name, a=FIRST)[1][0], factor * FIRST
+                    )
+                chosen = unit.with_entrypoints(name)
+                assert np.array_equal(chosen.executor(queue)(queue, a=FIRST)[1][0], factor * FIRST)
+        assert is_waiting(two())
+
+    @pytest.mark.parametrize("run", range(2))
+    @pytest.mark.parametrize("name", [None, "nowhere"])
+    def test_errors_are_raised_where_loopy_raises_them(self, queue, name, run):
+        """An entry point that is not there, or not the only one, is refused when the executor is asked for."""
+        for _ in range(run + 1):
+            unit = two()
+        assert is_waiting(unit) is bool(run)
+        with pytest.raises(Exception) as expected:
+            two(loopy).executor(queue, entrypoint=name)
+        with pytest.raises(type(expected.value)) as found:
+            unit.executor(queue, entrypoint=name)
+        assert str(found.value) == str(expected.value)
+        assert [*unit.executor(queue, entrypoint="doubled")(queue, a=FIRST)[1][0]] == [*(2 * FIRST)]
+
+    def test_no_argument_of_a_launch(self, queue):
+        """An executor is of one entry point: naming another at the launch is an error, as for loopy's."""
+        for module in (loopy, lp):
+            with pytest.raises((KeyError, TypeError), match="entrypoint"):
+                typed(module).executor(queue)(queue, a=FIRST, entrypoint="doubled")

@@ -1,0 +1,343 @@
+"""Who gets the face: recipes and the program's own modules, however they import loopy, and nobody else."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import textwrap
+import zipfile
+
+import kcl.loopy  # noqa: F401
+from kcl.frontends.loopy import imports
+
+HEAD = """
+import kcl.loopy, sys, json, importlib
+from kcl.frontends.loopy import face
+is_face = lambda it: isinstance(it, face.Face)
+"""
+
+
+def run(child, code, head=HEAD):
+    """Run code in a child that has imported kcl, and return what it prints as JSON."""
+    return child.json(head + textwrap.dedent(code))
+
+
+class TestForms:
+    def test_of_a_program(self, child):
+        """All forms of the import statement give the face, and leave `sys.modules` to loopy; none imports loopy."""
+        assert (
+            run(
+                child,
+                """
+            import loopy, loopy as lp, loopy.kernel.data, loopy.kernel.data as data, loopy.version
+            from loopy import make_kernel, AddressSpace, kernel, DirectCallUncachedWarning as _unused
+            from loopy.kernel.data import AddressSpace as again, auto
+            from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2
+            from loopy.kernel import LoopKernel
+            from loopy.transform import iname
+            print(json.dumps([
+                loopy is lp is face.face, is_face(data), loopy.kernel.data is data, kernel is loopy.kernel,
+                type(make_kernel) is face.Function, AddressSpace is again is data.AddressSpace,
+                type(auto).__name__ == "Kind",
+                LOOPY_USE_LANGUAGE_VERSION_2018_2 == (2018, 2), is_face(iname), "loopy" not in sys.modules,
+            ]))
+            """.replace(", DirectCallUncachedWarning as _unused", ""),
+            )
+            == [True] * 10
+        )
+
+    def test_of_pickle(self, child):
+        """What is pickled with loopy's own classes loads in a program that has the face and no loopy yet."""
+        found = run(
+            child,
+            """
+            import loopy, pickle
+            kind = pickle.loads(b"cloopy.translation_unit\\nTranslationUnit\\n.")
+            print(json.dumps([is_face(loopy), kind is sys.modules["loopy.translation_unit"].TranslationUnit]))
+            """,
+        )
+        assert found == [True, True]
+
+    def test_what_only_loopy_has(self, child):
+        """Names and modules without a face come from loopy; errors are Python's; `importlib` gives loopy itself."""
+        assert run(
+            child,
+            """
+            import loopy
+            from loopy import cli, schedule, CACHING_ENABLED, make_kernel
+            import loopy.library.random123
+            import loopy.schedule as scheduling
+            from loopy.schedule import Barrier
+            said = []
+            for line in ("from loopy import nonexistent", "import loopy.nonexistent", "from loopy.nonexistent import a",
+                         "from loopy.kernel.data import nonexistent", "from loopy.schedule import nonexistent"):
+                try:
+                    exec(line, {"__name__": "__main__"})
+                except ImportError as error:
+                    said.append([type(error).__name__, str(error).split(" (")[0]])
+            own = sys.modules["loopy"]
+            print(json.dumps({
+                "face": is_face(loopy) and loopy.make_kernel is make_kernel,
+                "own": [cli is sys.modules["loopy.cli"], schedule is own.schedule is scheduling,
+                        Barrier is own.schedule.Barrier, not is_face(own), importlib.import_module("loopy") is own,
+                        importlib.import_module("loopy.kernel.data") is own.kernel.data, __import__("loopy") is own],
+                "said": said,
+            }))
+            """,
+        ) == {
+            "face": True,
+            "own": [True] * 7,
+            "said": [
+                ["ImportError", "cannot import name 'nonexistent' from 'loopy'"],
+                ["ModuleNotFoundError", "No module named 'loopy.nonexistent'"],
+                ["ModuleNotFoundError", "No module named 'loopy.nonexistent'"],
+                ["ImportError", "cannot import name 'nonexistent' from 'loopy.kernel.data'"],
+                ["ImportError", "cannot import name 'nonexistent' from 'loopy.schedule'"],
+            ],
+        }
+
+
+class TestModules:
+    def test_whose_they_are(self, child):
+        """Own modules, packages, zips, editable packages and run-time modules get the face; libraries get loopy."""
+        here = child.directory
+        text = "import loopy\nfrom loopy import make_kernel\n"
+        (here / "mine.py").write_text(text)
+        for package in ("pack", "pack/inner"):
+            (here / package).mkdir()
+            (here / package / "__init__.py").write_text("")
+        (here / "pack" / "inner" / "deep.py").write_text(
+            text + "from . import *\nfrom ..inner import deep\n"
+        )
+        with zipfile.ZipFile(here / "zipped.zip", "w") as archive:
+            archive.writestr("in_zip.py", text)
+        site = here / "venv" / "site-packages"
+        _install(site, "installed", text)
+        _install(site, "loopy_helpers", text)
+        source = here / "src"
+        (source / "editable").mkdir(parents=True)
+        (source / "editable" / "__init__.py").write_text(text)
+        about = site / "editable-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: editable\nVersion: 1.0\n")
+        (about / "RECORD").write_text(
+            "__editable__.editable-1.0.pth,,\neditable-1.0.dist-info/RECORD,,\n"
+        )
+        (site / "__editable__.editable-1.0.pth").write_text(f"{source}\n")
+        assert run(
+            child,
+            f"""
+            sys.path += [{str(here / "zipped.zip")!r}, {str(site)!r}, {str(source)!r}]
+            import mine, pack.inner.deep, in_zip, editable, installed, loopy_helpers, types
+            made = types.ModuleType("made_here")
+            sys.modules["made_here"] = made
+            exec({text!r}, made.__dict__)
+            bare = {{}}
+            exec({text!r}, bare)
+            named = {{"__name__": "nowhere"}}
+            exec({text!r}, named)
+            kinds = {{module.__name__: is_face(module.loopy) for module in
+                     (mine, pack.inner.deep, in_zip, editable, installed, loopy_helpers, made)}}
+            own = sys.modules["loopy"]
+            assert installed.loopy is loopy_helpers.loopy is own and installed.make_kernel is own.make_kernel
+            assert type(mine.make_kernel) is face.Function
+            kinds["bare"], kinds["named"] = is_face(bare["loopy"]), is_face(named["loopy"])
+            import inspect
+            own_users = [name for name, module in list(sys.modules.items())
+                         if name.partition(".")[0] in ("loopy", "pytools", "pymbolic", "pyopencl")
+                         and "__kcl_faced__" in vars(module) and vars(module)["__kcl_faced__"]]
+            print(json.dumps([kinds, own_users]))
+            """,
+        ) == [
+            {
+                "mine": True,
+                "pack.inner.deep": True,
+                "in_zip": True,
+                "editable": True,
+                "installed": False,
+                "loopy_helpers": False,
+                "made_here": True,
+                "bare": False,
+                "named": False,
+            },
+            [],
+        ]
+
+    def test_recipes_in_installed_packages(self, child):
+        """A module in which a recipe stands gets the face, wherever it is installed, for imports from then on."""
+        site = child.directory / "venv" / "site-packages"
+        text = """
+import kcl
+
+@kcl.kernel
+def recipe():
+    import loopy
+    return loopy
+
+def other():
+    import loopy
+    return loopy
+"""
+        _install(site, "installed", text)
+        assert run(
+            child,
+            f"""
+            sys.path.append({str(site)!r})
+            import installed
+            print(json.dumps([is_face(installed.recipe.function()), is_face(installed.other())]))
+            """,
+        ) == [True, True]
+
+
+class TestThreads:
+    def test_that_import_at_once(self, child):
+        """Threads that import loopy, the face and ask questions at the same time all get what they are to get."""
+        assert run(
+            child,
+            """
+            import threading, traceback
+            found, failed = [], []
+            barrier = threading.Barrier(9)
+            def by_statement():
+                import loopy
+                return is_face(loopy) and loopy.schedule is sys.modules["loopy.schedule"]
+            def by_name():
+                return hasattr(importlib.import_module("loopy"), "untag_inames")
+            def by_question():
+                import loopy as lp
+                unit = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = i", lang_version=(2018, 2), name="made")
+                return len(unit["made"].instructions) == 1 and lp.AddressSpace.LOCAL == 1
+            def run(function):
+                barrier.wait()
+                try:
+                    found.append(function())
+                except BaseException as error:
+                    failed.append("".join(traceback.format_exception(error))[-1500:])
+            threads = [threading.Thread(target=run, args=(one,)) for one in (by_statement, by_name, by_question) * 3]
+            [one.start() for one in threads]
+            [one.join() for one in threads]
+            print(json.dumps([found, failed, is_face(sys.modules["loopy"])]))
+            """,
+        ) == [[True] * 9, [], False]
+
+
+class TestTheHook:
+    def test_others_in_front_and_behind(self, child):
+        """Functions that others put in place of `__import__`, before kcl and after it, see every import."""
+        assert run(
+            child,
+            """
+            seen = []
+            def wrapping(name, before):
+                def importing(module, *rest, **more):
+                    seen.append((name, module))
+                    return before(module, *rest, **more)
+                return importing
+            import builtins
+            builtins.__import__ = wrapping("first", builtins.__import__)
+            import kcl.loopy, sys, json
+            builtins.__import__ = wrapping("second", builtins.__import__)
+            from kcl.frontends.loopy import face
+            import colorsys, loopy
+            builtins.__import__ = builtins.__import__
+            print(json.dumps([loopy is face.face, ("first", "colorsys") in seen, ("second", "loopy") in seen,
+                              ("first", "loopy") in seen]))
+            """,
+            head="",
+        ) == [True, True, True, False]
+
+    def test_put_back_by_others(self, child):
+        """Where somebody puts Python's own function back, recipes get loopy, and are recorded there."""
+        assert run(
+            child,
+            """
+            import builtins
+            before = builtins.__import__
+            import json, sys, kcl, kcl.loopy
+            builtins.__import__ = before
+            @kcl.kernel
+            def recipe():
+                import loopy as lp
+                return lp.make_kernel("{[i]: 0<=i<16}", "a[i] = i", lang_version=(2018, 2))
+            import pyopencl as cl
+            context = cl.Context([cl.get_platforms()[0].get_devices()[0]])  # Intel's queues do not hold theirs
+            queue = cl.CommandQueue(context)
+            print(json.dumps(recipe()(queue)[1][0].get().tolist()))
+            """,
+            head="",
+        ) == [*range(16)]
+
+    def test_warnings_name_the_line_of_the_import(self, child):
+        """A module that warns whoever imports it names the program's line."""
+        (child.directory / "old.py").write_text(
+            "import warnings\nwarnings.warn('old', DeprecationWarning, stacklevel=2)\n"
+        )
+        assert run(
+            child,
+            """
+            import warnings
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                exec(compile("\\n\\nimport old", "users.py", "exec"), {"__name__": "users"})
+            print(json.dumps([[one.filename, one.lineno] for one in heard]))
+            """,
+        ) == [["users.py", 3]]
+
+    def test_an_ordinary_import(self):
+        """For an import that has nothing to do with loopy the hook calls Python's own import and nothing else."""
+        called = []
+
+        def note(frame, event, argument):
+            if event in ("call", "c_call"):
+                called.append(frame.f_code.co_name if event == "call" else argument.__name__)
+
+        sys.setprofile(note)
+        try:
+            imports._faced_import("sys", {}, None, (), 0)
+        finally:
+            sys.setprofile(None)
+        assert called == ["_faced_import", "__import__", "setprofile"]
+
+    def test_it_stands_once(self):
+        """A second installation changes nothing."""
+        before = builtins.__import__
+        imports.install()
+        assert builtins.__import__ is before
+        assert "loopy" not in sys.modules or not hasattr(
+            sys.modules["loopy"], "__kcl_lazy_module__"
+        )
+
+
+class TestWatched:
+    def test_the_language_version_of_the_caller(self, child):
+        """Once a recipe has run, a module with loopy itself still chooses its language version by its globals."""
+        assert run(
+            child,
+            """
+            import warnings, kcl, numpy as np, pyopencl as cl, loopy as lp
+            from loopy.version import LOOPY_USE_LANGUAGE_VERSION_2018_2
+            @kcl.kernel
+            def recipe():
+                import loopy as lp
+                return lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+            context = cl.Context([cl.get_platforms()[0].get_devices()[0]])
+            recipe()(cl.CommandQueue(context), x=np.ones(3))
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                made = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 3*x[i]")
+            print(json.dumps([type(made).__module__.partition(".")[0], [str(one.message) for one in heard]]))
+            """,
+            head="import json\n",
+        ) == ["loopy", []]
+
+
+def _install(site, name, text):
+    """Put a package where pip would."""
+    (site / name).mkdir(parents=True)
+    (site / name / "__init__.py").write_text(text)
+    about = site / f"{name}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "RECORD").write_text(
+        f"{name}/__init__.py,,\n{name}-1.0.dist-info/METADATA,,\n{name}-1.0.dist-info/RECORD,,\n"
+    )

@@ -1,0 +1,358 @@
+"""What was changed inside the generators since they were imported."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import types
+
+import pytest
+
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import insides
+
+loopy = importlib.import_module("loopy")
+c = importlib.import_module("loopy.target.c")
+parser = importlib.import_module("pymbolic.parser")
+
+
+def changed():
+    """Return the names that differ from what the imports gave, without what other tests left."""
+    return {f"{holder}.{name}" for holder, name in insides.now().keys() - BEFORE.keys()}
+
+
+BEFORE = dict(insides.now())
+
+
+def emit(self, *arguments):
+    """Stand for a method of loopy."""
+    return self, arguments
+
+
+class TestNow:
+    def test_nothing(self):
+        """Nothing has changed."""
+        assert not changed()
+
+    @pytest.mark.parametrize(
+        ("holder", "name", "value"),
+        [
+            (c.CASTBuilder, "emit_if", emit),
+            (c.CASTBuilder, "kcl_added", emit),
+            (c.CASTBuilder, "emit_if", property(emit)),
+            (c.CASTBuilder, "__call__", emit),
+            (c, "kcl_added", 5),
+            (c, "CASTBuilder", type("Mine", (c.CASTBuilder,), {})),
+            (loopy, "_DEFAULT_TARGET", loopy.CTarget),
+            (loopy.PyOpenCLTarget, "device_program_name_suffix", "_mine"),
+            (parser.Parser, "lex_table", []),
+            (
+                importlib.import_module("loopy.kernel.creation"),
+                "parse_instructions",
+                functools.partial(emit, 1),
+            ),
+            (importlib.import_module("pytools"), "flatten", emit),
+        ],
+    )
+    def test_a_value(self, monkeypatch, holder, name, value):
+        """A replaced or added attribute of a class or module is a change, until it is as before."""
+        with monkeypatch.context() as patch:
+            patch.setattr(holder, name, value, raising=False)
+            assert {one.rpartition(".")[2] for one in changed()} == {name}
+        assert not changed()
+
+    def test_a_renamed_value(self, monkeypatch):
+        """The same value under another name is a change."""
+        monkeypatch.setattr(c.CASTBuilder, "kcl_added", emit, raising=False)
+        assert changed() == {"loopy.target.c.CASTBuilder.kcl_added"}
+        monkeypatch.undo()
+        monkeypatch.setattr(c.CASTBuilder, "kcl_other", emit, raising=False)
+        assert changed() == {"loopy.target.c.CASTBuilder.kcl_other"}
+
+    def test_a_removed_value(self, monkeypatch):
+        """A removed attribute is a change."""
+        with monkeypatch.context() as patch:
+            patch.delattr(c.CFamilyASTBuilder, "emit_if")
+            assert changed() == {"loopy.target.c.CFamilyASTBuilder.emit_if"}
+
+    def test_tables(self, monkeypatch):
+        """Items of dictionaries and lists are changes."""
+        with monkeypatch.context() as patch:
+            patch.setitem(parser.Parser._COMP_TABLE, parser._less, "<=")
+            parser.Parser.lex_table.append(("mine", ()))
+            assert len(changed()) == 2
+            parser.Parser.lex_table.pop()
+        assert not changed()
+
+    @pytest.mark.parametrize("name", ["__code__", "__defaults__", "__kwdefaults__"])
+    def test_the_code_of_a_function(self, monkeypatch, name):
+        """Other code or other defaults of the same function are changes."""
+        function = importlib.import_module("loopy.kernel.creation").parse_instructions
+        with monkeypatch.context() as patch:
+            value = {"__code__": emit.__code__, "__defaults__": (5,)}.get(name, {"mine": 5})
+            patch.setattr(function, name, value)
+            assert changed() == {f"loopy.kernel.creation.parse_instructions.{name}"}
+        assert not changed()
+
+    def test_an_inner_function(self, monkeypatch):
+        """A function that stands in no module and in no class is watched, too."""
+        inner = types.FunctionType(emit.__code__, vars(c))
+        with monkeypatch.context() as patch:
+            patch.setattr(inner, "__code__", changed.__code__)
+            assert changed() == {"loopy.target.c.emit.__code__"}
+        assert not changed()
+
+    def test_deleted_defaults(self):
+        """Defaults that are deleted are a change, until they are as before."""
+        defaults = (1,)
+        function = types.FunctionType(emit.__code__, vars(c), None, defaults)
+        del function.__defaults__
+        assert changed() == {"loopy.target.c.emit.__defaults__"}
+        function.__defaults__ = defaults
+        assert not changed()
+
+    def test_keyword_defaults_in_place(self, monkeypatch):
+        """An item of a function's keyword defaults counts like the function's other defaults."""
+        defaults = importlib.import_module("pytools").UniqueNameGenerator.add_name.__kwdefaults__
+        name = next(iter(defaults))
+        monkeypatch.setitem(defaults, name, "changed")
+        assert changed() == {f"pytools.UniqueNameGenerator.add_name.__kwdefaults__.{name}"}
+        monkeypatch.undo()
+        assert not changed()
+
+    def test_another_dictionary(self):
+        """An object that gets another dictionary is changed."""
+        before = loopy.set_array_dim_names.__dict__
+        loopy.set_array_dim_names.__dict__ = {**before, "some": "value"}
+        try:
+            assert "loopy.set_array_dim_names.some" in changed()
+        finally:
+            loopy.set_array_dim_names.__dict__ = before
+        assert not changed()
+
+    def test_memos_and_modules(self, monkeypatch):
+        """What loopy itself keeps, submodules, and the switch of loopy's disk caches do not count."""
+        monkeypatch.setattr(c.CASTBuilder, "fields", {"a"}, raising=False)
+        monkeypatch.setattr(c.CASTBuilder, "__slotnames__", [], raising=False)
+        monkeypatch.setattr(loopy, "kcl_module", types.ModuleType("mine"), raising=False)
+        monkeypatch.setattr(loopy, "CACHING_ENABLED", not loopy.CACHING_ENABLED)
+        assert not changed()
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda _: loopy.memoize_on_disk(emit),
+            lambda unit: loopy.register_preamble_generators(unit, [emit]),
+            lambda unit: loopy.register_symbol_manglers(unit, [emit]),
+            lambda unit: loopy.register_callable(unit, "f", loopy.CallableKernel(unit["k"])),
+            lambda _: loopy.set_caching_enabled(True),
+            lambda _: loopy.CacheMode(False).__enter__(),
+            lambda _: loopy.clear_in_mem_caches(),
+        ],
+    )
+    def test_registering(self, monkeypatch, call):
+        """A public name of loopy that registers something, or switches its caches, changes nothing inside."""
+        unit = loopy.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", name="k", lang_version=(2018, 2))
+        monkeypatch.setattr(loopy, "CACHING_ENABLED", loopy.CACHING_ENABLED)
+        caches = importlib.import_module("loopy.tools").caches
+        before = [*caches]
+        call(unit)
+        assert not changed()
+        caches[:] = before
+
+    def test_reduction_parsers(self, monkeypatch):
+        """A parser of reductions decides code, and is a change."""
+        table = importlib.import_module("loopy.library.reduction")
+        monkeypatch.setattr(table, "_REDUCTION_OP_PARSERS", [*table._REDUCTION_OP_PARSERS])
+        loopy.register_reduction_parser(emit)
+        assert changed()
+
+    @pytest.mark.parametrize("first", ["import loopy", "kcl.install()"])
+    def test_integrations(self, child, first):
+        """What kcl puts in the place of functions, and takes away again, is no change."""
+        code = f"""
+            import json, pyopencl, kcl
+            {first}
+            import loopy
+            from kcl.frontends.loopy import insides
+            found = [len(insides.now())]
+            for change in (kcl.install, kcl.uninstall, kcl.uninstall):
+                change()
+                found.append(len(insides.now()))
+            print(json.dumps(found))
+            """
+        assert child.json(code) == [0, 0, 0, 0]
+
+
+class TestRefuse:
+    def test_a_change_is_named(self, monkeypatch):
+        """Something that is changed is refused by its name, until it is put back."""
+        insides.refuse()
+        with monkeypatch.context() as patch:
+            patch.setattr(c.CASTBuilder, "emit_if", emit)
+            with pytest.raises(
+                UnknownInput,
+                match=r"loopy\.target\.c\.CASTBuilder\.emit_if was changed in this process",
+            ):
+                insides.refuse()
+        insides.refuse()
+
+    def test_another_module(self, monkeypatch):
+        """Another module under the name of one of a generator's is a change: functions import it as they run."""
+        insides.refuse()
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "loopy.target.c", types.ModuleType("loopy.target.c"))
+            with pytest.raises(UnknownInput, match=r"module loopy\.target\.c was replaced"):
+                insides.refuse()
+            patch.delitem(sys.modules, "loopy.target.c")
+            insides.refuse()
+        insides.refuse()
+
+    def test_a_deaf_python(self, child):
+        """Where a hook of the program forbids others, no change of a function is told, and nothing has a key."""
+        code = """
+            import json, sys
+            def forbid(event, _arguments):
+                if event == "sys.addaudithook":
+                    raise RuntimeError
+            sys.addaudithook(forbid)
+            import loopy
+            from kcl.errors import UnknownInput
+            from kcl.frontends.loopy import moment
+            try:
+                found = moment.now()
+            except UnknownInput as error:
+                found = str(error)
+            print(json.dumps(found))
+            """
+        assert child.json(code) == "this Python tells of no change of a function"
+
+
+class TestAsImported:
+    def test_a_block(self, monkeypatch):
+        """In the block the generators are as their imports left them, and afterwards as before the block."""
+        own = c.CASTBuilder.emit_if
+        monkeypatch.setattr(c.CASTBuilder, "emit_if", emit)
+        monkeypatch.setitem(parser.Parser._COMP_TABLE, parser._less, "<=")
+        monkeypatch.setattr(c, "kcl_added", 5, raising=False)
+        parse = importlib.import_module("loopy.kernel.creation").parse_instructions
+        code = parse.__code__
+        monkeypatch.setattr(parse, "__code__", emit.__code__)
+        later = insides.now()
+        with insides.as_imported():
+            assert c.CASTBuilder.emit_if is own
+            assert parser.Parser._COMP_TABLE[parser._less] == "<"
+            assert not hasattr(c, "kcl_added")
+            assert parse.__code__ is code
+        assert parse.__code__ is emit.__code__
+        assert c.CASTBuilder.emit_if is emit
+        assert insides.now() == later
+
+
+class TestOriginal:
+    def test_what_the_import_gave(self, monkeypatch):
+        """A replaced function has an original; a name that the program added has none."""
+        own = c.CFamilyASTBuilder.emit_if
+        monkeypatch.setattr(c.CFamilyASTBuilder, "emit_if", emit)
+        monkeypatch.setattr(c, "kcl_added", emit, raising=False)
+        assert insides.original("loopy.target.c.CFamilyASTBuilder", "emit_if") is own
+        assert insides.original("loopy.target.c", "kcl_added") is None
+
+    @pytest.mark.parametrize(
+        "value", ["lambda *_: 1", "functools.partial(original)", "Mine().made", "Mine()", "Mine"]
+    )
+    def test_early(self, child, value):
+        """What another package put there before kcl came is no original."""
+        code = f"""
+            import functools, json, loopy
+            original = loopy.make_kernel
+            class Mine:
+                def made(self): pass
+                __call__ = made
+            loopy.make_kernel = {value}
+            from kcl.frontends.loopy import insides
+            print(json.dumps(insides.original("loopy", "make_kernel") is None))
+            """
+        assert child.json(code)
+
+
+class TestImports:
+    def test_without_loopy(self, child):
+        """A process without loopy has no baseline, and does not import this module."""
+        code = """
+            import json, sys
+            import kcl, kcl.loopy
+            from kcl.frontends.loopy import moment
+            moment.now()
+            print(json.dumps([name in sys.modules for name in ("loopy", "kcl.frontends.loopy.insides")]))
+            """
+        assert child.json(code) == [False, False]
+
+    @pytest.mark.parametrize("first", ["loopy", "kcl.loopy", "pyopencl, pymbolic"])
+    def test_early(self, child, first):
+        """If loopy is imported first, or parts of it are, only functions of other packages count."""
+        code = f"""
+            import json
+            import {first}
+            import kcl.loopy, loopy, importlib
+            from kcl.frontends.loopy import insides, recorder
+            recorder.loopy()
+            import loopy.target.cuda, loopy.target.ispc
+            found = len(insides.now())
+            importlib.import_module("pymbolic.primitives").Variable.mine = json.dumps
+            print(json.dumps([found, len(insides.now())]))
+            """
+        assert child.json(code) == [0, 1]
+
+    def test_early_in_an_application(self, child):
+        """In an application that PyInstaller made, code names a path below the application's folder."""
+        code = """
+            import json, os, sys, types
+            import pytools
+            sys._MEIPASS = os.path.dirname(os.path.dirname(pytools.__file__))
+            for function in vars(pytools).values():
+                if isinstance(function, types.FunctionType) and function.__module__ == "pytools":
+                    named = function.__code__.replace(co_filename="pytools/__init__.py")
+                    function.__code__ = named
+            import kcl.loopy, loopy
+            from kcl.frontends.loopy import insides, recorder
+            recorder.loopy()
+            found = len(insides.now())
+            pytools.flatten = json.dumps
+            print(json.dumps([found, len(insides.now())]))
+            """
+        assert child.json(code) == [0, 1]
+
+    def test_reload(self, child):
+        """A reload of a module is no import: what it gives is a change."""
+        code = """
+            import importlib, json
+            import kcl.loopy, loopy
+            from kcl.frontends.loopy import insides, recorder
+            recorder.loopy()
+            found = len(insides.now())
+            importlib.reload(importlib.import_module("loopy.transform.padding"))
+            names = {name for _holder, name in insides.now()}
+            print(json.dumps([found, "split_array_dim" in names]))
+            """
+        assert child.json(code) == [0, True]
+
+    def test_filled_by_an_import(self, child, tmp_path):
+        """What the import of a module of the generators fills in another module is the import's own."""
+        (tmp_path / "filler.py").write_text(
+            "import loopy.target.c as c\nc.filled = 5\nc.CASTBuilder.filled = 6\n"
+        )
+        code = f"""
+            import json
+            import kcl.loopy, loopy, cgen
+            from kcl.frontends.loopy import insides, recorder
+            recorder.loopy()
+            insides.now()
+            cgen.__path__ = [{str(tmp_path)!r}]
+            import cgen.filler
+            found = len(insides.now())
+            cgen.filler.c.filled = 7
+            print(json.dumps([found, len(insides.now())]))
+            """
+        assert child.json(code) == [0, 1]

@@ -1,0 +1,101 @@
+"""kcl.frontends.loopy.moment: what a program changed in loopy, and the parts that every key of a unit has."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from kcl.cache.key import Key, Part
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import moment
+from kcl.generate import beside
+
+loopy = importlib.import_module("loopy")
+
+
+class TestParts:
+    def test_names(self):
+        """kcl, Python, -O, loopy and what generates with it stand in every key."""
+        names = [part.name for part in moment.shared()]
+        assert names[:3] == ["kcl", "python", "optimize"]
+        assert {
+            f"distribution {name}" for name in ("loopy", "islpy", "pymbolic", "pyopencl", "numpy")
+        } < {*names}
+        assert len(names) == len({*names})
+
+    def test_switches(self, monkeypatch):
+        """What loopy reads from the environment while it generates is a part."""
+        assert moment.parts() == [*moment.shared()]
+        monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
+        assert moment.parts()[-1].name == "argument checks"
+
+
+class TestNow:
+    def test_nothing_changed(self, child):
+        """If a program changed nothing, a key has the names of dtypes alone."""
+        code = """
+            import json, loopy, kcl.loopy
+            from kcl.frontends.loopy import moment
+            print(json.dumps([part.name for part in moment.state(moment.now(), True)]))
+            """
+        assert child.json(code) == ["dtype names"]
+
+    def test_changed_generators(self, monkeypatch):
+        """While something inside a generator is changed there is no key, and the reason names it."""
+        before = moment.now()
+        with monkeypatch.context() as patch:
+            patch.setattr(loopy, "_DEFAULT_TARGET", loopy.CTarget)
+            with pytest.raises(UnknownInput, match=r"loopy\._DEFAULT_TARGET was changed"):
+                moment.now()
+        assert moment.now() == before
+
+    def test_structures(self):
+        """Registered structures count where a record asks for them."""
+        there = moment.Moment(structures=(("one", "layout"),))
+        assert [part.name for part in moment.state(there, True)] == ["state"]
+        assert moment.state(there) == []
+
+    @pytest.mark.parametrize("attribute", [None, "untag_inames"])
+    def test_while_loopy_is_not_there(self, child, attribute):
+        """Before loopy is imported, and while another thread imports it, nothing of it has changed."""
+        code = f"""
+            import json, sys, types
+            import kcl.loopy
+            from kcl.frontends.loopy import moment
+            if {attribute!r}:
+                sys.modules["loopy"] = types.ModuleType("loopy")
+            print(json.dumps(moment.now()))
+            """
+        assert child.json(code) == [[], "", None]
+
+
+def test_shared_parts():
+    """The parts that every program shares are compared, and no other."""
+    key = Key([*moment.shared(), Part("record", "1" * 64), Part("argument x", "<f4")])
+    mine, here = moment.compared(key)
+    assert mine == here == Key(moment.shared())
+
+
+def test_parts_of_elsewhere():
+    """A part of elsewhere stands beside its value here; one that is absent here has none."""
+    parts = [
+        Part("optimize", "7"),
+        Part("distribution nobody-has-this", "1.0"),
+        Part("argument checks", "skipped"),
+    ]
+    mine, here = moment.compared(Key(parts))
+    assert mine == Key(parts)
+    assert dict(here.parts) == {
+        "optimize": str(sys.flags.optimize),
+        "distribution nobody-has-this": "absent",
+    }
+
+
+def test_only_where_loopy_generates(monkeypatch):
+    """A switch of loopy counts only for keys of loopy."""
+    monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
+    for parts in (moment.shared(), beside.parts(("numpy", "pyopencl"))):
+        mine, here = moment.compared(Key(parts))
+        assert (mine != here) is (parts == moment.shared())

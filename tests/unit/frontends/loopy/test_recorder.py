@@ -1,0 +1,69 @@
+"""The recorder: which records wait, and what becomes of faults."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+from recorded_units import VERSION, make, waits
+
+import kcl.loopy as lp
+from kcl import frontends
+from kcl.cache import layers
+from kcl.frontends.loopy import proofs, recorder
+from kcl.generate.declarations import Declarations, RecipeCall
+
+loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
+
+
+@pytest.fixture(autouse=True)
+def recorded():
+    """Record as where nothing was recorded before."""
+    layers.reset()
+    yield
+    layers.reset()
+
+
+class TestWaiting:
+    def test_a_proven_call_waits(self):
+        """A call is carried out the first time, and waits where that gave no error."""
+        assert not waits(make())
+        assert waits(make())
+        assert not waits(make("a[i] = i + 1"))
+
+    def test_a_chain_of_proven_calls_waits(self):
+        """Transformations of what waits wait too, and give what loopy gives."""
+        for _ in range(2):
+            unit = lp.tag_inames(lp.split_iname(make(), "i", 4), {"i_inner": "l.0"})
+        assert waits(unit)
+        own = loopy.make_kernel("{[i]: 0<=i<16}", "a[i] = i", **VERSION)
+        assert unit == loopy.tag_inames(loopy.split_iname(own, "i", 4), {"i_inner": "l.0"})
+
+    def test_threads_have_their_own_state(self):
+        """What one block lets through or leaves out, it gives back; a block inside of another one, too."""
+        assert recorder.is_on()
+        with recorder.carrying():
+            assert not recorder.is_on()
+            call = RecipeCall("make", make, {}, Declarations())
+            with frontends.recording(call):
+                assert recorder.in_recipe()
+                with recorder.carrying():
+                    assert not recorder.in_recipe()
+            assert not recorder.is_on()
+        assert recorder.is_on()
+        assert not recorder.in_recipe()
+
+
+class TestFaults:
+    @pytest.mark.faults
+    def test_proofs_that_cannot_be_read(self, monkeypatch):
+        """A proof that cannot be looked up is no proof."""
+        make()
+
+        def broken(*_arguments):
+            raise OSError("no proofs")
+
+        monkeypatch.setattr(proofs, "find", broken)
+        monkeypatch.setattr(proofs, "known", lambda _digest: None)
+        with pytest.warns(UserWarning, match="no proofs"):
+            assert not waits(make())

@@ -1,0 +1,86 @@
+"""kcl.frontends.loopy.result: the key of a unit, by its record or by its content."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import kcl.loopy as lp
+from kcl.cache import layers
+from kcl.frontends.loopy import unmade
+from kcl.frontends.loopy.result import LoopyResult
+from kcl.frontends.recipes import RecipeResult
+from kcl.generate.declarations import Declarations, RecipeCall
+
+VERSION = {"lang_version": (2018, 2)}
+
+
+@pytest.fixture(autouse=True)
+def recorded():
+    """Record as where nothing was recorded before."""
+    layers.reset()
+    yield
+    layers.reset()
+
+
+def recipe(factor=2):
+    """Return a unit that is recorded."""
+    return lp.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+
+
+def result(function, **arguments):
+    """Return the result of a recipe with its parameters."""
+    return RecipeResult(RecipeCall(function.__name__, function, arguments, Declarations()))
+
+
+class TestLoopyResult:
+    def test_things_that_changed_after_the_call(self):
+        """A record whose array changed is carried out with the array itself, and keyed by content."""
+        array = np.arange(4, dtype=np.float32)
+
+        def changing(late):
+            table = lp.TemporaryVariable(
+                "table",
+                np.float32,
+                shape=(4,),
+                initializer=array,
+                read_only=True,
+                address_space=lp.AddressSpace.GLOBAL,
+            )
+            unit = lp.make_kernel(
+                "{[i]: 0<=i<4}", "out[i] = table[i]", [table, ...], name="made", **VERSION
+            )
+            array[0] = late
+            return unit
+
+        digests = []
+        for late in (0, 5, 0, 5):
+            array[0] = 0
+            one = result(changing, late=late)
+            digests.append((one.key().parts[-1].name, one.key().digest))
+            assert repr(float(late)) in one.generate({})[0].text.source
+        assert digests[0] == digests[2]
+        assert digests[1] == digests[3]
+        assert [name for name, _digest in digests[:2]] == ["record", "unit"]
+
+    def test_an_unrecorded_unit(self):
+        """A unit outside of recipes has a result of its own, named as loopy names it."""
+        unit = recipe()
+        one = LoopyResult.of_record(unmade.record_of(unit), None)
+        assert one.name == "made"
+        assert one.key().digest == result(recipe).key().digest
+        other = LoopyResult.of_record(unmade.record_of(lp.split_iname(unit, "i", 4)), "made")
+        assert "entry point" in dict(other.key().parts)
+        nameless = lp.make_kernel("{[i]: 0<=i<16}", "a[i] = 1", **VERSION)
+        assert LoopyResult.of_record(unmade.record_of(nameless), None).name == "loopy_kernel"
+
+    def test_evidence(self):
+        """A recorded unit is described by its calls, a unit of loopy's own as one."""
+        record = unmade.record_of(recipe())
+        calls = LoopyResult.of_record(record, None).evidence().record["calls"]
+        assert [call["function"] for call in calls] == ["make_kernel"]
+        own = importlib.import_module("loopy").make_kernel("{[i]: 0<=i<4}", "a[i] = 1", **VERSION)
+        (call,) = LoopyResult.of_unit(own, "loopy_kernel").evidence().record["calls"]
+        assert call == {"function": "a unit that loopy made", "place": "", "arguments": []}

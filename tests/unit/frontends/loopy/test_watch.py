@@ -1,0 +1,128 @@
+"""The things that were changed since the last look, by numbers of dictionaries and by contents."""
+
+from __future__ import annotations
+
+import ctypes
+import types
+
+import pytest
+
+from kcl.frontends.loopy import watch
+
+
+class Plain:
+    def __init__(self):
+        self.name = 1
+
+
+class Other(Plain):
+    pass
+
+
+@pytest.fixture(params=["numbers", "contents"])
+def numbers(request, monkeypatch):
+    """The numbers of this Python, and none as in a Python that has them elsewhere."""
+    if request.param == "contents":
+        monkeypatch.setattr(watch, "_number", lambda: None)
+    elif watch._number() is None:
+        pytest.skip("this Python has no numbers")
+    return request.param
+
+
+def exchanged(table):
+    first, second = table
+    table[first], table[second] = table[second], table[first]
+
+
+def renamed(table):
+    table["other"] = table.pop([*table][-1])
+
+
+CHANGES = {
+    "a new name": lambda table: table.update(new=1),
+    "another value": lambda table: table.update(a=5),
+    "an equal value": lambda table: table.update(a=True),
+    "no value": lambda table: table.pop("b"),
+    "another name": renamed,
+    "exchanged values": exchanged,
+    "another order": lambda table: table.update(a=table.pop("a")),
+}
+
+
+@pytest.mark.usefixtures("numbers")
+class TestChanged:
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+    def test_dictionaries(self, change):
+        """A change of a dictionary is told once, with its position."""
+        tables, looked = [{"a": 1, "b": 2}, {"a": 1, "b": 2}], watch.Watch()
+        looked.add(tables)
+        assert not looked.changed()
+        change(tables[1])
+        assert 1 in looked.changed()
+        assert not looked.changed()
+
+    def test_lists(self):
+        """Items of lists are compared."""
+        lists, looked = [[1, 2], [3]], watch.Watch()
+        looked.add([{}, *lists])
+        lists[0].append(lists[1].pop())
+        assert {1, 2} <= looked.changed()
+        assert not looked.changed()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda one: setattr(one, "name", 2),
+            lambda one: setattr(one, "other", 1),
+            lambda one: delattr(one, "name"),
+            lambda one: vars(one).update(name=2),
+            lambda one: setattr(one, "__dict__", {"name": 2}),
+            lambda one: setattr(one, "__class__", Other),
+        ],
+    )
+    def test_objects(self, change):
+        """Attributes of an object, its class and another dictionary are changes, also in a loop that Python has sped up."""
+        for _time in range(64):
+            one, looked = Plain(), watch.Watch()
+            looked.add([{}, one])
+            change(one)
+            assert 1 in looked.changed()
+            assert not looked.changed()
+
+    def test_names_of_modules_and_classes(self):
+        """The dictionaries behind modules and classes are watched."""
+        module, kind, looked = types.ModuleType("mine"), type("Mine", (), {}), watch.Watch()
+        looked.add([watch.content_of(module), watch.content_of(kind)])
+        kind.name = 1
+        assert 1 in looked.changed()
+        module.name = 1
+        assert 0 in looked.changed()
+
+    def test_a_class_with_a_dictionary_of_its_own_kind(self):
+        """The content of a structure of ctypes may be a dictionary of a class of its own."""
+        kind, looked = type("Mine", (ctypes.Structure,), {"_fields_": []}), watch.Watch()
+        looked.add([{}, watch.content_of(kind)])
+        assert not looked.changed()
+        kind.name = 1
+        assert 1 in looked.changed()
+
+    def test_added_things(self):
+        """What was added counts from then on."""
+        tables, looked = [{"a": 1}, {"a": 1}], watch.Watch()
+        looked.add(tables[:1])
+        tables[1]["a"] = 2
+        looked.add(tables[1:])
+        assert not looked.changed()
+        tables[1]["a"] = 3
+        assert 1 in looked.changed()
+
+
+def test_put_back():
+    """A dictionary that was changed and put back was changed."""
+    if watch._number() is None:
+        pytest.skip("this Python has no numbers")
+    table, looked = {"a": 1}, watch.Watch()
+    looked.add([table])
+    table["a"] = 2
+    table["a"] = 1
+    assert looked.changed() == {0}

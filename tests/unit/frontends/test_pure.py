@@ -1,0 +1,110 @@
+"""kcl.frontends.pure: the inputs of a pure recipe, found without running it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kcl
+from kcl.errors import UnknownInput
+from kcl.frontends.pure import PureResult
+from kcl.generate.declarations import Declarations, RecipeCall
+
+PURE = Declarations((), "1", pure=True)
+ran = []
+
+
+def recipe(factor=2):
+    """Return OpenCL C that multiplies."""
+    ran.append(factor)
+    return kcl.Source(
+        f"kernel void f(global int *x) {{ x[get_global_id(0)] *= {factor}; }}",
+        entry="f",
+        arguments=[kcl.Array("x", np.int32, "(n,)", "inout"), kcl.Scalar("n", np.int32)],
+        global_size="(n,)",
+    )
+
+
+def result(factor=2, declared=PURE):
+    """Return the result of the recipe above."""
+    ran.clear()
+    return PureResult(RecipeCall("recipe", recipe, {"factor": factor}, declared))
+
+
+class TestPureResult:
+    def test_moment(self, monkeypatch):
+        """The key is that of the moment: another state of the generators is another key, and stores nothing."""
+        expressions = pytest.importorskip("loopy.target.c.codegen.expression")
+        one = result()
+        before = one.key().digest
+        assert not one.renew()
+        one.unit()
+        monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
+        assert "changed after the key" in one.generate({})[1]
+        assert one.renew()
+        assert one.key().digest != before
+        monkeypatch.delenv("_LOOPY_SKIP_ARG_CHECKS")
+        with monkeypatch.context() as patched:
+            mapper = expressions.ExpressionToCExpressionMapper
+            patched.setattr(mapper, "map_constant", lambda *_: None)
+            assert one.renew()
+            with pytest.raises(UnknownInput, match="map_constant was changed"):
+                one.key()
+        assert one.renew()
+        assert one.key().digest == before
+        one.unit()
+        assert not one.generate({})[1]
+
+    def test_nothing_runs(self):
+        """The key comes without the recipe; parameters and version decide it."""
+        keys = [result(factor).key().digest for factor in (2, 3, 2)]
+        assert keys[0] == keys[2] != keys[1]
+        assert result(2, Declarations((), "2", pure=True)).key().digest != keys[0]
+        assert ran == []
+
+    def test_it_runs_on_a_miss(self):
+        """For code the recipe runs once, and its front end is known from its code before that."""
+        one = result()
+        one.key()
+        assert one.front_ends == {"opencl"}
+        assert one.unit().front_end == "opencl"
+        code, refused = one.generate({})
+        assert "*= 2" in code.text.source
+        assert refused == ""
+        assert ran == [2]
+
+    def test_anew(self):
+        """For verification the recipe runs again."""
+        one = result()
+        one.key()
+        assert one.anew({}) == one.anew({})
+        assert ran == [2, 2]
+
+    def test_evidence(self):
+        """The source of the reached code explains a later miss."""
+        one = result()
+        one.key()
+        assert one.evidence().texts["code recipe"].startswith("def recipe(factor=2):")
+        assert one.evidence().site == f"test_pure.py:{recipe.__code__.co_firstlineno}"
+
+
+def of_loopy():
+    """Return a unit."""
+    import loopy as lp
+
+    return lp.make_kernel("{[i]: 0<=i<4}", "a[i] = 1", lang_version=(2018, 2))
+
+
+def of_either():
+    """Return what another function makes."""
+    return recipe()
+
+
+@pytest.mark.parametrize(
+    ("function", "ends"), [(of_loopy, {"loopy"}), (recipe, {"opencl"}), (of_either, set())]
+)
+def test_front_ends(function, ends):
+    """The names in the code of a recipe tell its front end, if it names one."""
+    one = PureResult(RecipeCall(function.__name__, function, {}, PURE))
+    one.key()
+    assert one.front_ends == ends

@@ -1,0 +1,83 @@
+"""kcl.generate.declarations: what a user declares of a recipe, and what counts."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import kcl
+from kcl.generate import declarations
+
+
+def source(amount):
+    """x += amount."""
+    return kcl.Source(
+        f"kernel void f(global int *x) {{ x[get_global_id(0)] += {amount}; }}",
+        entry="f",
+        arguments=[kcl.Array("x", np.int32, "(4,)", "inout")],
+        global_size="(4,)",
+    )
+
+
+def constant():
+    """Depend on nothing that is seen."""
+    return source(1)
+
+
+class TestDeclare:
+    @pytest.mark.parametrize(
+        ("declared", "match"),
+        [
+            ({"depends": 3}, r"depends=.*takes a list"),
+            ({"version": 3}, r"version=.*takes a text"),
+            ({"version": None}, r'write @kcl.kernel\(pure=True, version="1"\)'),
+            ({"pure": 1}, r"pure=.*takes True or False"),
+            ({"reads": ["data.txt"]}, "reads"),
+            ({"pure": False, "depends": [1]}, r"write @kcl.kernel\(pure=True, version=...\)"),
+        ],
+    )
+    def test_mistakes(self, declared, match):
+        """What cannot be meant is a TypeError when the recipe is decorated; a pure recipe has a version."""
+        with pytest.raises(TypeError, match=match):
+            kcl.kernel(**{"pure": True, "version": "1", **declared})
+
+    def test_below(self):
+        """The function that the user wrote is found below decorators; a class that was wrapped is none."""
+        inner = functools.wraps(constant)(lambda: None)
+        assert declarations.below(functools.wraps(inner)(lambda: None)) is constant
+        assert declarations.below(constant) is constant
+        odd = functools.wraps(constant)(lambda: None)
+        odd.__wrapped__ = int
+        assert declarations.below(odd) is odd
+
+    def test_nothing_declared(self):
+        """Without arguments the decorator is as the bare one."""
+        assert (
+            kcl.kernel()(constant).declared
+            == kcl.kernel(constant).declared
+            == declarations.Declarations()
+        )
+
+
+def test_version(queue):
+    """A version counts, declared pure or not."""
+    keys = [kcl.kernel(version=text)(constant)().key(queue)["generator"] for text in ("1", "2")]
+    assert [difference.name for difference in keys[0].diff(keys[1])] == ["declared version"]
+
+
+def test_parameters():
+    """The texts of the parameters are those of the record, by name; there are none without a record."""
+    beside = [["kcl", "1"], ["parameter block", "32"], ["parameter names", "('x', 'y')"]]
+    assert declarations.Evidence({}, record={"beside": beside}).parameters == [
+        ("block", "32"),
+        ("names", "('x', 'y')"),
+    ]
+    assert declarations.Evidence({}).parameters == []
+
+
+def test_site_of():
+    """A function stands in a file, named without its folder, and begins in a line."""
+    line = test_site_of.__code__.co_firstlineno
+    assert declarations.site_of(test_site_of) == f"test_declarations.py:{line}"

@@ -1,0 +1,54 @@
+"""kcl.generate.evidence: a recipe and what it returned, described for a later miss."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kcl.cache.key import Key, Part
+from kcl.generate import evidence
+from kcl.generate.declarations import Declarations, RecipeCall
+
+KEY = Key([Part("kcl", "1"), Part("declared version", "7"), Part("record", "digest")])
+
+
+class Unspeakable:
+    def __repr__(self):
+        """Fail."""
+        raise ValueError("no words")
+
+
+def recipe(block, dtype, odd):
+    """Return nothing: nobody runs it."""
+
+
+def test_of_a_recipe():
+    """What a recipe returned stands beside the parts of its key, its parameters and its text."""
+    arguments = {"block": 16, "dtype": np.float32, "odd": Unspeakable()}
+    call = RecipeCall("recipe", recipe, arguments, Declarations())
+    found = evidence.of_result(evidence.lone("made", []), call, KEY)
+    assert found.record["calls"] == [{"function": "made", "place": "", "arguments": []}]
+    assert found.record["beside"] == [
+        ["kcl", "1"],
+        ["declared version", "7"],
+        ["parameter block", "16"],
+        ["parameter dtype", "<class 'numpy.float32'>"],
+        ["parameter odd", "<Unspeakable>"],
+    ]
+    assert "def recipe" in found.texts["code recipe"]
+    assert found.origins == {"code recipe": (__name__, recipe.__code__.co_firstlineno)}
+
+
+def test_outside_of_recipes():
+    """Without a recipe there are calls and what stands beside them; the site is that of the first call."""
+    described = {"calls": [{"function": "f", "place": "a.py:3", "arguments": []}], "result": 1}
+    found = evidence.of_result(described, None, None)
+    assert found.record == {**described, "beside": []}
+    assert (found.texts, found.site) == ({}, "a.py:3")
+
+
+def test_a_recipe_without_a_text():
+    """A recipe whose source is not to be found has none, and is described all the same."""
+    names = {"__name__": "gone"}
+    exec(compile("def gone(): pass", "<nowhere>", "exec"), names)
+    found = evidence.of_recipe(RecipeCall("gone", names["gone"], {}, Declarations()))
+    assert found.texts == {"code gone": ""}

@@ -1,0 +1,38 @@
+"""kcl.generate.running: the state of a thread while recipes and libraries run."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from kcl.generate import running
+
+
+def test_carrying():
+    """Calls pass through in the block, in this thread alone, and an error ends it."""
+    seen = []
+
+    def look():
+        seen.append(running.thread.carrying)
+
+    with pytest.raises(LookupError), running.carrying():  # noqa: PT012
+        look()
+        other = threading.Thread(target=look)
+        other.start()
+        other.join()
+        raise LookupError
+    look()
+    assert seen == [True, False, False]
+
+
+def test_shown():
+    """A value is shown as its repr, while the thread knows that it is shown."""
+
+    class Asking:
+        def __repr__(self):
+            """Tell what the thread knows."""
+            return str(running.thread.showing)
+
+    assert running.shown(Asking()) == "True"
+    assert repr(Asking()) == "False"
