@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -56,7 +56,10 @@ def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[R
     if info.refused:
         raise DamagedEntry(f"{file}: {': '.join(info.refused[0])}")
     programs = [entry for (kind, _), entry in found.items() if kind == settings.BINARY]
-    with _another_cache() if to else nullcontext():
+    with ExitStack() as block:
+        if to:
+            folder = block.enter_context(tempfile.TemporaryDirectory(prefix="kcl-rebuild-"))
+            block.enter_context(option.cache_dir(folder))
         bundle.load(data, usable=True)
         done = of_programs(programs, jobs, **order)
         if to:
@@ -67,12 +70,6 @@ def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[R
                     contents.add(new, settings.BINARY, address, entry, info)
             bundle.write(to, new, CacheInfo())
     return done
-
-
-@contextmanager
-def _another_cache() -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="kcl-rebuild-") as folder, option.cache_dir(folder):
-        yield
 
 
 def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> list[Rebuilt]:
@@ -101,10 +98,11 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
                 line.say(f"rebuilding {number}/{len(works)} {done[-1].kernel}")
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        crew.end()
-        pool.shutdown()
+        for _time in range(2):  # a thread may start one in between
+            crew.end()
+            pool.shutdown()
     drivers.flush()
-    lost = Verdict(builder.FAILED, "the driver gave out no binary")
+    lost = Verdict(builder.FAILED, "it is not complete: `kcl status` says why")
     return [one if one.is_there or not one.address else one._replace(verdict=lost) for one in done]
 
 
@@ -115,6 +113,7 @@ class _Crew:
         self._order = order
         self._thread = threading.local()
         self._children: list[PythonChild] = []
+        self._is_over = False
 
     def devices(self) -> list[str]:
         """Return the names of the devices."""
@@ -144,6 +143,8 @@ class _Crew:
 
     def _ask(self, seconds: float, verb: str, *given: Any) -> Any:
         """Ask the child of this thread; a new one if there is none, or if the last one has ended."""
+        if self._is_over:
+            raise ChildFault(Verdict("stopped"))
         child: PythonChild | None = getattr(self._thread, "child", None)
         if child is None:
             child = self._thread.child = PythonChild(_MODULE, settings.environment_alone())
@@ -156,6 +157,7 @@ class _Crew:
             raise
 
     def end(self) -> None:
-        """End all children."""
+        """End all children; no question is asked any more."""
+        self._is_over = True
         for child in self._children:
             child.end()

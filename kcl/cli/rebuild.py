@@ -68,6 +68,8 @@ def rebuild(
         listed = inventory.entries(settings.BINARY, faults=faults)
         programs = [entry for one in listed if (entry := inventory.read(one, faults))]
         done = rebuilding.of_programs(programs, jobs, **order)
+    if not done:
+        output.say("no programs")
     fine = {BUILT: "built", THERE: "there before"}
     counts = Counter([(one.device, fine.get(one.verdict.outcome, "not built")) for one in done])
     for (name, what), count in sorted(counts.items()):
