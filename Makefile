@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ON_POCL = $(BIN)/python tools/with_pocl.py
 
-.PHONY: demo test test-slow test-again test-all truth faults soak compat compat-libraries compat-loopy compat-pocl lint docs docs-look transcripts bench bench-check bench-report clean
+.PHONY: demo test test-slow test-again test-all pages truth faults soak compat compat-libraries compat-loopy compat-pocl lint docs docs-look transcripts bench bench-check bench-report clean
 
 demo: $(VENV)/.demo
 	$(ON_POCL) $(BIN)/python examples/demo.py
@@ -25,6 +25,11 @@ test-again: $(VENV)/.dev
 
 test-all:
 	sh tools/test_all.sh
+
+# The recipes of the pages about remotes, sites, ranks, CI and containers, twice, from empty, with a directory, Redis and S3.
+# It names what it leaves out: what needs docker, or a runner of GitHub or GitLab.
+pages: $(VENV)/.dev
+	$(ON_POCL) sh tools/with_intel.sh $(BIN)/python -m pytest -rs tests/behaviour/test_pages.py
 
 # Noises against processes without a cache, made-up calls of 200 kernels against
 # loopy's executor, ten storms of processes with threads, a crowd of 64 processes with 16 threads, 64 readers and writers

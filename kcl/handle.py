@@ -163,7 +163,7 @@ class Kernel:
                 words = "bind takes every array, on the device, and these are not"
                 raise TypeError(f"kernel {self.name!r}: {words}: {names}")
             launcher = self._line.bound(queue, ready, lead, arguments)
-            launcher.note_launch()
+            launcher.note_launch(arguments)
             launch = replay.bind(
                 launcher, queue, arguments, lambda error, given: self._refused(error, given, queue)
             )
@@ -298,7 +298,7 @@ class Kernel:
                 return launcher(queue, allocator, wait_for, out_host, arguments)
             finally:
                 # After a refused call too: the next call takes the short way and skips this line.
-                launcher.note_launch()
+                launcher.note_launch(arguments)
 
     def _holder(self, queue: Any) -> cl.Context | cl.CommandQueue:
         """Return the queue or context for which the code of a call is bound; raises TypeError for another object.

@@ -40,6 +40,7 @@ _NAMES = (
         "wait",
         "save",
         "load",
+        "rebuild",
         "pull",
         "push",
         "remote",

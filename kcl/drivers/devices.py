@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DevicePlaces = tuple[tuple[int, int, str], ...]
 UNITS = "compute units"
 # the first words of the parts that another program has otherwise
-_OF_A_PROGRAM = (
+OF_A_PROGRAM = (
     "source",
     "options",
     "header",
@@ -43,7 +43,7 @@ def compared(key: Key) -> tuple[Key, Key | None]:
     """
     import pyopencl as cl
 
-    mine = Key([part for part in key.parts if not part.name.startswith(_OF_A_PROGRAM)])
+    mine = Key([part for part in key.parts if not part.name.startswith(OF_A_PROGRAM)])
     try:
         found = [one for one in cl.get_platforms() if one.name == dict(key.parts).get("platform")]
     except cl.Error:  # no platform at all

@@ -95,9 +95,9 @@ class Launcher:
         """The names of the kernels."""
         return tuple(vars(self.kernels))
 
-    def note_launch(self) -> None:
-        """Note that the kernels were launched."""
-        self.program.note_launch(self.names)
+    def note_launch(self, arguments: dict[str, Any] | None = None) -> None:
+        """Note that the kernels were launched, with these arguments."""
+        self.program.note_launch(self.names, lambda: self.program.noted(self, arguments))
 
     def _variant(self, queue: Any, arguments: dict[str, Any]) -> Play | None:
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
 
+from kcl.code import ProgramText
 from kcl.programs.driver import Promise
 from kcl.programs.kernels import kernel_names
 from kcl.programs.program_key import headers_stand, passed
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.cache.layer import Layer
     from kcl.cache.lookup import Look
-    from kcl.code import ProgramText
     from kcl.programs.driver import Driver
     from kcl.programs.program_key import ProgramSlot
 
@@ -75,6 +75,15 @@ class _Failed(NamedTuple):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
+
+
+def text_of(entry: Entry, options: tuple[str, ...]) -> ProgramText:
+    """Return the text of an entry's program, with these options."""
+    about, source = entry.metadata, entry.parts["source.cl"].decode("utf-8", "surrogatepass")
+    found = ProgramText(str(about["kernel"]), source, options, tuple(about["kernels"]))
+    # a driver may have put a line before it
+    bare = found._replace(source=source.partition("\n")[2])
+    return bare if bare.source_digest == about.get("program") else found
 
 
 def refusal(error: BaseException) -> str:

@@ -70,12 +70,9 @@ def verified(
     error = WrongEntry(
         f"kernel {name!r}: the stored binary computes something else than the source: {said}"
     )
-    disprove(
-        found.build, BuildRequest(ready.code.text), slots, error, time.perf_counter() - started
-    )
-    return found.build.rebuilt(
-        ready.code.text, found.build.digest(ready.code.text, ready.headers), slots
-    )
+    wanted = BuildRequest(ready.code.text)
+    disprove(found.build, wanted, slots, error, time.perf_counter() - started)
+    return found.build.rebuilt(wanted, found.build.digest(wanted.text, ready.headers), slots)
 
 
 def few_ulps(_name: str, dtype: Any) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyopencl as cl
@@ -58,7 +58,8 @@ class BuiltProgram:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it.
 
     The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`). `launched`
-    and `compared` name the kernels that were launched, and those whose results were compared.
+    has the first launch of each kernel that was launched, None where that cannot be noted. `compared` names the kernels
+    whose results were compared.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class BuiltProgram:
         "compared",
         "launched",
         "logs",
+        "made",
         "program",
         "promises",
         "stored",
@@ -76,11 +78,12 @@ class BuiltProgram:
         self.build = build
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
+        self.made: list[tuple[str, Entry]] = []  # the entries that the driver completed at once
         self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
         # the compiler's messages from the build of the source, by device
         self.logs: tuple[str, ...] = ()
         self.compared: frozenset[str] = frozenset()
-        self.launched: frozenset[str] = frozenset()
+        self.launched: dict[str, Any] = {}
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
         """Return new kernel objects, for one thread alone; raises RecipeError where the program has none."""
@@ -130,24 +133,45 @@ class BuiltProgram:
     def note_prepared(self) -> None:
         """Have the entries completed as the program is: without a launch the driver specialises no code."""
         if not self.launched:
-            self.build.driver.launched(self._promised([]))
+            self.build.driver.launched(self._promised())
 
-    def note_launch(self, names: Iterable[str]) -> None:
-        """Note that kernels were launched: the driver will have specialised code for them."""
-        before, self.launched = self.launched, self.launched.union(names)
-        if not self.promises or self.launched == before:
+    def note_launch(
+        self, names: Iterable[str], noted: Callable[[], Mapping[str, Any]] = dict
+    ) -> None:
+        """Note that kernels were launched: the driver will have specialised code for them.
+
+        Their entries get the launches that `noted` returns.
+        """
+        before, new = self.launched, [name for name in names if name not in self.launched]
+        is_asked = new and (self.promises or self.made)
+        launches = noted() if is_asked else {}
+        self.launched = {**before, **{name: launches.get(name) for name in new}}
+        if not is_asked:
             return
-        promises = self._promised(sorted(self.launched))
+        for address, entry in self.made if launches else ():
+            self.build.layer.publish(address, entry.described(launched=self.launched))
+        promises = self._promised()
         if before:  # the helper has it; later launches are added as the process ends
             self.build.driver.unseen(promises)
         else:
             self.build.driver.launched(promises)
         if len(kernel_names(self.program)) == len(self.launched):
-            self.promises = ()
+            self.promises, self.made = (), []
 
-    def _promised(self, kernels: list[str]) -> tuple[Promise, ...]:
-        """Return the promises with the names of the launched kernels."""
-        return tuple([Promise(to, one.described(launched=kernels)) for to, one in self.promises])
+    @staticmethod
+    def noted(launcher: Launcher, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the launches of a call, as entries have them."""
+        if arguments is None:
+            return {}
+        # Imported on a miss.
+        from kcl.launch import first
+
+        return first.noted(launcher.invoke, launcher.kernels, arguments)
+
+    def _promised(self) -> tuple[Promise, ...]:
+        """Return the promises with the launches of the kernels."""
+        known = self.launched
+        return tuple([Promise(to, one.described(launched=known)) for to, one in self.promises])
 
 
 def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]) -> Play | None:
@@ -275,10 +299,10 @@ class Build(Stage[BuildRequest]):
             )
 
     def rebuilt(
-        self, text: ProgramText, digest: str, slots: tuple[ProgramSlot, ...]
+        self, wanted: BuildRequest, digest: str, slots: tuple[ProgramSlot, ...]
     ) -> BuiltProgram:
-        """Build from source in place of entries that were set aside, and store the new ones."""
-        made = self.make(BuildRequest(text), Look("error", slots=slots))
+        """Build from source, whatever the layer holds, and store the entries."""
+        made = self.make(wanted, Look("error", slots=slots))
         for address, entry in made.entries:
             self.layer.publish(address, entry)
         found: BuiltProgram = made.value
@@ -348,6 +372,8 @@ class Build(Stage[BuildRequest]):
         if wanted.holder is not None:
             promises, found.promises = found.promises, ()
             self.driver.unseen(promises)
+        else:
+            found.made = entries
         return Product(found, entries, bool(found.promises))
 
     def attempt(self, wanted: BuildRequest) -> str:

@@ -6,33 +6,27 @@ A question that a child does not answer costs the candidate that it is about, an
 from __future__ import annotations
 
 import math
-import os
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from multiprocessing import Pipe
 from typing import Any
 
 import numpy as np
 
 from kcl.base import settings
 from kcl.code import Code
+from kcl.drivers.child import ChildFault, PythonChild, Verdict
 from kcl.foreign import shell
 from kcl.programs.results import difference
 from kcl.tuning.candidates import Trial
 from kcl.tuning.child import (
     BY,
     OTHER_SHAPE,
-    Answerer,
     Arrays,
-    ChildFault,
     Question,
-    Verdict,
     tolerated,
 )
 from kcl.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
@@ -43,9 +37,6 @@ _COPIES = 3  # of each array in a child: as it begins, on the device, and what i
 _SLOW = 3.0  # a question may take this many times what it took for the default
 _LEAST_SECONDS = 2.0  # of a question
 _OVERTIME = 9.0  # seconds after the end of the tuning, for what was begun
-_CODE = (
-    "import sys; fd, *sys.path[:] = sys.argv[1:]; from kcl.tuning import child; child.main(int(fd))"
-)
 # launches are repeated in a sample: others disturb some of them
 _SAMPLE_SECONDS, _LAST_SAMPLE_SECONDS = (
     5e-3,
@@ -73,12 +64,11 @@ class ReadOutputs(dict[str, Any]):
         return found
 
 
-class Child(Answerer):
+class Child(PythonChild):
     """A process that answers questions. `is_new` until its first candidate, `is_clean` until a wrong one or its end."""
 
     def __init__(self, question: Question, folder: str) -> None:
         self.is_new = self.is_clean = True
-        self.pipe, end = Pipe()
         wish = shell.made([], [], folder)
         inherited = {**settings.environment_alone(), **wish.set}
         environment = {
@@ -86,37 +76,14 @@ class Child(Answerer):
             for name, text in inherited.items()
             if name not in wish.unset and not name.startswith("KCL_")
         }
-        with end:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-c",
-                    _CODE,
-                    str(end.fileno()),
-                    *map(os.path.abspath, sys.path),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[end.fileno()],
-                start_new_session=True,
-                env={
-                    **environment,
-                    "KCL_CACHE_DIR": folder,
-                    "KCL_PROMOTE": "off",
-                    "TMPDIR": folder,
-                },
-            )
-        with suppress(OSError):  # the first answer will be missing
-            self.pipe.send(question)
+        own = {"KCL_CACHE_DIR": folder, "KCL_PROMOTE": "off", "TMPDIR": folder}
+        super().__init__("kcl.tuning.child", environment | own, "-I")
+        self.begin(question)
 
     def end(self) -> int:
         """End the process, whatever it does."""
         self.is_clean = False
-        self.process.kill()
-        self.pipe.close()
-        return self.process.wait()
+        return super().end()
 
 
 class Bench:

@@ -34,24 +34,18 @@ from kcl.base import process, settings
 from kcl.base.dtypes import dtype_text
 from kcl.cache.key import Key, Part
 from kcl.code import Code
+from kcl.drivers.child import MEMORY, OPEN, Answerer, ChildFault, Verdict, answer, limit
 from kcl.errors import UnknownInput
 from kcl.generate.stage import dtypes_of
 from kcl.handle import generated, line_of
 from kcl.line import bindings_of
 from kcl.tuning import inputs
 from kcl.tuning.child import (
-    MEMORY,
-    OPEN,
-    Answerer,
     ArrayFile,
     Arrays,
     CallForm,
-    ChildFault,
     Question,
     Tolerance,
-    Verdict,
-    answer,
-    limit,
 )
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Skip, said

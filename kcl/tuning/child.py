@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Literal, NamedTuple
 
@@ -28,9 +26,9 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 
 from kcl import drivers
-from kcl.base import process
 from kcl.code import Code, made_ready
 from kcl.drivers import devices
+from kcl.drivers.child import ChildFault, Verdict, answer, limit
 from kcl.launch import ARRAYS, Launcher
 from kcl.programs.results import difference
 from kcl.programs.stage import build_of
@@ -40,27 +38,15 @@ from kcl.tuning.race import Sample
 GUARD = 4096  # bytes behind each array
 PATTERN = 0xFF  # of an output: not a number, or -1
 _MARK = 0xA5  # of an output of drawn integers: hardly one of these
-MEMORY = 4 << 30  # bytes of a candidate
 OTHER_SHAPE = "has another shape"
 _SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
 BY = "by the default"
-_ORPHAN_SECONDS = 10.0
 _LAUNCHES = 20  # of a sample, at most
 _LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 # relative, or (relative, absolute) by the name of an output
 Tolerance = None | float | Mapping[str, Any]
-
-
-class Verdict(NamedTuple):
-    """What became of a candidate: "ok" or what is wrong, and in which detail."""
-
-    outcome: str
-    detail: str = ""
-
-
-OPEN = Verdict("")
 
 
 class ArrayFile(NamedTuple):
@@ -93,34 +79,6 @@ class Question(NamedTuple):
     compared: tuple[str, ...] | None = None
 
 
-class ChildFault(Exception):
-    """What a child could not do: it died or was stopped at a question, or it cannot launch the default."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(": ".join(verdict[:2]))
-        self.verdict = verdict
-
-
-class Answerer:
-    """The parent's end of a process that answers questions, one at a time; `end` ends it and returns its status."""
-
-    pipe: Connection
-
-    def ask(self, seconds: float, verb: str, *given: Any) -> Any:
-        """Return the answer; if there is none in some seconds, the process is ended and ChildFault is raised."""
-        try:
-            self.pipe.send((seconds, verb, *given))
-            if self.pipe.poll(seconds):
-                return self.pipe.recv()
-        except (EOFError, OSError):
-            raise ChildFault(Verdict("crashes", ended(self.end()))) from None
-        self.end()
-        raise ChildFault(Verdict("hangs", f"no result in {seconds:.3g} s"))
-
-    def end(self) -> int:
-        raise NotImplementedError
-
-
 def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
     """Return the relative and the absolute tolerance of an output: what is given, else the root of epsilon."""
     one = given.get(name) if isinstance(given, Mapping) else given
@@ -129,40 +87,12 @@ def tolerated(given: Tolerance, name: str, dtype: Any) -> tuple[float, float]:
     return (one[0], one[1]) if isinstance(one, tuple) else (one, 0.0)
 
 
-def ended(status: int) -> str:
-    """Return the words for the status of a process that ended."""
-    return signal.Signals(-status).name if status < 0 else f"status {status}"
-
-
-def limit(more: int | None = None) -> None:
-    """Have this process write no core; unless `more` is None, let it have 4 GiB and that beyond what it has now."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if more is not None:
-            with process.proc("self/statm") as stream:
-                now = int(stream.read().split()[0]) * resource.getpagesize()
-            most = resource.getrlimit(resource.RLIMIT_AS)[1]
-            resource.setrlimit(resource.RLIMIT_AS, (now + MEMORY + more, most))
-
-
 def main(descriptor: int) -> None:
     """Launch candidates for the parent."""
     limit()
     pipe = Connection(descriptor)
     answer(pipe, Rig(pipe.recv()))
     os._exit(0)
-
-
-def answer(pipe: Connection, of: Any) -> None:
-    """Answer the parent's questions, which name methods of an object, until it closes the pipe or takes too long."""
-    with suppress(EOFError):
-        while True:
-            seconds, verb, *given = pipe.recv()
-            signal.setitimer(signal.ITIMER_REAL, seconds + _ORPHAN_SECONDS)
-            pipe.send(getattr(of, verb)(*given))
-            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class GuardedCall:

@@ -20,6 +20,7 @@ from kcl.cache import places
 from kcl.cache.key import Key, Part
 from kcl.cache.progress import ProgressLine
 from kcl.drivers import devices
+from kcl.drivers.child import OPEN, ChildFault, Verdict
 from kcl.errors import CacheFault
 from kcl.line import bindings_of
 from kcl.programs.program_key import header_files
@@ -34,7 +35,7 @@ from kcl.tuning.candidates import (
     TunedKernel,
     TuningCandidate,
 )
-from kcl.tuning.child import OPEN, ChildFault, Question, Tolerance, Verdict
+from kcl.tuning.child import Question, Tolerance
 from kcl.tuning.race import Standing
 from kcl.tuning.space import Choice, Space, said
 from kcl.tuning.table import SERVED, ChoiceTable, RankedChoice, Row, fact_name

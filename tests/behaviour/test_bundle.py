@@ -13,8 +13,8 @@ import tempfile
 
 import bundled
 import pytest
-from harness import PLATFORMS, ROOT, Child
-from project import NUMBERS, Project
+from harness import PLATFORMS, ROOT, Child, platforms
+from project import NUMBERS, PROGRAMS, Project
 
 from kcl.cache.stores.directory import Directory
 
@@ -196,6 +196,45 @@ class TestMachines:
         (reason,) = said["unusable"]
         assert "device: version" in reason
         assert "znver9" in reason
+
+
+class TestRebuilt:
+    """After `kcl rebuild` the first run on another device hits, and needs neither loopy nor a compiler."""
+
+    def test_another_platform(self, saved, elsewhere, platform_name):
+        """What was saved on one platform hits on the other one; the cache stays as it is."""
+        other = {"pocl": "intel", "intel": "pocl"}.get(platform_name, platform_name)
+        if other not in platforms():
+            pytest.skip("needs two platforms")
+        new, device = elsewhere.directory / "new.kclb", PLATFORMS[other]
+        said = run(elsewhere, "-m", "kcl", "rebuild", saved.file, "--to", new, "--device", device)
+        assert "3 programs" in said
+        assert "not launched" not in said
+        assert not (elsewhere.cache / "pyopencl").exists()
+        words = (DRIVER, device, "hit", new)
+        done = json.loads(run(elsewhere, *words, KCL_STRICT="hit").splitlines()[-1])
+        assert (looks(done), done["loopy"], done["unusable"]) == (HITS, False, [])
+
+    def test_another_cpu(self, filled, elsewhere, platform_name):
+        """A whole project hits on another CPU: headers, include directories and build options are in its programs."""
+        if platform_name != "pocl":
+            pytest.skip("LLVM's name of the CPU is in the device version of PoCL")
+        site = elsewhere.directory / "site"
+        site.mkdir()
+        (site / "sitecustomize.py").write_text("import bundled; bundled.become_another()")
+        path = os.pathsep.join(map(str, (site, DRIVER.parent, ROOT)))
+        another = {"BUNDLED_CPU": "znver9", "PYTHONPATH": path}
+        file = elsewhere.directory / "all.kclb"
+        project = Project(elsewhere, filled.project.platform)
+        run(filled.project.child, "-m", "kcl", "save", file)
+        words = ("rebuild", file, "--device", "portable", "-I", project.folder / "kernels")
+        said = run(elsewhere, "-m", "kcl", *words, **another)
+        assert f"pocl-znver9: {PROGRAMS} programs built" in said
+        assert "not launched" not in said
+        there = project.run(warm=True, **another)
+        assert there.numbers == NUMBERS
+        assert there.set("generator") == there.set("binary") == {"hit"}
+        project.finish()
 
 
 def installed(folder):

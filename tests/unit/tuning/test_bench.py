@@ -13,11 +13,11 @@ import pytest
 import kcl
 from kcl.base import settings
 from kcl.drivers import devices
+from kcl.drivers.child import Verdict
 from kcl.tuning import bench as benches
 from kcl.tuning import candidates, inputs, race
 from kcl.tuning.bench import Bench, Child, ChildFault
 from kcl.tuning.candidates import CandidateFiles
-from kcl.tuning.child import Verdict
 from kcl.tuning.inputs import is_cut
 from kcl.tuning.race import Sample
 

@@ -13,9 +13,9 @@ import pyopencl.array as cl_array
 import pytest
 
 import kcl
+from kcl.drivers.child import Verdict
 from kcl.tuning import candidates, inputs
 from kcl.tuning.candidates import CandidateFiles
-from kcl.tuning.child import Verdict
 
 pytestmark = pytest.mark.slow_platforms
 

@@ -1,0 +1,163 @@
+"""Rebuild: the programs of a bundle, or of the cache, for the devices of this machine, by children.
+
+A program that kills or stops a child costs that child. The entries of a driver that is slow to give out a binary are
+completed as usual.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import product
+from typing import Any, NamedTuple
+
+from kcl import bundle, drivers
+from kcl.base import settings
+from kcl.base.settings import option
+from kcl.bundle import contents
+from kcl.bundle.info import CacheInfo
+from kcl.cache import layers
+from kcl.cache.entry import Entry
+from kcl.cache.progress import ProgressLine
+from kcl.drivers import builder, devices
+from kcl.drivers.child import ChildFault, PythonChild, Verdict
+from kcl.errors import CacheFault, DamagedEntry
+
+_MODULE = "kcl.drivers.builder"
+_START_SECONDS, _BUILD_SECONDS, _LAUNCH_SECONDS = 120.0, 600.0, 30.0
+_MOST_JOBS = 8  # the default: each child needs the memory of an OpenCL driver
+
+
+class Rebuilt(NamedTuple):
+    """What became of a program for a device; `launch` says what was wrong with its launch."""
+
+    kernel: str
+    device: str
+    verdict: Verdict
+    address: str = ""
+    launch: str = ""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the cache has its entry now."""
+        return bool(self.address) and contents.held(layers.binary(), self.address) is not None
+
+
+def of_file(file: str, to: str | None, jobs: int | None, **order: Any) -> list[Rebuilt]:
+    """Rebuild the programs of a bundle into the cache, or into the bundle `to`; the other entries go there, too.
+
+    Raises OSError, and CacheFault for a bundle that is damaged.
+    """
+    data, info = bundle.content(file), CacheInfo()
+    found = dict(contents.unpack(data, info))
+    if info.refused:
+        raise DamagedEntry(f"{file}: {': '.join(info.refused[0])}")
+    programs = [entry for (kind, _), entry in found.items() if kind == settings.BINARY]
+    with ExitStack() as block:
+        if to:
+            folder = block.enter_context(tempfile.TemporaryDirectory(prefix="kcl-rebuild-"))
+            block.enter_context(option.cache_dir(folder))
+        bundle.load(data, usable=True)
+        done = of_programs(programs, jobs, **order)
+        if to:
+            new = {place: one for place, one in found.items() if place[0] != settings.BINARY}
+            for address in dict.fromkeys([one.address for one in done]):
+                entry = contents.held(layers.binary(), address) if address else None
+                if entry is not None:
+                    contents.add(new, settings.BINARY, address, entry, info)
+            bundle.write(to, new, CacheInfo())
+    return done
+
+
+def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> list[Rebuilt]:
+    """Rebuild the programs of entries into the cache; raises CacheFault if no device can take them."""
+    if off := layers.binary().off():
+        raise CacheFault(f"the binary layer is off: {off}")
+    chosen: dict[Any, Entry] = {}
+    for entry in programs:  # of one program, that whose launch is noted
+        same = tuple(
+            [part for part in entry.key.parts if part.name.startswith(devices.OF_A_PROGRAM)]
+        )
+        if same not in chosen or isinstance(entry.metadata.get("launched"), dict):
+            chosen[same] = entry
+    crew = _Crew(builder.Order(option.get_cache_dir(), **order))
+    most = max(1, min(jobs or min(settings.processors(), _MOST_JOBS), len(chosen)))
+    pool = ThreadPoolExecutor(most, "kcl-rebuild")
+    try:
+        names = pool.submit(crew.devices).result()
+        works = [
+            pool.submit(crew.rebuilt, *one) for one in product(chosen.values(), enumerate(names))
+        ]
+        done = []
+        with ProgressLine() as line:
+            for number, work in enumerate(works, 1):
+                done.append(work.result())
+                line.say(f"rebuilding {number}/{len(works)} {done[-1].kernel}")
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for _time in range(2):  # a thread may start one in between
+            crew.end()
+            pool.shutdown()
+    drivers.flush()
+    lost = Verdict(builder.FAILED, "it is not complete: `kcl status` says why")
+    return [one if one.is_there or not one.address else one._replace(verdict=lost) for one in done]
+
+
+class _Crew:
+    """The children, one for each thread."""
+
+    def __init__(self, order: builder.Order) -> None:
+        self._order = order
+        self._thread = threading.local()
+        self._children: list[PythonChild] = []
+        self._is_over = False
+
+    def devices(self) -> list[str]:
+        """Return the names of the devices."""
+        found: list[str] = self._ask(_START_SECONDS, "devices")
+        if not found:
+            raise CacheFault(f"no device of this machine has {self._order.device!r} in its name")
+        return found
+
+    def rebuilt(self, entry: Entry, device: tuple[int, str]) -> Rebuilt:
+        """Build a program and launch it; one that cannot be launched is completed as it is."""
+        number, name = device
+        build = ("build", number, entry.key.digest, entry.pack())
+        found = Rebuilt(str(entry.metadata.get("kernel", "")), name, Verdict(builder.BUILT))
+        try:
+            verdict, address = self._ask(_BUILD_SECONDS, *build)
+            found = found._replace(verdict=verdict, address=address)
+            if verdict.outcome != builder.BUILT:
+                return found
+            try:
+                return found._replace(launch=self._ask(_LAUNCH_SECONDS, "launch"))
+            except ChildFault as fault:
+                if self._ask(_BUILD_SECONDS, *build)[0].outcome == builder.BUILT:
+                    self._ask(_BUILD_SECONDS, "leave")
+                return found._replace(launch=": ".join(fault.verdict))
+        except ChildFault as fault:
+            return found._replace(verdict=Verdict(builder.FAILED, ": ".join(fault.verdict)))
+
+    def _ask(self, seconds: float, verb: str, *given: Any) -> Any:
+        """Ask the child of this thread; a new one if there is none, or if the last one has ended."""
+        if self._is_over:
+            raise ChildFault(Verdict("stopped"))
+        child: PythonChild | None = getattr(self._thread, "child", None)
+        if child is None:
+            child = self._thread.child = PythonChild(_MODULE, settings.environment_alone())
+            self._children.append(child)
+            child.begin(self._order)
+        try:
+            return child.ask(seconds, verb, *given)
+        except ChildFault:
+            self._thread.child = None
+            raise
+
+    def end(self) -> None:
+        """End all children; no question is asked any more."""
+        self._is_over = True
+        for child in self._children:
+            child.end()

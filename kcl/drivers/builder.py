@@ -1,0 +1,132 @@
+"""The child of `kcl rebuild`: it builds the programs of entries for the devices of this machine, and launches them.
+
+    devices()                -> the names of the devices that were asked for
+    build(device, address, entry)   -> (Verdict, address of the new entry): "there", "built", or what is wrong
+    launch()                 -> what is wrong with a launch of that program, empty if nothing is
+    leave()                  -> None: the program is completed without the driver's work for a launch
+
+Nothing here knows a front end: an entry has the source of its program, and its first launch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import pyopencl as cl
+
+from kcl import drivers
+from kcl.base.settings import option
+from kcl.cache.entry import Entry, entry_at
+from kcl.cache.key import Part
+from kcl.drivers.child import Verdict, answer, limit
+from kcl.errors import UnknownInput
+from kcl.launch import first
+from kcl.programs.compilation import refusal, text_of
+from kcl.programs.headers import ABSENT
+from kcl.programs.stage import Build, BuildRequest, BuiltProgram, build_of
+
+THERE, BUILT, FAILED, LACKS_HEADER = "there", "built", "does not build", "lacks a header"
+
+
+class Order(NamedTuple):
+    """What children build: into which cache, with which include directories, for devices with this text in their name."""
+
+    folder: str
+    directories: tuple[str, ...] = ()
+    device: str = ""
+
+
+def main(descriptor: int) -> None:
+    """Build for the parent."""
+    limit()
+    pipe = Connection(descriptor)
+    answer(pipe, Builder(pipe.recv()))
+    os._exit(0)
+
+
+class Builder:
+    """The builds of a process, one for each kind of device, and the program that was built last."""
+
+    def __init__(self, order: Order) -> None:
+        option.cache_dir(order.folder)
+        self._order = order
+        self._builds = list(_builds(order.device.lower()))
+        self._built: BuiltProgram | None = None
+        self._launches: dict[str, Any] = {}
+
+    def devices(self) -> list[str]:
+        """Return the name of each kind of device."""
+        return [f"{one.devices[0][0].platform.name}, {one.devices[0][1]}" for one in self._builds]
+
+    def build(self, device: int, address: str, blob: bytes) -> tuple[Verdict, str]:
+        """Build the program of an entry for a device, unless a complete entry is there."""
+        build, entry = self._builds[device], entry_at(address, blob)
+        try:
+            added = build.options(()).flags  # those that pyopencl adds, here and there
+            given = [one for one in entry.metadata["options"] if one not in added]
+            given += [f"-I{one}" for one in self._order.directories]
+            text = text_of(entry, tuple(given))
+            slots = tuple(build.slots(text))
+            if lost := _lost(entry, slots[0].key.parts):
+                return Verdict(LACKS_HEADER, lost), ""
+            held = build.layer.read(slots[0].address)
+            if held is not None and held.metadata.get("complete"):
+                return Verdict(THERE), slots[0].address
+            wanted = BuildRequest(text, site=str(entry.metadata.get("site", "")))
+            self._built = build.rebuilt(wanted, build.digest(text, ""), slots)
+        except UnknownInput as error:
+            return Verdict(LACKS_HEADER, str(error)), ""
+        except Exception as error:
+            return Verdict(FAILED, refusal(error) or f"{type(error).__name__}: {error}"), ""
+        launched = entry.metadata.get("launched")
+        known = launched if isinstance(launched, dict) else {}
+        self._launches = {name: one for name, one in known.items() if one}
+        return Verdict(BUILT), slots[0].address
+
+    def launch(self) -> str:
+        """Launch the program as it was launched first."""
+        assert self._built is not None
+        said = "" if self._launches else "its first launch is not noted"
+        try:
+            queue = cl.CommandQueue(self._built.build.context)
+            said = said or first.launch(queue, self._built.program, self._launches)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+        if said:
+            self.leave()
+        else:
+            self._built.note_launch(self._launches, lambda: self._launches)
+        return said
+
+    def leave(self) -> None:
+        """Have the program completed as it is."""
+        assert self._built is not None
+        self._built.note_prepared()
+
+
+def _builds(device: str) -> Iterator[Build]:
+    """Yield a stage for each kind of device with a text in its name; equal devices are one kind."""
+    seen = set[tuple[Part, ...]]()
+    for platform in cl.get_platforms():
+        for one in platform.get_devices():
+            identity = drivers.named(platform.name).identity(one)
+            if identity not in seen and device in f"{platform.name} {one.name}".lower():
+                seen.add(identity)
+                build = build_of(cl.Context([one]), drivers.of)
+                if not build.untried:
+                    yield build
+
+
+def _lost(entry: Entry, now: tuple[Part, ...]) -> str:
+    """Name the headers of an entry that are not found here; empty if there are none."""
+    before = {part.name for part in entry.key.parts if part.value == ABSENT}
+    return ", ".join(
+        [
+            part.name.partition(" ")[2]
+            for part in now
+            if part.value == ABSENT and part.name not in before
+        ]
+    )

@@ -1,0 +1,123 @@
+"""The first launch of a kernel, as its entry has it: enough to launch the program again without the user's program.
+
+    launch   = [global size, local size, offset, [argument, ...]]      sizes are lists of numbers, or null
+    argument = bytes of a buffer | "a value in hexadecimal" | [bytes of local memory] | null
+
+The launch is found as that of a hot call (`kcl.launch.recording`). It runs again on arrays of zeros, since zero is an
+index of every array, between guards that it must leave as they are.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+
+from kcl.launch.recording import Allocation, Mark, NotPlayable, record
+
+GUARD = 4096  # bytes before and behind each array; any device may begin a part of a buffer there
+MOST_BYTES = 4 << 30  # of the arrays of a launch
+_PATTERN = np.uint8(0xA5)
+Launches = Mapping[str, Any]  # by kernel
+
+
+def noted(invoke: Callable[..., Any], kernels: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the launches of a call by kernel; none where the steps of the invoker cannot be noted."""
+    with suppress(Exception):  # an invoker may refuse the call, or do anything
+        values: dict[str, Any] = {name: _on_device(value) for name, value in arguments.items()}
+        buffers = {name: one for name, one in values.items() if isinstance(one, cl.Buffer)}
+        found = record(invoke, kernels, values, frozenset(buffers))
+        memory = {
+            **{name: one.size for name, one in buffers.items()},
+            **{f"{one.name}.base_data": _size(*one[1:3]) for one in found.made},
+        }
+        for name, value in values.items():
+            if isinstance(value, cl_array.Array):
+                memory[f"{name}.base_data"] = value.base_data.size
+        launches = {}
+        for step in found.steps:
+            given = [_noted(*step.arguments[at], memory) for at in range(len(step.arguments))]
+            sizes = [one if one is None else list(map(int, one)) for one in step.sizes]
+            if step.flags and step.flags[0]:  # the global size counts groups
+                sizes[0] = [one * each for one, each in zip(*sizes[:2], strict=True)]
+            launches[step.kernel] = [*sizes, given]
+        return launches
+    return {}
+
+
+def launch(queue: cl.CommandQueue, program: cl.Program, launches: Launches) -> str:
+    """Launch kernels of a program again; return what is wrong with that. Raises cl.Error."""
+    for name, (size, local, offset, arguments) in launches.items():
+        needed = sum(one + 2 * GUARD for one in arguments if isinstance(one, int))
+        if needed > MOST_BYTES:
+            return f"{name} needs arrays of {needed} bytes, above the limit of {MOST_BYTES}"
+        kernel, arrays = cl.Kernel(program, name), list[tuple[cl.Buffer, cl.Buffer]]()
+        for at, one in enumerate(arguments):
+            kernel.set_arg(at, _argument(queue, one, arrays))
+        cl.enqueue_nd_range_kernel(queue, kernel, size, local, offset, allow_empty_ndrange=True)
+        queue.finish()
+        if any(_is_broken(queue, whole) for whole, _part in arrays):
+            return f"{name} writes outside of its arrays"
+    return ""
+
+
+def _argument(queue: cl.CommandQueue, one: Any, arrays: list[tuple[cl.Buffer, cl.Buffer]]) -> Any:
+    """Return an argument as OpenCL takes it; memory with its guards, and its part between them, join the arrays."""
+    if isinstance(one, list):
+        return cl.LocalMemory(*one)
+    if isinstance(one, str):
+        return np.frombuffer(bytes.fromhex(one), np.uint8)
+    if one is None:
+        return None
+    whole = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, one + 2 * GUARD)
+    cl.enqueue_fill_buffer(queue, whole, _PATTERN, 0, whole.size)
+    cl.enqueue_fill_buffer(queue, whole, np.uint8(0), GUARD, one)
+    part = whole.get_sub_region(GUARD, one)
+    arrays.append((whole, part))  # a kernel keeps no memory alive
+    return part
+
+
+def _is_broken(queue: cl.CommandQueue, whole: cl.Buffer) -> bool:
+    guards = np.empty((2, GUARD), np.uint8)
+    for guard, place in zip(guards, (0, whole.size - GUARD), strict=True):
+        cl.enqueue_copy(queue, guard, whole, src_offset=place)
+    return bool((guards != _PATTERN).any())
+
+
+def _on_device(value: Any) -> Any:
+    """Return the layout that an array of the host will have on the device."""
+    if not isinstance(value, np.ndarray):
+        return value
+    data = SimpleNamespace(size=value.nbytes)
+    return cl_array.Array(None, value.shape, value.dtype, data=data, strides=value.strides)
+
+
+def _size(positional: tuple[Any, ...], keywords: Mapping[str, Any]) -> int:
+    """Return the bytes of an output that the invoker allocates with these arguments of the constructor."""
+    data, (_queue, shape, dtype) = keywords.get("data"), positional
+    if isinstance(data, Allocation):
+        return int(data.size)
+    return int(math.prod(shape) * np.dtype(dtype).itemsize)
+
+
+def _noted(setter: str, items: tuple[Any, ...], memory: Mapping[str, int]) -> Any:
+    value = items[-1]
+    if isinstance(value, Mark):
+        return int(memory[value.text])
+    if isinstance(value, cl.LocalMemory):
+        return [int(value.size)]
+    if value is None:
+        return None
+    if len(items) > 1:
+        form = items[0].decode() if isinstance(items[0], bytes) else items[0]
+        return struct.pack(form, value).hex()
+    if isinstance(value, (bytes, np.generic)):
+        return (value if isinstance(value, bytes) else value.tobytes()).hex()
+    raise NotPlayable(f"{setter} sets a value of an unknown size")

@@ -1,0 +1,74 @@
+"""kcl rebuild: the programs of a bundle, or of the cache, for the devices of this machine."""
+
+import pytest
+from commands import invoke as run
+from harness import PLATFORMS
+
+import kcl
+from kcl import option
+from kcl.bundle import contents
+from kcl.bundle.info import CacheInfo
+
+pytestmark = pytest.mark.one_platform
+
+
+@pytest.fixture
+def file(cache, tmp_path):
+    """A bundle of one kernel of a real run; the cache is another, empty one then."""
+    path = tmp_path / "typed.kclb"
+    assert cache.binary_of("typed")
+    assert run("save", path, "typed").exit_code == 0
+    option.cache_dir(str(tmp_path / "elsewhere"))
+    return path
+
+
+def test_cache(file, platform_name):
+    """Programs of a bundle that fit are there; without a file those of the cache are."""
+    words = ("--device", PLATFORMS[platform_name])
+    for given in ((file,), ()):
+        done = run("rebuild", *given, *words)
+        assert done.exit_code == 0, done.output
+        assert "1 program there before" in done.output
+    assert {one.kernel for one in kcl.entries()} == {"typed"}
+
+
+def test_another_device(file, platform_name, tmp_path):
+    """For another device the programs are built anew; the new bundle has them beside the code."""
+    others = [name for name in PLATFORMS.values() if name != PLATFORMS[platform_name]]
+    new = tmp_path / "new.kclb"
+    done = run("rebuild", file, "--to", new, "--device", others[0])
+    assert done.exit_code == 0, done.output
+    assert "1 program built" in done.output
+    before, after = (dict(contents.unpack(one.read_bytes(), CacheInfo())) for one in (file, new))
+    assert {at for kind, at in before if kind == "generator"} == {
+        at for kind, at in after if kind == "generator"
+    }
+    assert not {at for kind, at in before if kind == "binary"} & {*(at for _kind, at in after)}
+    assert len(after) == len(before)
+    assert kcl.entries() == []
+
+
+def test_not_built(file):
+    """What cannot be built is named, and the status is 1."""
+    data = contents.unpack(file.read_bytes(), CacheInfo())
+    broken = {}
+    for place, entry in data:
+        if place[0] == "binary":
+            entry.parts["source.cl"] = b"kernel void typed( {"
+        broken[place] = entry
+    path = file.with_name("broken.kclb")
+    path.write_bytes(contents.pack(broken, CacheInfo()))
+    done = run("rebuild", path, "--to", file.with_name("new.kclb"))
+    assert done.exit_code == 1
+    assert "not built" in done.output
+    assert "typed: does not build: " in done.output
+
+
+def test_wrong_use(file):
+    """A new bundle is made of a bundle only; a damaged one, and a device that is not there, are named."""
+    assert run("rebuild", "--to", file).exit_code == 2
+    done = run("rebuild", file, "--device", "nobody")
+    assert (done.exit_code, "no device" in done.output) == (1, True)
+    damaged = file.with_name("damaged.kclb")
+    damaged.write_bytes(file.read_bytes()[:-1])
+    assert run("rebuild", damaged).exit_code == 1
