@@ -74,10 +74,6 @@ class PureResult:
             refused = moment.CHANGED
         return code, refused
 
-    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Run the recipe again and generate its code."""
-        return self.unit().code(self.name, dtypes, self._has_key)[0]
-
     def prove(self) -> None:
         """Write nothing: no call was recorded."""
 

@@ -70,17 +70,17 @@ class RecipeResult:
         """Generate code: (Code, why it must not be stored)."""
         return self._ran.generate(dtypes)
 
-    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Generate code again, for verification."""
-        return self._ran.anew(dtypes)
-
     def prove(self) -> None:
         """Write what later runs need beside the row that is stored next."""
         self._ran.prove()
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a later miss; slow."""
-        return self._ran.evidence()
+        if self._result is None:
+            from kcl.generate import evidence
+
+            return evidence.of_recipe(self._call)
+        return self._result.evidence()
 
     def options(self) -> tuple[str, ...] | None:
         """Return the build options of this run: no key holds the paths in them."""

@@ -63,11 +63,11 @@ def checked(
     used = {name: dtypes[name] for name in entry.metadata["chosen"]}
     if not is_drawn(chosen.verify, look.digest):
         if chosen.dump:
-            asked.anew(used)  # the dump has the stages of it
+            _anew(asked, used)  # the dump has the stages of it
             look = look._replace(reason=_DUMPED, spared=0.0)
         return look
     stored, code = look.value.code, rows.from_entry(entry)[1]
-    said = difference(stored, asked.anew(used))
+    said = difference(stored, _anew(asked, used))
     if not said and code not in (None, compile(stored.invoker.source, file_name(stored), "exec")):
         said = "invoker's code object"
     if not said:
@@ -75,6 +75,12 @@ def checked(
         return look._replace(reason=_VERIFIED, spared=0.0)
     cause = "something decides it that is in no key: declare it with @kcl.kernel(...), or make it the same in each run"
     raise WrongEntry(f"kernel {asked.name!r}: what the recipe generates differs in {said}; {cause}")
+
+
+def _anew(asked: Result, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
+    """Generate code again; a pure recipe runs for that."""
+    asked.unit()
+    return asked.generate(dtypes)[0]
 
 
 def _first(before: Any, now: Any) -> str:

@@ -38,9 +38,6 @@ class Result(Protocol):
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code: (Code, why it must not be stored)."""
 
-    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Generate code again, for verification."""
-
     def prove(self) -> None:
         """Write what later runs need beside the row that is stored next."""
 
@@ -151,10 +148,6 @@ class FixedResult:
     def generate(self, dtypes: Mapping[str, np.dtype[Any]]) -> tuple[Code, str]:
         """Generate code, which may always be stored."""
         return self._unit.code(self.name, dtypes)
-
-    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Generate code again, for verification."""
-        return self.generate(dtypes)[0]
 
     def prove(self) -> None:
         """Write nothing: no call was recorded."""

@@ -65,6 +65,7 @@ class Generate(Stage[CallValues]):
 
     def __init__(self, result: Result) -> None:
         self.base: OpenArguments | None = None
+        self.front_end = ""  # that of the base
         self._asked = result
         self._lock = threading.RLock()
         self._unknown = ""
@@ -83,7 +84,7 @@ class Generate(Stage[CallValues]):
             if self._key is None and not self._unknown:
                 try:
                     self._key = self._asked.key()
-                    # An outcome that was made without a key may come from its library's own caches.
+                    # A unit that was made without a key may come from its library's own caches.
                     self._unit = None
                 except UnknownInput as error:
                     self._unknown = str(error)
@@ -103,11 +104,6 @@ class Generate(Stage[CallValues]):
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments of the result that was made last; none before."""
         return () if self._unit is None else self._unit.arguments
-
-    @property
-    def front_end(self) -> str:
-        """The name of the front end of the outcome, or of the first that may have a part in it."""
-        return self._unit.front_end if self._unit else min(self._asked.front_ends)
 
     def evidence(self) -> Evidence:
         """Return the texts that explain a miss; slow."""
@@ -174,6 +170,7 @@ class Generate(Stage[CallValues]):
         if entry is None:
             return Look(found.outcome, found.reason, key)
         self.base = base = rows.base_of(entry)
+        self.front_end = entry.metadata["front_end"]
         if rows.is_whole(entry):
             return _hit(entry, size)
         dtypes = dtypes_of(given.values, base.packed)
@@ -272,7 +269,7 @@ class Generate(Stage[CallValues]):
         made = self._unit
         dtypes = dtypes_of(given.values, made.packed)
         if self.base is None:
-            self.base = made.open(dtypes)
+            self.base, self.front_end = made.open(dtypes), made.front_end
         if given.launch:
             _require(self.base, given.values)
         used = {name: dtype for name, dtype in dtypes.items() if name in self.base.names}

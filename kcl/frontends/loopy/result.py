@@ -122,10 +122,6 @@ class LoopyResult:
         stands = self._moment is None or moment.stands(self._moment)
         return generated, refused or ("" if stands else moment.CHANGED)
 
-    def anew(self, dtypes: Mapping[str, np.dtype[Any]]) -> Code:
-        """Generate code from the record or the unit again, for verification."""
-        return self.generate(dtypes)[0]
-
     def prove(self) -> None:
         """Write the proofs of this process's calls, which a later run needs as it needs the row."""
         proofs.write()

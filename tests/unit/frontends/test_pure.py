@@ -73,11 +73,12 @@ class TestPureResult:
         assert refused == ""
         assert ran == [2]
 
-    def test_anew(self):
+    def test_again(self):
         """For verification the recipe runs again."""
         one = result()
         one.key()
-        assert one.anew({}) == one.anew({})
+        made = [one.unit() and one.generate({})[0] for _ in range(2)]
+        assert made[0] == made[1]
         assert ran == [2, 2]
 
     def test_evidence(self):

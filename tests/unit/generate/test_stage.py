@@ -92,6 +92,13 @@ class TestRows:
             ("hit", ""),
         ]
 
+    def test_front_end(self):
+        """The front end is known of a row as of what was made: it words the error for an array that is missing."""
+        for _outcome in ("miss", "hit"):
+            generate = stage(tripled)
+            got(generate, FLOAT)
+            assert generate.front_end == "loopy"
+
     def test_is_stored(self, monkeypatch):
         """Any row of the Kernel will do, for whatever dtypes; a layer that is off holds none."""
         assert not stage(tripled).is_stored()
