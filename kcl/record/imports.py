@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kcl.base import process, settings
+from kcl.base import attended, process, settings
 from kcl.record import GENERATING, is_of_kcl
 
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face
@@ -51,6 +51,16 @@ def install() -> None:
             _import = builtins.__import__
             builtins.__import__ = _faced_import
             sys.meta_path.insert(0, _Attendant())
+            from kcl.record import distributions
+
+            attended.Listener(distributions.is_others, _take).install()
+
+
+def _take(names: list[str]) -> None:
+    if not _is_off():
+        from kcl.record import held
+
+        held.take(names)
 
 
 class _Attendant:
@@ -254,7 +264,6 @@ def note_programs() -> None:
     if "pyopencl" in sys.modules:
         _note_builds(sys.modules["pyopencl"])
         return
-    from kcl.base import attended
 
     def run(package: Any, loader: Any) -> None:
         loader.exec_module(package)
