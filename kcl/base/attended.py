@@ -1,13 +1,16 @@
 """kcl in the places of others: functions of its own there, and a finder that attends to imports.
 
-The finder finds no module itself, and runs some of the modules that other finders find. The base classes of
-`importlib.abc` would double the cost for a program that imports no attended module.
+The finder finds no module itself, and runs some of the modules that other finders find. A `Listener` leaves the running to
+the loader: no frame of kcl's stands below the code of a module. The base classes of `importlib.abc` would double the cost
+for a program that imports no attended module.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from threading import get_ident
 from types import FunctionType
 from typing import Any
@@ -51,8 +54,52 @@ class Finder:
         finally:
             self._finding.discard(search)
         if found is not None and hasattr(found.loader, "exec_module"):
-            found.loader = _Loader(found.loader, self._run)
+            self._attend(found)
         return found
+
+    def _attend(self, found: Any) -> None:
+        found.loader = _Loader(found.loader, self._run)
+
+
+class Listener(Finder):
+    """A finder that calls `ended` with the names of modules, once no import of their top-level package is under way."""
+
+    def __init__(self, attends: Callable[[str], bool], ended: Callable[[list[str]], None]) -> None:
+        super().__init__(attends, lambda module, loader: loader.exec_module(module))
+        self._ended = ended
+        self._under_way = Counter[str]()  # imports by top-level package
+        self._waiting: dict[str, list[str]] = {}
+
+    def _attend(self, found: Any) -> None:
+        if type(found) is ModuleSpec:
+            vars(found)["_kcl_listener"] = self
+            found.__class__ = _Specification
+
+    def tell(self, name: str, begins: bool) -> None:
+        """Hear that the import of a module begins or ends."""
+        top = name.partition(".")[0]
+        self._under_way[top] += 1 if begins else -1
+        if not begins:
+            self._waiting.setdefault(top, []).append(name)
+            if not self._under_way[top]:
+                self._ended(self._waiting.pop(top))
+
+
+class _Specification(ModuleSpec):
+    """A specification in which Python notes that the import of its module begins, and that it ended."""
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(vars(self)["_initializing"])
+
+    @_initializing.setter
+    def _initializing(self, begins: bool) -> None:
+        vars(self)["_initializing"] = begins
+        listener: Listener = vars(self)["_kcl_listener"]
+        if not begins:
+            del vars(self)["_kcl_listener"]
+            self.__class__ = ModuleSpec  # type: ignore[assignment]
+        listener.tell(self.name, begins)
 
 
 class _Loader:

@@ -182,7 +182,8 @@ class _Waiting:
             return None
         sys.meta_path.remove(self)
         _bring(name)
-        return sys.meta_path[0].find_spec(name, path, target)
+        specs = (finder.find_spec(name, path, target) for finder in [*sys.meta_path])
+        return next(filter(None, specs), None)
 
 
 def _bring(name: str) -> None:

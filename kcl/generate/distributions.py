@@ -128,7 +128,8 @@ class State:
         self.texts: dict[str, str] = {}  # distribution -> its text in keys
         self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
         self.seen: dict[str, str] = {}  # distribution -> `files.seen` as the text was taken
-        self.required: dict[str, str] = {}  # distribution -> the text of what it requires
+        self.requirements: dict[str, list[str]] = {}  # distribution -> what it requires
+        self.required: dict[str, str] = {}  # distribution -> the text of that
 
 
 _state = process.shared(State)
@@ -204,6 +205,12 @@ def _place(name: str, file: str) -> PackagePlace:
     return PackagePlace(
         directory, package if os.path.isfile(os.path.join(package, "__init__.py")) else file
     )
+
+
+def is_others(name: str) -> bool:
+    """Return True for the name of a module that is neither of Python, nor of kcl, nor of a generator."""
+    top = name.partition(".")[0]
+    return not (top in sys.stdlib_module_names or top == KCL or top in GENERATORS)
 
 
 def owner(name: str) -> Owner:
@@ -321,13 +328,22 @@ def required(name: str) -> str:
     """Return what a distribution requires, and what that requires: each by its version and its record."""
     known = _state().required.get(name)
     if known is None:
-        found = [name]
-        for one in found:  # it grows
-            found += [other for other in _requirements(one) if other not in found]
-        packages = {one: _record(one) for one in found[1:] if one not in GENERATORS}
+        packages = {one: _record(one) for one in requirements(name)}
         digests = files.digests(packages)
         texts = [f"{one} {_version(one)} {digests[one][0]}" for one in sorted(packages)]
         known = _state().required[name] = "; ".join(texts)
+    return known
+
+
+def requirements(name: str) -> list[str]:
+    """List the installed distributions that a distribution requires, and those that they require; memoised."""
+    known = _state().requirements.get(name)
+    if known is None:
+        found = [name]
+        for one in found:  # it grows
+            found += [other for other in _requirements(one) if other not in found]
+        known = [one for one in found[1:] if one not in GENERATORS]
+        _state().requirements[name] = known
     return known
 
 

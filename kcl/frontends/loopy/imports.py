@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from kcl import frontends
-from kcl.base import process, settings
+from kcl.base import attended, process, settings
 from kcl.base.attended import uncounted
 from kcl.frontends import FACED
 from kcl.frontends.loopy import GENERATING
@@ -53,6 +53,16 @@ def install() -> None:
             builtins.__import__ = _faced_import
             sys.meta_path.insert(0, _Attendant())
             frontends.receive("loopy", named_by)
+            from kcl.generate import distributions
+
+            attended.Listener(distributions.is_others, _take).install()
+
+
+def _take(names: list[str]) -> None:
+    if not _is_off():
+        from kcl.frontends.loopy import held
+
+        held.take(names)
 
 
 class _Attendant:

@@ -13,6 +13,7 @@ import functools
 import gc
 import operator
 import sys
+from collections.abc import Callable, Iterable
 from itertools import chain
 from types import ModuleType
 from typing import Any
@@ -31,10 +32,19 @@ _CHANGES = (
 )
 
 
-class Watch:
-    """Things that are looked at for changes. The caller lets one thread at a time use it."""
+def _attributes(thing: Any) -> Iterable[Any]:
+    names = vars(thing).copy()
+    return type(thing), *names, *names.values()
 
-    def __init__(self) -> None:
+
+class Watch:
+    """Things that are looked at for changes. The caller lets one thread at a time use it.
+
+    `parts` lists what a thing holds that is neither a dictionary nor a list.
+    """
+
+    def __init__(self, parts: Callable[[Any], Iterable[Any]] = _attributes) -> None:
+        self._parts = parts
         self._size = 0
         self._dicts: dict[int, dict[Any, Any]] = {}  # by position, as the others
         self._lists: dict[int, list[Any]] = {}
@@ -64,9 +74,7 @@ class Watch:
     def _read(self) -> tuple[Any, list[Any]]:
         """Return the numbers of dictionaries, and the items of lists; names and contents where there are no numbers."""
         values = [item for one in self._lists.values() for item in (one, *one)]
-        for one in self._objects.values():
-            names = vars(one).copy()
-            values += [one, type(one), *names, *names.values()]
+        values += chain.from_iterable(map(self._parts, self._objects.values()))
         if self._memory is not None:
             return self._memory[self._places], values
         dicts = [one.copy() for one in self._dicts.values()]

@@ -122,7 +122,7 @@ class TestInstalled:
         version, digest = (part(parts, "distribution thing") or "").split()
         assert version == "1.0"
         assert len(digest) == 64
-        assert part(parts, "variables thing")
+        assert part(parts, "held by thing") is not None
 
     @pytest.mark.parametrize(
         ("change", "counts"),

@@ -102,7 +102,8 @@ def is_plain(kind: type) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _slots(kind: type) -> list[tuple[str, Any]]:
+def slots(kind: type) -> list[tuple[str, Any]]:
+    """List the slots of a class by name."""
     members = [pair for base in reversed(kind.__mro__) for pair in vars(base).items()]
     return [pair for pair in members if type(pair[1]) is types.MemberDescriptorType]
 
@@ -116,7 +117,7 @@ def content(value: Any) -> list[tuple[Any, Any]]:
     own = getattr(value, "__dict__", None)
     held: dict[Any, Any] = dict(own) if isinstance(own, dict) else {}
     kind: Any = type(value)
-    for name, member in _slots(kind):
+    for name, member in slots(kind):
         with suppress(AttributeError):
             held[name] = member.__get__(value, kind)
     return sorted(held.items(), key=_by_name)

@@ -5,7 +5,7 @@ dictionaries keep their order, and sets are sorted. A value that holds itself ha
 only if a module has imported it: none of its values exists before.
 
 Code has no text. A function or class of Python or of a generator counts by its name, one of another installed package
-also by the files of its distribution and by what its module holds now. Cells, defaults and attributes of a function are
+also by the files of its distribution and by what was changed there. Cells, defaults and attributes of a function are
 content. Code of the program is refused, unless the user vouches for it: then it counts by its files. An object whose
 class is the program's counts by name and values, as long as the class brings no code that loopy may run.
 """
@@ -18,12 +18,10 @@ import re
 import sys
 import types
 from collections.abc import Callable, Iterable
-from itertools import chain
-from opcode import opmap
-from operator import itemgetter
 from typing import Any
 
 from kcl.errors import UnknownInput
+from kcl.frontends.loopy import held
 from kcl.frontends.loopy.callables import sources
 from kcl.frontends.loopy.callables.classes import (
     HEAP,
@@ -64,13 +62,6 @@ _FUNCTION_LIKE = frozenset(
         *("_ArrayFunctionDispatcher", "ufunc", "_lru_cache_wrapper"),
     )
 )
-# the names that Python's import gives a module
-_OF_MODULES = frozenset(
-    (
-        *("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__"),
-        *("__path__", "__builtins__", "__annotations__", "__warningregistry__"),
-    )
-)
 _CACHE = type(functools.lru_cache(len))
 _OF_PARTS: dict[type, tuple[str, ...]] = {
     functools.partial: ("func", "args", "keywords", "__dict__"),
@@ -87,7 +78,6 @@ class Encoder(Modes):
         self.parts: dict[str, str] = {}
         self.structured = False  # a dtype among the values is a structure
         self.promised = False  # the user vouches for the program's code: it counts by its files
-        self.within = ""  # the package whose variables are read
         self.called = False  # code of a package has the values: it may call any method of theirs
 
     def encode(self, value: Any) -> str:
@@ -129,25 +119,21 @@ class Encoder(Modes):
         return _name(value) if is_library(value) else self._class(value)
 
     def _class(self, kind: type) -> str:
-        """Return the name of a class with what its body holds now, of a class of another package its name alone."""
-        name, package = _name(kind), _package(kind)
+        """Return the name of a class; of one that a function made also its bases and what its body holds."""
+        name = _name(kind)
         self._count(kind.__module__, name)
-        if is_found(kind) and (self.promised or self.within not in ("", package)):
+        if is_found(kind):
             return name
         self.done[id(kind)] = kind, name  # it may hold itself
-        bases = self.encode(kind.__mro__[1:])  # one may be of another package
-        with self.having(within=package):
-            return f"{name}({bases}) has {shorten(self.encode(class_attributes(kind)))}"
+        held = self.encode((kind.__mro__[1:], class_attributes(kind)))
+        return f"{name} of {shorten(held)}"
 
     def _function(self, function: types.FunctionType) -> str:
         code, module = function.__code__, function.__globals__.get("__name__")
         label = f"{module}.{function.__qualname__}"
         loaded = sys.modules.get(module) if isinstance(module, str) else None
         is_of_module = loaded is not None and vars(loaded) is function.__globals__
-        # A package may make functions of texts, which hold what they name: `attrs` and `namedtuple` do.
-        is_made = not is_of_module and self.within and not _imports(code)
-        if not is_made:
-            self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
+        self._count(module if is_of_module else None, f"{label} ({site_of(function)})")
         text = shorten(f"{label} {_text_of(code)}")
         self.done[id(function)] = function, text  # it may hold itself
         held = (
@@ -155,7 +141,6 @@ class Encoder(Modes):
             function.__defaults__,
             function.__kwdefaults__,
             sorted(vars(function).items()),
-            *([_named(code, function.__globals__)] if is_made else []),
         )
         return f"{text} with {self.handed(held)}" if any(held) else text
 
@@ -185,22 +170,13 @@ class Encoder(Modes):
             if whose.name not in distributions.GENERATORS:  # these stand in each key
                 self.parts[f"distribution {whose.name}"] = distributions.counted(whose.name)
                 self.parts[f"requirements {whose.name}"] = distributions.required(whose.name)
-                if self.within in ("", module.partition(".")[0]) and not self.promised:
-                    self._variables(module)
+                if not self.promised and f"held by {whose.name}" not in self.parts:
+                    self.parts[f"held by {whose.name}"] = ""  # it may hold itself
+                    self.parts[f"held by {whose.name}"] = held.text(whose.name, self)
         elif self.promised:
             self.parts |= sources.parts(str(module))
         elif whose is None or whose.kind not in (distributions.PYTHON, distributions.KCL):
             raise UnknownInput(f"{label} is code of the program, which no key holds; {CURE}")
-
-    def _variables(self, module: str) -> None:
-        """Count what a module and its classes hold now: a program may have set it."""
-        part, loaded = f"variables {module}", vars(sys.modules.get(module, sys))
-        if part in self.parts or module not in sys.modules:
-            return
-        self.parts[part] = ""  # it may hold itself
-        held = [pair for pair in loaded.items() if pair[0] not in _OF_MODULES]
-        with self.having(within=module.partition(".")[0]):
-            self.parts[part] = shorten(self.pairs(sorted(held, key=itemgetter(0))))
 
     # Values
 
@@ -277,12 +253,11 @@ class Encoder(Modes):
         for base in kind.__mro__:
             # of a class that a function made, the methods hold what that was given
             is_called = self.called or (self.promised and not is_found(base))
-            held = [] if is_library(base) else brought(base, is_called)
-            package = _package(base) if held and _is_packages(base) else self.within
-            if self.within not in ("", package):
-                continue  # it counts by its files alone
-            with self.having(within=package):
-                found += [f"{_name(base)}.{name}={self.encode(value)}" for name, value in held]
+            mine = [] if is_library(base) else brought(base, is_called)
+            if mine and _is_packages(base) and is_found(base):
+                self._count(base.__module__, "")
+            else:
+                found += [f"{_name(base)}.{name}={self.encode(value)}" for name, value in mine]
         return found
 
     def _of_library(self, value: Any, kind: type) -> str | None:
@@ -329,19 +304,6 @@ def _own(code: types.CodeType) -> tuple[Any, ...]:
     names = code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars
     counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
     return code.co_code.hex(), getattr(code, "co_exceptiontable", b""), names, counts, constants
-
-
-def _imports(code: types.CodeType) -> bool:
-    """Return True if code imports something."""
-    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
-    return opmap["IMPORT_NAME"] in code.co_code[::2] or any(map(_imports, inner))
-
-
-def _named(code: types.CodeType, scope: dict[str, Any]) -> list[tuple[str, Any]]:
-    """List the globals that code names, with their values."""
-    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
-    mine = [(name, scope[name]) for name in code.co_names if name in scope]
-    return [*mine, *chain.from_iterable([_named(one, scope) for one in inner])]
 
 
 def is_library(kind: type) -> bool:

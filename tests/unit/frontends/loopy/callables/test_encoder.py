@@ -27,6 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcl.errors import UnknownInput
+from kcl.frontends.loopy import held
 from kcl.frontends.loopy.callables.content import content
 from kcl.generate import distributions
 
@@ -509,8 +510,6 @@ class TestCode:
             class Made:
                 def width(self): return number
             return Made
-        class Pair(typing.NamedTuple):
-            one: int = 1
         @attrs.frozen
         class Kept:
             one: int = 1
@@ -530,15 +529,15 @@ class TestCode:
         "module.Tool.Inner.width = 2",
         "vars(module)['__LEVEL'] = 2",
         "exec('def less(b, a): return b - a', vars(module))",
-        "module.Pair.__new__.__defaults__ = (2,)",
     )
 
     def test_of_an_installed_package(
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It counts by name and files, by what its module holds now, and by what functions and objects hold."""
-        state = distributions.State()
+        """It counts by name and files, by what was changed there, and by what functions and objects hold."""
+        state, others = distributions.State(), held.State()
         monkeypatch.setattr(distributions, "_state", lambda: state)
+        monkeypatch.setattr(held, "_state", lambda: others)
         (tmp_path / "packed-1.dist-info").mkdir()
         (tmp_path / "packed.py").write_text(textwrap.dedent(self.PACKAGE))
         (tmp_path / "packed-1.dist-info" / "RECORD").write_text("packed.py,sha256=1,1\n")
@@ -547,12 +546,13 @@ class TestCode:
         for change in ("", "", *self.CHANGES):
             sys.modules.pop("packed", None)
             module: Any = importlib.import_module("packed")
+            held.take(["packed"])
             value = [module.get, module.factory(1), module.Tool(1)]
             value += [functools.partial(module.get, 1), module.Tool(1).__call__, module.both()[0]]
             value += [module.made(1)]
             exec(change, {"module": module, "value": value, "functools": functools})
             found.append(content(value).digest)
-        assert {"distribution packed", "variables packed"} <= {
+        assert {"distribution packed", "held by packed"} <= {
             part.name for part in content(value).parts
         }
         assert found[0] == found[1]

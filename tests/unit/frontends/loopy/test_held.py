@@ -1,0 +1,191 @@
+"""kcl.frontends.loopy.held: what was changed in packages since their import."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from harness import Child
+
+from kcl.errors import UnknownInput
+from kcl.frontends.loopy import held
+from kcl.frontends.loopy.callables.content import content
+from kcl.generate import distributions
+
+NEAR = "def get():\n    import far\n    return far.get()\n"
+FAR = """
+    import threading, types
+    LIMIT, LOCK, _LAZY = 1, threading.Lock(), None
+    TABLE, NAMES = {"inner": [1]}, {1}
+    config = types.SimpleNamespace(limit=1)
+    def get(number=1, *, more=1): return number
+    class Base:
+        limit = 1
+        class Inner:
+            limit = 1
+        def get(self, number=1): return number
+        @staticmethod
+        def of(number=1): return number
+    class Derived(Base):
+        pass
+    class Slotted:
+        __slots__ = ("limit",)
+    thing, slotted = Derived(), Slotted()
+    thing.limit = slotted.limit = 1
+    """
+# What a program changes in a package that another one requires, by the name of the case.
+CHANGES = {
+    "a variable": "far.LIMIT = 2",
+    "a variable of another type": "far.LIMIT = True",
+    "a new variable": "far.more = 2",
+    "a variable that is gone": "del far.LIMIT",
+    "an attribute of a base class": "far.Base.limit = 2",
+    "an attribute of an inner class": "far.Base.Inner.limit = 2",
+    "a class": "exec('class Base: limit = 2', vars(far))",
+    "a method": "far.Base.get = far.get",
+    "an item of a table": "far.TABLE['more'] = 2",
+    "an item of an inner table": "far.TABLE['inner'][0] = 2",
+    "an element of a set": "far.NAMES.add(2)",
+    "an attribute of an object": "far.config.limit = 2",
+    "an attribute of an object of the package": "far.thing.limit = 2",
+    "a slot": "far.slotted.limit = 2",
+    "defaults": "far.get.__defaults__ = (2,)",
+}
+# Python tells of these only where kcl attended to the import.
+TOLD = {
+    "an attribute of a function": "far.get.more = 2",
+    "code": "far.get.__code__ = (lambda number=1, *, more=1: 2).__code__",
+    "keyword defaults": "far.get.__kwdefaults__ = {'more': 2}",
+    "defaults of a method": "far.Base.get.__defaults__ = (2,)",
+    "defaults of a static method": "far.Base.of.__defaults__ = (2,)",
+}
+
+
+@pytest.fixture(params=["attended", "early"])
+def load(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], Any]]:
+    """Return a function that imports two installed packages, of which one requires the other, once more."""
+    known, others = distributions.State(), held.State()
+    monkeypatch.setattr(distributions, "_state", lambda: known)
+    monkeypatch.setattr(held, "_state", lambda: others)
+    for name, text in (("near", NEAR), ("far", FAR)):
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+        (tmp_path / f"{name}-1.dist-info").mkdir()
+        (tmp_path / f"{name}-1.dist-info" / "RECORD").write_text(f"{name}.py,sha256=1,1\n")
+    (tmp_path / "near-1.dist-info" / "METADATA").write_text("Name: near\nRequires-Dist: far\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def loaded() -> Any:
+        for name in ("near", "far"):
+            sys.modules.pop(name, None)
+            importlib.import_module(name)
+        if request.param == "attended":
+            held.take(["near", "far"])
+        return sys.modules["near"], sys.modules["far"]
+
+    yield loaded
+    for name in ("near", "far"):
+        sys.modules.pop(name, None)
+
+
+class TestText:
+    """A callable of a package counts by what is changed in the modules of what the package requires."""
+
+    def test_changes(self, load: Callable[[], Any], request: pytest.FixtureRequest) -> None:
+        """Each change of a required package is another key, also after a first look; without one, keys are equal."""
+        is_attended = request.node.callspec.params["load"] == "attended"
+        found = {}
+        for title, change in {"": "", **CHANGES, **(TOLD if is_attended else {})}.items():
+            near, far = load()
+            before = content(near.get).digest
+            assert before == content(near.get).digest == found.setdefault("", before)
+            exec(change, {"far": far})
+            found[title] = content(near.get).digest
+        same = {
+            title: [other for other in found if found[other] == one] for title, one in found.items()
+        }
+        assert not {title: titles for title, titles in same.items() if len(titles) > 1}
+
+    def test_changed_again(self, load: Callable[[], Any]) -> None:
+        """A change within what a program has put there counts, too."""
+        near, far = load()
+        far.TABLE = {"inner": [2]}
+        before = content(near.get).digest
+        far.TABLE["inner"][0] = 3
+        assert content(near.get).digest != before
+
+    def test_code_of_the_program(self, load: Callable[[], Any]) -> None:
+        """A function of the program in a required package has no key."""
+        near, far = load()
+        far.get = load
+        with pytest.raises(UnknownInput, match="is code of the program"):
+            content(near.get)
+
+    def test_what_counts_for_nothing(self, load: Callable[[], Any]) -> None:
+        """A module that is imported below its package, and names of Python's, change no key."""
+        near, far = load()
+        before = content(near.get).digest
+        far.__warningregistry__ = {}
+        sys.modules["far.deep"] = far.deep = type(sys)("far.deep")
+        held.take(["far.deep"])
+        try:
+            assert content(near.get).digest == before
+        finally:
+            del sys.modules["far.deep"]
+
+
+class TestTake:
+    """Modules are taken as their imports end."""
+
+    def test_order(self, child: Child, tmp_path: pathlib.Path) -> None:
+        """What a package changes during its own import is its own, what the importing module changes is not."""
+        for name, text in {
+            "pack/__init__.py": "from pack import base, more\nbase.LIMIT = 2",
+            "pack/base.py": "LIMIT, TABLE = 1, {}",
+            "pack/more.py": "from pack.base import TABLE\nTABLE['more'] = 1",
+            "pack/late.py": "",
+            "own.py": "import pack.base\npack.base.LIMIT = 3",
+        }.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        code = f"""
+            import sys, json
+            sys.path.insert(0, {str(tmp_path)!r})
+            import kcl.loopy
+            import own, pack.late
+            from kcl.frontends.loopy import held
+            taken = held._state().taken
+            base = {{one.name: one.held for one in taken["pack.base"]}}
+            spec = pack.base.__spec__
+            print(json.dumps([
+                base["pack.base"]["LIMIT"], base["pack.base.TABLE"], "pack.late" in taken,
+                type(spec).__name__, spec._initializing,
+            ]))
+            """
+        assert child.json(code) == [2, {"more": 1}, True, "ModuleSpec", False]
+
+    def test_error_of_an_import(self, child: Child, tmp_path: pathlib.Path) -> None:
+        """A package whose import fails is taken as it is imported again; the traceback names no file of kcl."""
+        (tmp_path / "pack.py").write_text("import sys\nif sys.argv == ['']: raise ValueError\n")
+        code = f"""
+            import sys, json, traceback
+            sys.path.insert(0, {str(tmp_path)!r})
+            sys.argv = ['']
+            import kcl.loopy
+            from importlib import import_module
+            try:
+                import_module("pack")
+            except ValueError as error:
+                frames = traceback.extract_tb(error.__traceback__)
+            sys.argv = ['again']
+            import_module("pack")
+            from kcl.frontends.loopy import held
+            print(json.dumps(["/kcl/" in str(frames), bool(held._state().taken["pack"])]))
+            """
+        assert child.json(code) == [False, True]
