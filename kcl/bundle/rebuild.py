@@ -120,7 +120,9 @@ class _Crew:
         """Return the names of the devices."""
         found: list[str] = self._ask(_START_SECONDS, "devices")
         if not found:
-            raise CacheFault(f"no device of this machine has {self._order.device!r} in its name")
+            named = self._order.device
+            why = f"has {named!r} in its name" if named else "takes programs of kcl"
+            raise CacheFault(f"no device of this machine {why}")
         return found
 
     def rebuilt(self, entry: Entry, device: tuple[int, str]) -> Rebuilt:
