@@ -87,15 +87,16 @@ def of_programs(programs: Iterable[Entry], jobs: int | None, **order: Any) -> li
     most = max(1, min(jobs or min(settings.processors(), _MOST_JOBS), len(chosen)))
     pool = ThreadPoolExecutor(most, "kcl-rebuild")
     try:
-        names = pool.submit(crew.devices).result()
-        works = [
-            pool.submit(crew.rebuilt, *one) for one in product(chosen.values(), enumerate(names))
-        ]
-        done = []
         with ProgressLine() as line:
+            names = pool.submit(crew.devices).result()
+            works = [
+                pool.submit(crew.rebuilt, *one)
+                for one in product(chosen.values(), enumerate(names))
+            ]
+            done = []
             for number, work in enumerate(works, 1):
+                line.say(f"rebuilding {number} of {len(works)}")
                 done.append(work.result())
-                line.say(f"rebuilding {number}/{len(works)} {done[-1].kernel}")
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for _time in range(2):  # a thread may start one in between
@@ -119,7 +120,9 @@ class _Crew:
         """Return the names of the devices."""
         found: list[str] = self._ask(_START_SECONDS, "devices")
         if not found:
-            raise CacheFault(f"no device of this machine has {self._order.device!r} in its name")
+            named = self._order.device
+            why = f"has {named!r} in its name" if named else "takes programs of kcl"
+            raise CacheFault(f"no device of this machine {why}")
         return found
 
     def rebuilt(self, entry: Entry, device: tuple[int, str]) -> Rebuilt:

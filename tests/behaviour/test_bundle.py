@@ -215,6 +215,7 @@ class TestRebuilt:
         done = json.loads(run(elsewhere, *words, KCL_STRICT="hit").splitlines()[-1])
         assert (looks(done), done["loopy"], done["unusable"]) == (HITS, False, [])
 
+    @pytest.mark.slow
     def test_another_cpu(self, filled, elsewhere, platform_name):
         """A whole project hits on another CPU: headers, include directories and build options are in its programs."""
         if platform_name != "pocl":

@@ -2,7 +2,7 @@
 
 import pytest
 from commands import invoke as run
-from harness import PLATFORMS
+from harness import PLATFORMS, platforms
 
 import kcl
 from kcl import option
@@ -32,13 +32,17 @@ def test_cache(file, platform_name):
     assert {one.kernel for one in kcl.entries()} == {"typed"}
 
 
-def test_another_device(file, platform_name, tmp_path):
-    """For another device the programs are built anew; the new bundle has them beside the code."""
-    others = [name for name in PLATFORMS.values() if name != PLATFORMS[platform_name]]
+def test_another_device(file, platform_name, tmp_path, under):
+    """For another device the programs are built anew; the new bundle has them beside the code. A line counts them."""
+    under(KCL_PROGRESS="1")
+    others = [PLATFORMS[name] for name in platforms() if name != platform_name]
+    if not others:
+        pytest.skip("needs two platforms")
     new = tmp_path / "new.kclb"
     done = run("rebuild", file, "--to", new, "--device", others[0])
     assert done.exit_code == 0, done.output
-    assert "1 program built" in done.output
+    assert "1 program built" in done.stdout
+    assert "kcl: rebuilding 1 of 1\n" in done.stderr
     before, after = (dict(contents.unpack(one.read_bytes(), CacheInfo())) for one in (file, new))
     assert {at for kind, at in before if kind == "generator"} == {
         at for kind, at in after if kind == "generator"
