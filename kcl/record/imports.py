@@ -53,7 +53,7 @@ def install() -> None:
             sys.meta_path.insert(0, _Attendant())
             from kcl.record import distributions
 
-            attended.Listener(distributions.is_others, _take).install()
+            attended.Listener(distributions.leads, _take).install()
 
 
 def _take(names: list[str]) -> None:

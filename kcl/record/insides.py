@@ -28,7 +28,7 @@ from kcl.errors import UnknownInput
 from kcl.record import below_kcl, distributions, is_of_kcl
 from kcl.record.watch import Watch, content_of
 
-GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
+GENERATORS = frozenset(distributions.GENERATORS).difference(distributions.ONLY_RUN) | {"pyopencl"}
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it

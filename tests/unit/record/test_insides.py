@@ -53,6 +53,8 @@ class TestNow:
                 functools.partial(emit, 1),
             ),
             (importlib.import_module("pytools"), "flatten", emit),
+            (importlib.import_module("islpy").BasicSet, "read_from_str", staticmethod(emit)),
+            (importlib.import_module("constantdict").constantdict, "__getitem__", emit),
         ],
     )
     def test_a_value(self, monkeypatch, holder, name, value):
