@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 # what no warm start imports of the generators
-GENERATING = frozenset({"loopy", "pymbolic", "cgen", "genpy"})
+GENERATING = frozenset({"loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"})
 
 
 class Modes:
