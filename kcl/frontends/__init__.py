@@ -121,7 +121,10 @@ def face(library: str) -> ModuleType | None:
 FACED = "__kcl_faced__"  # a module's global: whether the module gets the face of a library
 
 # top-level modules whose import brings a front end, and the module of it that takes over
-_LIBRARIES = dict.fromkeys(("loopy", "pymbolic", "cgen", "genpy"), "kcl.frontends.loopy.imports")
+_LIBRARIES = dict.fromkeys(
+    ("loopy", "pymbolic", "islpy", "namedisl", "constantdict", "cgen", "genpy"),
+    "kcl.frontends.loopy.imports",
+)
 
 _come = {""}  # the modules of the table that took over; the empty name stands for other libraries
 _import: Callable[..., Any] | None = None  # the former `builtins.__import__`: every import reads it

@@ -50,6 +50,10 @@ HARMLESS = frozenset(
     }
 )
 
+_CLIENTS = frozenset(GENERATORS) - ONLY_RUN | {
+    "pyopencl"
+}  # what requires one of these may hand it code
+
 # The folder of an application that PyInstaller made: the code of its modules names paths below it.
 ARCHIVE = getattr(sys, "_MEIPASS", "")
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
@@ -128,6 +132,10 @@ class State:
         self.texts: dict[str, str] = {}  # distribution -> its text in keys
         self.roots: dict[str, files.Roots] = {}  # distribution -> what the text is of
         self.seen: dict[str, str] = {}  # distribution -> `files.seen` as the text was taken
+        self.leading: dict[
+            str, bool
+        ] = {}  # top-level module -> whether its package may hand code to loopy
+        self.wanted: set[str] = set()  # the distributions of those
         self.requirements: dict[str, list[str]] = {}  # distribution -> what it requires
         self.required: dict[str, str] = {}  # distribution -> the text of that
 
@@ -211,6 +219,18 @@ def is_others(name: str) -> bool:
     """Return True for the name of a module that is neither of Python, nor of kcl, nor of a generator."""
     top = name.partition(".")[0]
     return not (top in sys.stdlib_module_names or top == KCL or top in GENERATORS)
+
+
+def leads(name: str) -> bool:
+    """Return True for a module of a distribution that requires a generator, or that such a one requires; memoised."""
+    state, top = _state(), name.partition(".")[0]
+    if top not in state.leading:
+        state.leading[top] = False  # a finder asks while the owner is found
+        mine = owner(top).name if is_others(top) else ""
+        if mine and not _CLIENTS.isdisjoint(_requirements(mine)):
+            state.wanted |= {mine, *requirements(mine)}
+        state.leading[top] = mine in state.wanted
+    return state.leading[top]
 
 
 def owner(name: str) -> Owner:

@@ -55,7 +55,7 @@ def install() -> None:
             frontends.receive("loopy", named_by)
             from kcl.generate import distributions
 
-            attended.Listener(distributions.is_others, _take).install()
+            attended.Listener(distributions.leads, _take).install()
 
 
 def _take(names: list[str]) -> None:

@@ -18,7 +18,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import process, settings
@@ -28,8 +28,9 @@ from kcl.errors import UnknownInput
 from kcl.frontends.loopy.watch import Watch, content_of
 from kcl.generate import distributions
 
-GENERATORS = frozenset({"loopy", "pymbolic", "pytools", "cgen", "genpy", "pyopencl"})
+GENERATORS = frozenset(distributions.GENERATORS).difference(distributions.ONLY_RUN) | {"pyopencl"}
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
+_EMPTY = (CellType(),)  # equal to each cell without content
 _MISSING = object()
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
@@ -60,6 +61,8 @@ class _Holder:
         """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
         if isinstance(self.held, FunctionType):
             return {part: getattr(self.held, part) for part in _PARTS}
+        if isinstance(self.held, CellType):
+            return {"cell_contents": self.held.cell_contents}
         if isinstance(self.held, dict):
             return dict(self.held)
         return {"": tuple(self.held)} if isinstance(self.held, list) else dict(vars(self.held))
@@ -123,6 +126,7 @@ class State(process.LockedState):
         self.early: Any = None  # the modules that were there before kcl attended
         self.watch = Watch()
         self.functions: dict[FunctionType, _Holder] = {}  # those to which something was ever set
+        self.cells: dict[int, tuple[str, Any]] = {}  # id -> where it was found first
         self.is_told = True  # whether this Python tells of that
         self.differing: list[_Holder] = []  # those with changes
         self.modules: set[str] = set()
@@ -267,6 +271,12 @@ def _hold(name: str, thing: Any) -> None:
             defaults = getattr(function, "__kwdefaults__", None)
             if defaults and module == function.__globals__.get("__name__"):
                 _add(f"{name}.{key}.__kwdefaults__", defaults)
+            for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
+                # what a decorator of theirs calls; other cells hold memos
+                if cell not in _EMPTY and type(cell.cell_contents) is FunctionType:
+                    cells = _state().cells  # a function has several names
+                    if cells.setdefault(id(cell), (name, key)) == (name, key):
+                        _add(f"{name}.{key}.<cell {number}>", cell)
 
 
 def _add(name: str, thing: Any) -> _Holder | None:

@@ -15,7 +15,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable
 from itertools import chain
-from types import ModuleType
+from types import CellType, ModuleType
 from typing import Any
 
 _WORD = 8
@@ -49,6 +49,7 @@ class Watch:
         self._dicts: dict[int, dict[Any, Any]] = {}  # by position, as the others
         self._lists: dict[int, list[Any]] = {}
         self._objects: dict[int, Any] = {}
+        self._cells: dict[int, CellType] = {}
         self._memory: Any = None  # from the first number of a dictionary to the last one
         self._places: Any = None  # of the numbers in it
         self._last: tuple[Any, list[Any]] = ([], [])
@@ -57,7 +58,8 @@ class Watch:
         """Look at more things, from now on; a change of the others that was not told counts no more."""
         for place, one in enumerate(things, self._size):
             is_dict, is_list = isinstance(one, dict), isinstance(one, list)
-            (self._dicts if is_dict else self._lists if is_list else self._objects)[place] = one
+            others = self._cells if type(one) is CellType else self._objects
+            (self._dicts if is_dict else self._lists if is_list else others)[place] = one
         self._size += len(things)
         number = _number()
         if number is not None and self._dicts:
@@ -74,6 +76,7 @@ class Watch:
     def _read(self) -> tuple[Any, list[Any]]:
         """Return the numbers of dictionaries, and the items of lists; names and contents where there are no numbers."""
         values = [item for one in self._lists.values() for item in (one, *one)]
+        values += [one.cell_contents for one in self._cells.values()]
         values += chain.from_iterable(map(self._parts, self._objects.values()))
         if self._memory is not None:
             return self._memory[self._places], values
@@ -91,7 +94,7 @@ class Watch:
         differ = (numbers != numbers_before).nonzero()[0]
         positions = [*self._dicts] if len(differ) else []
         changed = {positions[one] for one in differ}
-        return changed if same else changed.union(self._lists, self._objects)
+        return changed if same else changed.union(self._lists, self._objects, self._cells)
 
 
 def content_of(thing: Any) -> dict[str, Any]:

@@ -53,6 +53,8 @@ class TestNow:
                 functools.partial(emit, 1),
             ),
             (importlib.import_module("pytools"), "flatten", emit),
+            (importlib.import_module("islpy").BasicSet, "read_from_str", staticmethod(emit)),
+            (importlib.import_module("constantdict").constantdict, "__getitem__", emit),
         ],
     )
     def test_a_value(self, monkeypatch, holder, name, value):
@@ -101,6 +103,17 @@ class TestNow:
         with monkeypatch.context() as patch:
             patch.setattr(inner, "__code__", changed.__code__)
             assert changed() == {"loopy.target.c.emit.__code__"}
+        assert not changed()
+
+    def test_the_closure_of_a_decorator(self, monkeypatch):
+        """Another function in a cell of a decorated function is a change."""
+        wrapped = importlib.import_module("loopy.transform.iname").split_iname
+        while getattr(wrapped, "__closure__", None) is None:
+            wrapped = wrapped.__wrapped__
+        cell = next(one for one in wrapped.__closure__ if callable(one.cell_contents))
+        with monkeypatch.context() as patch:
+            patch.setattr(cell, "cell_contents", emit)
+            assert [one.rpartition(".")[2] for one in changed()] == ["cell_contents"]
         assert not changed()
 
     def test_deleted_defaults(self):
@@ -208,6 +221,24 @@ class TestRefuse:
             patch.delitem(sys.modules, "loopy.target.c")
             insides.refuse()
         insides.refuse()
+
+    @pytest.mark.parametrize("change", ["islpy.BasicSet", "constantdict.constantdict"])
+    def test_without_loopy(self, child, change):
+        """A change in a generator is refused although loopy itself was not imported."""
+        code = f"""
+            import json, kcl.loopy, importlib
+            holder = getattr(importlib.import_module({change.partition(".")[0]!r}), {change.partition(".")[2]!r})
+            from kcl.errors import UnknownInput
+            from kcl.generate import beside
+            beside.now()
+            holder.mine = json.dumps
+            try:
+                found = beside.now()
+            except UnknownInput as error:
+                found = str(error)
+            print(json.dumps(found))
+            """
+        assert "mine was changed in this process" in child.json(code)
 
     def test_a_deaf_python(self, child):
         """Where a hook of the program forbids others, no change of a function is told, and nothing has a key."""
