@@ -229,11 +229,11 @@ class TestRefuse:
             import json, kcl.loopy, importlib
             holder = getattr(importlib.import_module({change.partition(".")[0]!r}), {change.partition(".")[2]!r})
             from kcl.errors import UnknownInput
-            from kcl.generate import beside
-            beside.now()
+            from kcl.frontends.loopy import moment
+            moment.now()
             holder.mine = json.dumps
             try:
-                found = beside.now()
+                found = moment.now()
             except UnknownInput as error:
                 found = str(error)
             print(json.dumps(found))
