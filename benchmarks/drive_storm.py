@@ -32,14 +32,14 @@ def take_down(log: Log) -> None:
 
     The functions are kcl's: with something of pyopencl replaced kcl would keep no code.
     """
-    from kcl.generate import miss
+    from kcl.frontends.loopy.translation import LoopyUnit
     from kcl.programs import compilation
 
-    for module, name, what in (
-        (miss, "generate", "generated"),
+    for holder, name, what in (
+        (LoopyUnit, "code", "generated"),
         (compilation, "from_source", "source"),
     ):
-        setattr(module, name, _logged(getattr(module, name), log, what))
+        setattr(holder, name, _logged(getattr(holder, name), log, what))
 
 
 def _logged(function: Callable[..., Any], log: Log, what: str) -> Callable[..., Any]:

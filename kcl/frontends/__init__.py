@@ -10,7 +10,7 @@ import builtins
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -152,8 +152,11 @@ def recipe_in(names: dict[str, Any], is_recorded: bool) -> None:
             return
         state.named[module] = None
         _wait()
-    for receive in [*state.receivers.values()]:
-        receive(module)
+    # without the lock: a front end has one of its own
+    for library in _LIBRARIES.keys() & sys.modules.keys():
+        _bring(library)
+    for receiver in [*state.receivers.values()]:
+        receiver(module)
 
 
 def receive(front_end: str, named: Callable[[str], None]) -> None:
@@ -166,14 +169,17 @@ def receive(front_end: str, named: Callable[[str], None]) -> None:
         named(module)
 
 
+def beneath(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the import function below the one that waits, whose work a front end takes over."""
+    return _import if function is _waiting_import and _import is not None else function
+
+
 def _wait() -> None:
     global _import
     if _import is None:
         _import = builtins.__import__
         builtins.__import__ = _waiting_import
         sys.meta_path.insert(0, _Waiting())
-        for name in _LIBRARIES.keys() & sys.modules.keys():
-            _bring(name)
 
 
 class _Waiting:
@@ -183,15 +189,17 @@ class _Waiting:
         """Return what the front end's own finder finds."""
         if name not in _LIBRARIES:
             return None
-        sys.meta_path.remove(self)
+        with suppress(ValueError):  # another thread was faster
+            sys.meta_path.remove(self)
         _bring(name)
-        specs = (finder.find_spec(name, path, target) for finder in [*sys.meta_path])
+        finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+        specs = (finder.find_spec(name, path, target) for finder in finders)
         return next(filter(None, specs), None)
 
 
 def _bring(name: str) -> None:
-    _come.add(_LIBRARIES[name])
     importlib.import_module(_LIBRARIES[name]).install()
+    _come.add(_LIBRARIES[name])  # only now may another thread go on
 
 
 def _waiting_import(  # with the parameters of `builtins.__import__`

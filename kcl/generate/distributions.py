@@ -166,9 +166,9 @@ def find(name: str) -> ModuleSpec | None:
     spec: ModuleSpec | None = None
     names = name.split(".")
     for end in range(1, len(names) + 1):
-        finders: tuple[Any, ...] = (
-            (PathFinder,) if path is not None else (PathFinder, *sys.meta_path)
-        )
+        finders: list[Any] = [PathFinder]
+        if path is None:  # kcl's own find no module themselves, and attend to an import
+            finders += [one for one in sys.meta_path if type(one).__module__[:4] != "kcl."]
         spec = next(
             filter(None, (_spec(finder, ".".join(names[:end]), path) for finder in finders)), None
         )

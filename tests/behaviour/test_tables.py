@@ -184,6 +184,7 @@ COMMANDS = [
     "save all.kclb",
     "save none.kclb nothing",
     "load {bundle}",
+    "rebuild {bundle}",
     "key list",
     "pull",
     "push",

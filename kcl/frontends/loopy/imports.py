@@ -48,14 +48,23 @@ def install() -> None:
     """Stand in front of Python's import from now on. Thread-safe."""
     global _import
     with _state().lock:
-        if _import is None:
-            _import = builtins.__import__
-            builtins.__import__ = _faced_import
-            sys.meta_path.insert(0, _Attendant())
-            frontends.receive("loopy", named_by)
-            from kcl.generate import distributions
+        if _import is not None:
+            return
+        _import = frontends.beneath(builtins.__import__)
+        builtins.__import__ = _faced_import
+        sys.meta_path.insert(0, _Attendant())
+    attended.Listener(_leads, _take).install()
+    frontends.receive("loopy", named_by)
 
-            attended.Listener(distributions.leads, _take).install()
+
+def _leads(name: str) -> bool:
+    """Return True if a module belongs to a package that leads to a generator."""
+    top = name.partition(".")[0]
+    if top == "kcl" or top in sys.stdlib_module_names:  # then nothing is imported for it
+        return False
+    from kcl.generate import distributions
+
+    return distributions.leads(name)
 
 
 def _take(names: list[str]) -> None:

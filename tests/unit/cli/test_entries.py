@@ -62,7 +62,7 @@ class TestUnusable:
 
 
 def test_no_command_imports_loopy(copy, tmp_path):
-    """Each of them does its work without loopy, and but for the doctor, save and load without pyopencl."""
+    """Each of them does its work without loopy, and but for the doctor, save, load and rebuild without pyopencl."""
     code = """
         import json, sys
         from click.testing import CliRunner
@@ -85,9 +85,10 @@ def test_no_command_imports_loopy(copy, tmp_path):
             "save": ["saved.kclb"],
             "load": ["saved.kclb"],
             "tune": ["--list"],
+            "rebuild": ["--help"],
         }
         said = {}
-        last = ["save", "load", "doctor"]
+        last = ["save", "load", "rebuild", "doctor"]
         for name in sorted(COMMANDS, key=lambda name: last.index(name) if name in last else -1):
             code = CliRunner().invoke(main, [name, *wishes.get(name, [])]).exit_code
             said[name] = [code, sorted({"loopy", "pyopencl"} & set(sys.modules))]
@@ -101,9 +102,9 @@ def test_no_command_imports_loopy(copy, tmp_path):
     path = os.pathsep.join([str(refused.parent), child.environment()["PYTHONPATH"]])
     said = child.json(code, PYTHONPATH=path, XDG_CONFIG_HOME=str(tmp_path / "config"))
     assert said.pop("doctor")[1] == ["pyopencl"]
-    assert [said.pop(name)[0] for name in ("save", "load")] == [0, 0]
+    assert [said.pop(name)[0] for name in ("save", "load", "rebuild")] == [0, 0, 0]
     assert said == {
-        name: [0, []] for name in cli.COMMANDS if name not in ("save", "load", "doctor")
+        name: [0, []] for name in cli.COMMANDS if name not in ("save", "load", "rebuild", "doctor")
     }
 
 
