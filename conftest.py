@@ -133,6 +133,18 @@ def looks():
 
 
 @pytest.fixture
+def installed():
+    """Have kcl's integrations installed."""
+    import kcl
+    from kcl import integrations
+
+    kcl.install()
+    yield
+    while integrations.is_installed():
+        kcl.uninstall()
+
+
+@pytest.fixture
 def child(tmp_path):
     """Child processes with a fresh home and cache directory."""
     directory = tmp_path / "child"

@@ -366,7 +366,7 @@ class Kernel:
         said = self._wrong_queue(queue) or (refusals.at_fault(call) if base is not None else "")
         instead: Exception | None = None  # of the class that the front end raises
         if isinstance(error, MissingArguments):
-            instead = self._missing(error.names, found)
+            instead = self._missing(error.names)
         elif base is not None and base.names and not is_source and not isinstance(error, KclError):
             instead = refusals.unknown_open(call)
         elif said and is_source and not isinstance(error, (OverflowError, cl.Error)):
@@ -397,11 +397,10 @@ class Kernel:
         names = refusals.given_in_calls(self._arguments) or ["name"]
         return ", ".join([f"{name}=..." for name in names])
 
-    def _missing(self, names: list[str], found: LaunchableCode | None) -> Exception:
+    def _missing(self, names: list[str]) -> Exception:
         whole = {part: name for name, parts in self._line.packed.items() for _index, part in parts}
         names = sorted({whole.get(name, name) for name in names})
-        front_end = self._line.generate.front_end if found is None else found.code.invoker.front_end
-        return frontends.of(front_end).missing(self.name, names)
+        return frontends.of(self._line.generate.front_end).missing(self.name, names)
 
 
 def of_call(call: RecipeCall, sizes: Any = None) -> Kernel:

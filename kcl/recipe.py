@@ -29,6 +29,8 @@ K = TypeVar("K")
 _OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
 
+outside.note()
+
 
 class Recipe(Generic[P, K]):
     """A function that builds a kernel; called with its compile-time parameters it gives a Kernel.
@@ -253,9 +255,6 @@ def lazy(name: str) -> ModuleType:
     """
     face: ModuleType | None = frontends.face(name)
     return face or sys.modules.get(name) or _LazyModule(name)
-
-
-outside.note()
 
 
 def _bind(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

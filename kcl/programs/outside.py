@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -9,6 +10,7 @@ from kcl.base import attended
 from kcl.base.attended import is_of_kcl, uncounted
 
 
+@functools.cache  # recipes and the face of loopy ask for it
 def note() -> None:
     """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
     if "pyopencl" in sys.modules:

@@ -71,12 +71,7 @@ def state(moment: Moment, with_structures: bool = False) -> list[Part]:
 
 def compared(key: Key) -> tuple[Key, Key]:
     """Return the shared parts of a key, and the same parts with their values here."""
-    here = {
-        "python": distributions.INTERPRETER,
-        "optimize": str(sys.flags.optimize),
-        "argument checks": "",
-        **dict(parts()),
-    }
+    here = {"argument checks": "", **dict(parts())}
     before, now = [], []
     for part in key.parts:
         name = part.name

@@ -4,23 +4,12 @@ import pytest
 from commands import invoke as run
 
 import kcl
-from kcl import option
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 
 pytestmark = pytest.mark.one_platform
-
-
-@pytest.fixture
-def file(cache, tmp_path):
-    """A bundle of one kernel of a real run; the cache is another, empty one then."""
-    path = tmp_path / "typed.kclb"
-    assert cache.binary_of("typed")
-    assert run("save", path, "typed").exit_code == 0
-    option.cache_dir(str(tmp_path / "elsewhere"))
-    return path
 
 
 @pytest.fixture

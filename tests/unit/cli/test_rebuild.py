@@ -5,21 +5,10 @@ from commands import invoke as run
 from harness import PLATFORMS, platforms
 
 import kcl
-from kcl import option
 from kcl.bundle import contents
 from kcl.bundle.info import CacheInfo
 
 pytestmark = pytest.mark.one_platform
-
-
-@pytest.fixture
-def file(cache, tmp_path):
-    """A bundle of one kernel of a real run; the cache is another, empty one then."""
-    path = tmp_path / "typed.kclb"
-    assert cache.binary_of("typed")
-    assert run("save", path, "typed").exit_code == 0
-    option.cache_dir(str(tmp_path / "elsewhere"))
-    return path
 
 
 def test_cache(file, platform_name):

@@ -15,15 +15,7 @@ from kcl.cache import layers
 from kcl.integrations import served
 
 SOURCE = "__kernel void add(__global int *out) { out[get_global_id(0)] += N; }"
-pytestmark = pytest.mark.one_platform
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    kcl.install()
-    yield
-    while integrations.is_installed():
-        kcl.uninstall()
+pytestmark = [pytest.mark.one_platform, pytest.mark.usefixtures("installed")]
 
 
 def added(queue, program):

@@ -10,19 +10,10 @@ import pytest
 
 import kcl
 import kcl.loopy as face
-from kcl import integrations
 from kcl.cache import layers
 from kcl.frontends.loopy import imports, units
 
-pytestmark = pytest.mark.one_platform
-
-
-@pytest.fixture(autouse=True)
-def installed():
-    kcl.install()
-    yield
-    while integrations.is_installed():
-        kcl.uninstall()
+pytestmark = [pytest.mark.one_platform, pytest.mark.usefixtures("installed")]
 
 
 @pytest.fixture
@@ -169,7 +160,8 @@ class TestTaken:
     """Units that a program made through the face while the generator layer is off."""
 
     @pytest.fixture(autouse=True)
-    def off(self, monkeypatch):
+    def off(self, request, monkeypatch):
+        request.getfixturevalue("installed")
         kcl.uninstall()
         imports.install()
         monkeypatch.setenv("KCL_NO_CACHE", "generator")
