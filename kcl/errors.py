@@ -6,7 +6,6 @@ KclError
  +-- CacheFault         a fault of the cache itself; reaches the user only under KCL_STRICT=fault
  |    +-- DamagedEntry        the bytes of an entry differ from the written ones
  |    +-- UnusableDirectory   a directory is missing, belongs to another user, or is writable by others
- |    +-- WrongEntry          KCL_VERIFY found an entry that differs from the result of its recipe or its source
  +-- SettingError       KCL_STRICT has an unknown value, and a typo must not switch a check off: mend the variable
  +-- PrepareError       kcl.prepare could not make some of its kernels ready: the others are
  +-- UnknownInput       an input that decides a recipe's outcome is unknown: the look-up is bypassed
@@ -80,10 +79,6 @@ class UnusableDirectory(CacheFault):
     Traceback (most recent call last):
     kcl.errors.UnusableDirectory: others can write ... (mode 0777), and a cache of code is code: chmod go-w ...
     """
-
-
-class WrongEntry(CacheFault):
-    """A stored or just generated entry differs from the recipe's code, or from the results of its source."""
 
 
 class SettingError(KclError):

@@ -162,7 +162,7 @@ class Kernel:
             if names:
                 words = "bind takes every array, on the device, and these are not"
                 raise TypeError(f"kernel {self.name!r}: {words}: {names}")
-            launcher = self._line.bound(queue, ready, lead, arguments)
+            launcher = self._line.bound(queue, ready, lead)
             launcher.note_launch(arguments)
             launch = replay.bind(
                 launcher, queue, arguments, lambda error, given: self._refused(error, given, queue)
@@ -293,7 +293,7 @@ class Kernel:
             arguments = self._taken(arguments, is_new=True)
             if self._line.packed:
                 arguments = unpack(self._line.packed, arguments)
-            launcher = self._line.bound(holder, ready, lead, arguments, wait_for)
+            launcher = self._line.bound(holder, ready, lead)
             try:
                 return launcher(queue, allocator, wait_for, out_host, arguments)
             finally:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ import pyopencl as cl
 
 from kcl import drivers, frontends
 from kcl.base import process
-from kcl.cache import layers
 from kcl.cache.lookup import obtain
 from kcl.code import LaunchableCode, show
 from kcl.generate.stage import CallValues, Generate
@@ -160,13 +159,10 @@ class Line:
         holder: cl.Context | cl.CommandQueue,
         ready: LaunchableCode,
         lead: Lead,
-        arguments: Mapping[str, Any] | None = None,
-        wait_for: Iterable[cl.Event] | None = None,
     ) -> Launcher:
         """Return the launcher of code for a queue or context, and for this thread.
 
-        Under `KCL_VERIFY=results` the results of a stored program are compared for the `arguments`, after the events
-        of `wait_for`. Raises pyopencl's own error where the source does not compile, and CacheMiss.
+        Raises pyopencl's own error where the source does not compile, and CacheMiss.
         """
         bindings, digest = bindings_of(holder), ready.digest
         launcher = bindings.launchers.get((digest, get_ident()))
@@ -181,8 +177,6 @@ class Line:
         users.add(self)
         _state().users[digest] = users
         _release_unused()
-        if arguments is not None and layers.binary().chosen.verify_results:
-            return _verified(bindings, ready, launcher, holder, arguments, wait_for or ())
         return launcher
 
     def serves(self, holder: cl.Context | cl.CommandQueue) -> bool:
@@ -221,28 +215,6 @@ class Line:
         with self._lock:
             self._epoch, self.open, self.sole = _state().epoch, None, ""
             self.ready.clear()
-
-
-def _verified(
-    bindings: Bindings,
-    ready: LaunchableCode,
-    launcher: Launcher,
-    queue: cl.CommandQueue,
-    arguments: Mapping[str, Any],
-    wait_for: Iterable[cl.Event],
-) -> Launcher:
-    """Compare the results of a stored binary, once; return the launcher of the program that computes right."""
-    if launcher.program.is_proven(launcher.names):
-        return launcher
-    from kcl.programs import results
-
-    for event in wait_for:
-        event.wait()
-    right = results.verified(ready, launcher.program, queue, arguments)
-    if right is None:
-        return launcher
-    new = bindings.launchers[ready.digest, get_ident()] = right.launcher(ready, bindings.own)
-    return new
 
 
 def _release_unused() -> None:

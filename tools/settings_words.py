@@ -121,10 +121,4 @@ WORDS = {
         "Root runs the code of this user from the directory that `KCL_CACHE_DIR` names, and gives this user the files "
         "that it makes there.",
     ),
-    "KCL_VERIFY": Words(
-        "`1`, a fraction such as `0.01`, `results`, or a fraction and `results`: `0.01,results`",
-        "Has loopy carry the record out and generate although the generator layer hits, for every kernel or for a "
-        "fraction of them, and compares the code with what is stored; a pure recipe is run for that; `results` also "
-        "compares, at the first launch, what the stored binary and a program built from source compute.",
-    ),
 }

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from kcl.base import events, spans
 from kcl.base.events import Event
 from kcl.cache.layer import is_full
-from kcl.errors import CacheMiss, SettingError, UnknownInput, UnusableDirectory, WrongEntry
+from kcl.errors import CacheMiss, SettingError, UnknownInput, UnusableDirectory
 from kcl.launch import MissingArguments
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Stage(Generic[Job]):
     """The work that a layer caches. Made for one Kernel or one context; a job is the request of one call.
 
     A stage defines `layer`, `name` and the three verbs `search`, `load` and `make`. The other methods suit a stage
-    whose jobs have one key each and whose values are not verified.
+    whose jobs have one key each.
     """
 
     __slots__ = ()
@@ -143,8 +143,8 @@ class Stage(Generic[Job]):
         """Return the digest under which processes and threads wait for the maker of the value."""
         return look.key.digest if look.key is not None else look.digest
 
-    def checked(self, _job: Job, look: Look) -> Look:
-        """Return a hit, verified where a setting asks for it; raises WrongEntry."""
+    def counted(self, _job: Job, look: Look) -> Look:
+        """Return the look of a hit that is counted, with what its event says; `find` counts none."""
         return look
 
     def texts(self, _look: Look) -> Mapping[str, bytes]:
@@ -208,22 +208,6 @@ def find(stage: Stage[Job], job: Job) -> Look:
         return _set_aside(stage, look, zip(look.slots, look.entries, strict=True), error)
 
 
-def disprove(
-    stage: Stage[Job], job: Job, slots: Iterable[Slot], error: WrongEntry, seconds: float
-) -> None:
-    """Set entries aside that proved wrong after the look-up: a value made of them computes another result.
-
-    The event is an error of its own; finding it took `seconds`.
-    """
-    slots = tuple(slots)
-    look = Look("error", str(error), slots[0].key)
-    events.emit(_event(stage, job, look, seconds), look.key)
-    for slot in slots:
-        entry = stage.layer.look_up(slot.address, slot.key).entry
-        if entry is not None:
-            stage.layer.set_aside(slot.address, entry.pack(), error)
-
-
 def report(layer: Layer, kernel: str, key: Key, reason: str) -> None:
     """Emit an error that no look-up has: stored facts that hold no longer."""
     events.emit(Event(layer.name, kernel, key.digest, "error", reason, 0.0, 0))
@@ -261,22 +245,17 @@ def _first(stage: Stage[Job], job: Job, lead: Lead, started: float) -> Look:
 
 def _refused(stage: Stage[Job], look: Look, error: BaseException) -> Look:
     """Return the look of a value that cannot be made. Without a key its reason is told, not what changed."""
-    if isinstance(error, WrongEntry):
-        return look._replace(outcome="error", reason=str(error))
     refused = stage.refusal(error)
     return look._replace(reason=refused, key=None) if refused else look
 
 
 def _settled(stage: Stage[Job], job: Job, look: Look, lead: Lead, started: float) -> Any:
-    """Verify or make, publish, and emit the event."""
+    """Make what is no hit, publish it, and emit the event."""
     promised = False
     try:
         if look.outcome == "hit":
-            try:
-                look = stage.checked(job, look)
-            except WrongEntry as wrong:
-                look = _set_aside(stage, look, zip(look.slots, look.entries, strict=True), wrong)
-        if look.value is None:
+            look = stage.counted(job, look)
+        else:
             from kcl.cache import progress
 
             with progress.making():
@@ -318,7 +297,7 @@ def _set_aside(
     for slot, entry in bad:
         stage.layer.set_aside(slot.address, entry.pack(), error)
         look = look._replace(key=look.key or slot.key)
-    reason = str(error) if isinstance(error, WrongEntry) else f"{stage.refused}: {error}"
+    reason = f"{stage.refused}: {error}"
     return look._replace(
         outcome="error", reason=reason, entries=(), size=0, spared=0.0, value=None, beside=error
     )

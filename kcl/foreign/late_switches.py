@@ -35,7 +35,7 @@ def find() -> list[LateSwitch]:
             now,
             "kcl, read when a layer is first used: the layers go on as they were",
         )
-        for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT", "KCL_VERIFY")
+        for variable in ("KCL_CACHE_DIR", "KCL_NO_CACHE", "KCL_STRICT")
         if now.get(variable) != first.get(variable)
     ]
     for name, row in ROWS.items():

@@ -14,7 +14,7 @@ from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Product, Stage
 from kcl.code import Argument, Code, LaunchableCode, Packed, made_ready
-from kcl.errors import UnknownInput, WrongEntry
+from kcl.errors import UnknownInput
 from kcl.generate import rows
 from kcl.generate.rows import Dtypes
 from kcl.launch import MissingArguments, unpack
@@ -193,21 +193,22 @@ class Generate(Stage[CallValues]):
             ports.at("dump").note_code(ready.code)
         return look._replace(value=ready, reason=self._asked.remark)
 
-    def checked(self, given: CallValues, look: Look) -> Look:
-        """Compare a hit with newly generated code, under `KCL_VERIFY`."""
+    def counted(self, given: CallValues, look: Look) -> Look:
+        """Under `KCL_DUMP` generate the code of a hit again: the library notes its steps for the dump."""
         self._asked.remark = ""  # it belongs to this look-up
-        chosen = self.layer.chosen
-        if self.base is None or not (chosen.verify or chosen.dump):
+        if not self.layer.chosen.dump:
             return look
-        from kcl.generate import check
-
+        dtypes = dtypes_of(given.values, None if self.base is None else self.base.packed)
         try:
-            return check.checked(
-                self._asked, chosen, look, dtypes_of(given.values, self.base.packed)
+            self._asked.unit()  # a pure recipe runs for that
+            self._asked.generate(
+                {name: dtypes[name] for name in look.entries[0].metadata["chosen"]}
             )
-        except WrongEntry:
-            self.base = None
-            raise
+        except Exception as error:
+            # The program needs the stored code alone.
+            events.logger().info("the dump of %s lacks its unit: %r", self._asked.name, error)
+            return look
+        return look._replace(reason="generated again for KCL_DUMP", spared=0.0)
 
     def attempt(self, given: CallValues) -> str:
         """Generate code, and keep nothing; raises the errors of the recipe and of its front end."""

@@ -24,9 +24,9 @@ def remarks() -> list[str]:
         return [f"loopy was asked what only it can answer: {'; '.join([*shown, *more])}"]
     stats, integrations = events.total()[settings.GENERATOR], sys.modules.get("kcl.integrations")
     is_for_nothing = stats["hits"] and not stats["misses"] + stats["errors"] + stats["bypassed"]
-    is_verified = any(layer.chosen.verify for layer in layers.opened().values())
+    is_dumped = any(layer.chosen.dump for layer in layers.opened().values())  # hits generate for it
     # The imports of a program that was not written for kcl are not judged.
-    if is_for_nothing and not is_verified and not (integrations and integrations.is_installed()):
+    if is_for_nothing and not is_dumped and not (integrations and integrations.is_installed()):
         return [f"loopy was imported though nothing was generated: {_why()}"]
     return []
 

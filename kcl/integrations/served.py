@@ -127,8 +127,10 @@ def serve(program: Any, given: Any, devices: Any) -> BuiltProgram | None:
         return None
     setattr(program, SERVED, ServedProgram(found, options.decode("utf-8")))
     program._prg = found.program._get_prg()
-    how = "cache retrieval" if found.stored else "source build resulting from a binary cache miss"
-    program._build_duration_info = (how, bool(found.stored), time.perf_counter() - started)
+    how = (
+        "cache retrieval" if found.is_stored else "source build resulting from a binary cache miss"
+    )
+    program._build_duration_info = (how, found.is_stored, time.perf_counter() - started)
     return found
 
 

@@ -58,20 +58,18 @@ class BuiltProgram:
     """A built program; alive as long as a launcher, a queue or a context of the user holds it.
 
     The Kernels of one text share one program, unless its variables outlive a launch (`Build.keeps_state`). `launched`
-    has the first launch of each kernel that was launched, None where that cannot be noted. `compared` names the kernels
-    whose results were compared.
+    has the first launch of each kernel that was launched, None where that cannot be noted.
     """
 
     __slots__ = (
         "__weakref__",
         "build",
-        "compared",
+        "is_stored",
         "launched",
         "logs",
         "made",
         "program",
         "promises",
-        "stored",
     )
 
     def __init__(self, build: Build, program: cl.Program) -> None:
@@ -79,10 +77,9 @@ class BuiltProgram:
         self.program = program
         self.promises: tuple[Promise, ...] = ()  # of the entries without a binary
         self.made: list[tuple[str, Entry]] = []  # the entries that the driver completed at once
-        self.stored: tuple[ProgramSlot, ...] = ()  # the entries that it was made of
+        self.is_stored = False  # made of entries
         # the compiler's messages from the build of the source, by device
         self.logs: tuple[str, ...] = ()
-        self.compared: frozenset[str] = frozenset()
         self.launched: dict[str, Any] = {}
 
     def kernels(self, names: Sequence[str]) -> dict[str, cl.Kernel]:
@@ -121,10 +118,6 @@ class BuiltProgram:
             learn,
             frozenset(invoker.inferred),
         )
-
-    def is_proven(self, names: Iterable[str]) -> bool:
-        """Return True if no comparison is left: kcl built the program, or compared the results of these kernels."""
-        return not self.stored or self.compared.issuperset(names)
 
     def warn(self) -> None:
         """Warn with the compiler's messages; raises what the user's filters raise."""
@@ -184,8 +177,8 @@ def _learn(launcher: Launcher, queue: cl.CommandQueue, arguments: dict[str, Any]
 class Build(Stage[BuildRequest]):
     """The stage of one context, with the facts known about it. Programs live as long as the user's queues.
 
-    `program` lets one thread at a time ask for one program. Results are compared at the first launch
-    (`kcl.programs.results`). The OpenCL C of a miss stands in the row of the generator layer.
+    `program` lets one thread at a time ask for one program. The OpenCL C of a miss stands in the row of the generator
+    layer.
     """
 
     verb = "built"
@@ -348,9 +341,9 @@ class Build(Stage[BuildRequest]):
             self, of_binaries(self.context, devices, look.entries, text, slots[0].options)
         )
         found.kernels(text.kernels)  # raises for one that is not there
-        found.stored = slots
+        found.is_stored = True
         found.logs = tuple(map(_log, look.entries, look.slots))
-        for slot, entry in zip(found.stored, look.entries, strict=True):
+        for slot, entry in zip(slots, look.entries, strict=True):
             self.driver.loaded(slot, entry)
             self._dump(text, slot.address, entry)
         return look._replace(value=found)

@@ -20,17 +20,11 @@ from kcl.base import settings
 from kcl.code import Code
 from kcl.drivers.child import ChildFault, PythonChild, Verdict
 from kcl.foreign import shell
-from kcl.programs.results import difference
 from kcl.tuning.candidates import Trial
-from kcl.tuning.child import (
-    BY,
-    OTHER_SHAPE,
-    Arrays,
-    Question,
-    tolerated,
-)
+from kcl.tuning.child import OTHER_SHAPE, Question, tolerated
 from kcl.tuning.inputs import INTEGERS, NUMBERS, is_cut, place
 from kcl.tuning.race import FEWEST, Sample, is_disturbed, is_over, losers, standing
+from kcl.tuning.results import BY, Arrays, difference
 
 _MOST_BYTES = 4 << 30  # of arrays in all children together
 _COPIES = 3  # of each array in a child: as it begins, on the device, and what is expected
@@ -365,4 +359,4 @@ class Bench:
             return relative, absolute
 
         scales = {"compare": scale} if scale.shape == expected.shape else None
-        return difference({"compare": found}, {"compare": expected}, tolerance, scales, BY)
+        return difference({"compare": found}, {"compare": expected}, tolerance, scales)

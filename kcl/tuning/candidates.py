@@ -40,14 +40,9 @@ from kcl.generate.stage import dtypes_of
 from kcl.handle import generated, line_of
 from kcl.line import bindings_of
 from kcl.tuning import inputs
-from kcl.tuning.child import (
-    ArrayFile,
-    Arrays,
-    CallForm,
-    Question,
-    Tolerance,
-)
+from kcl.tuning.child import ArrayFile, CallForm, Question, Tolerance
 from kcl.tuning.race import Standing
+from kcl.tuning.results import Arrays
 from kcl.tuning.space import Choice, Skip, said
 from kcl.tuning.table import code_digest
 

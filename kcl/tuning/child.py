@@ -30,21 +30,19 @@ from kcl.code import Code, made_ready
 from kcl.drivers import devices
 from kcl.drivers.child import ChildFault, Verdict, answer, limit
 from kcl.launch import ARRAYS, Launcher
-from kcl.programs.results import difference
 from kcl.programs.stage import build_of
 from kcl.tuning import inputs
 from kcl.tuning.race import Sample
+from kcl.tuning.results import BY, Arrays, difference
 
 GUARD = 4096  # bytes behind each array
 PATTERN = 0xFF  # of an output: not a number, or -1
 _MARK = 0xA5  # of an output of drawn integers: hardly one of these
 OTHER_SHAPE = "has another shape"
 _SHAPES = re.compile(r"shape mismatch on argument '(\w+)' \(got: (.*), expected: (.*)\)")
-BY = "by the default"
 _LAUNCHES = 20  # of a sample, at most
 _LONG_SECONDS = 0.1  # of a launch: what the processor has in its caches does not matter
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 # relative, or (relative, absolute) by the name of an output
 Tolerance = None | float | Mapping[str, Any]
 
@@ -204,7 +202,7 @@ class GuardedCall:
             is_written = name in self.expected
             return tolerated(self.rig.asked.tolerance, name, dtype) if is_written else (0.0, 0.0)
 
-        return difference(kept, right, tolerance, self.scales, BY)
+        return difference(kept, right, tolerance, self.scales)
 
     def broken(self, read: Arrays) -> list[str]:
         """Return the names of the arrays behind which something was written."""

@@ -49,16 +49,6 @@ from kcl.inspect import inventory
 (entry,) = inventory.entries("binary")
 print(json.dumps(sorted(entry.metadata["specialisations"])))
 """
-WATCH = """
-from kcl.programs import results
-run, compared = results.run, []
-
-def watched(launcher, *arguments):
-    compared.extend(vars(launcher.kernels))
-    return run(launcher, *arguments)
-
-results.run = watched
-"""
 
 
 def driver(child, platform_name, *names, forbidden=False, **variables):
@@ -93,17 +83,6 @@ def test_other_kernels_later(child, platform_name, names):
     assert counted["hits"] == 1
     if platform_name == "pocl":
         assert child.json(SPECIALISED) == sorted({"one", *names})
-
-
-def test_each_kernel_is_verified(child, platform_name):
-    """Under `KCL_VERIFY=results` the results of each kernel are compared, not of the first one alone."""
-    driver(child, platform_name, "one", "two", "three")
-    code = DRIVER.replace("FORBIDDEN", "False").replace("NAMES =", f"{WATCH}NAMES =", 1)
-    code = code.replace("json.dumps([found,", "json.dumps([sorted(set(compared)),")
-    compared, _counted = child.json(
-        code, PLATFORMS[platform_name], "one", "two", "three", KCL_VERIFY="results"
-    )
-    assert compared == ["one", "three", "two"]
 
 
 def test_unpacked(child, platform_name):

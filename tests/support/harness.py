@@ -38,7 +38,7 @@ SCRUBBED = (
         "KCL_RUN",
         "KCL_STRICT",
     ),
-    *("KCL_TRACE", "KCL_VERIFY"),
+    "KCL_TRACE",
     *("COLUMNS", "LINES"),  # pytest-xdist sets them in its workers
     *("LOOPY_NO_CACHE", "CG_NO_CACHE", "PYOPENCL_NO_CACHE", "POCL_KERNEL_CACHE", "POCL_CACHE_DIR"),
     *("CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH", "CUDA_CACHE_MAXSIZE"),

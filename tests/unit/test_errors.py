@@ -20,9 +20,7 @@ def test_tree():
     assert drawn | {"KclError"} == {one.__name__ for one in classes}
 
 
-@pytest.mark.parametrize(
-    "error", [errors.DamagedEntry, errors.UnusableDirectory, errors.WrongEntry]
-)
+@pytest.mark.parametrize("error", [errors.DamagedEntry, errors.UnusableDirectory])
 def test_faults_of_the_cache(error):
     """A fault of the cache is caught as one, and is no unknown input."""
     assert issubclass(error, errors.CacheFault)

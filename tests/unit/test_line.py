@@ -134,11 +134,10 @@ print(json.dumps(found))
 
 
 @pytest.mark.slow_platforms
-@pytest.mark.parametrize("verify", ["", "results"])
-def test_variables_that_outlive_a_launch(child, platform_name, verify):
-    """A Kernel has its own program-scope variables, in all its queues, as a `cl.Program` has; no comparison counts."""
+def test_variables_that_outlive_a_launch(child, platform_name):
+    """A Kernel has its own program-scope variables, in all its queues, as a `cl.Program` has."""
     for _ in range(2):
-        counted, plain = child.json(COUNTED, PLATFORMS[platform_name], KCL_VERIFY=verify)
+        counted, plain = child.json(COUNTED, PLATFORMS[platform_name])
         assert counted == plain
 
 

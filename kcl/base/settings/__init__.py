@@ -192,9 +192,6 @@ SETTINGS = (
         "Root runs and keeps the code of this user",
         of_variable=True,
     ),
-    Setting(
-        "KCL_VERIFY", "verification", (0.0, False), "Makes what the cache has anew, and compares"
-    ),
 )
 
 
@@ -226,8 +223,6 @@ class Settings(NamedTuple):
     trace: str | None
     trusted_keys: tuple[str, ...]
     trust_uid: frozenset[int]
-    verify: float
-    verify_results: bool
     rejected: tuple[str, ...]
 
 
@@ -255,7 +250,6 @@ def read() -> Settings:
     found["cache_dir"], reason, stranger = _cache_dir(found["cache_dir"])
     found["progress"] = is_terminal() if found["progress"] is None else found["progress"]
     found["report"], found["report_file"] = found["report"]
-    found["verify"], found["verify_results"] = found["verify"]
     return Settings(
         **found,
         cache_dir_reason=reason,

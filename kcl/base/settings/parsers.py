@@ -88,22 +88,6 @@ def strict(text: str) -> frozenset[str]:
     return words
 
 
-def verification(text: str) -> tuple[float, bool]:
-    """Return the fraction of look-ups to verify, and whether to verify results; an unknown value means all."""
-    words = _words(text) - _NO
-    results = "results" in words
-    numbers = words - {"results"}
-    try:
-        (fraction,) = {1.0 if word in _YES else float(word) for word in numbers} or {float(results)}
-    except ValueError:
-        fraction = -1.0
-    if not 0.0 <= fraction <= 1.0:
-        raise ValueError(
-            f"{text!r} is not 1, a fraction or results; every look-up is verified", (1.0, results)
-        )
-    return fraction, results
-
-
 def layers(text: str, every: str, others: str) -> frozenset[str]:
     """Return the layers that are off: `every` one, or those that are named; `others` are switched by name only."""
     layers, known = every.split(","), f"{every},{others}".split(",")

@@ -14,9 +14,9 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
-from kcl.cache.lookup import Look, Product, Stage, disprove, find, obtain
+from kcl.cache.lookup import Look, Product, Stage, find, obtain
 from kcl.cache.stores.directory import Directory
-from kcl.errors import CacheMiss, SettingError, UnknownInput, WrongEntry
+from kcl.errors import CacheMiss, SettingError, UnknownInput
 from kcl.launch import MissingArguments
 
 
@@ -70,11 +70,6 @@ class Numbers(Stage):
 
     def load(self, _job, look):
         return look._replace(value=[entry.metadata["value"] for entry in look.entries])
-
-    def checked(self, job, look):
-        if job == "wrong" and look.value != [2]:
-            raise WrongEntry("it is 2")
-        return look
 
     def make(self, job, look):
         if job == "hopeless":
@@ -214,18 +209,6 @@ class TestObtain:
             assert got(stage, "strange") == [2]
         assert outcomes(seen) == ["error"]
         assert stage.made == ["strange"]
-
-    @pytest.mark.faults
-    def test_verified(self, stage, seen):
-        """A hit that turns out wrong is set aside, and what is made takes its place."""
-        put(stage, "wrong", 1)
-        with pytest.warns(CacheWarning, match="it is 2"):
-            assert got(stage, "wrong") == [2]
-        assert got(stage, "wrong") == [2]
-        assert [(event.outcome, event.reason) for event in seen] == [
-            ("error", "it is 2"),
-            ("hit", ""),
-        ]
 
     def test_missing_arguments(self, stage, seen):
         """A call that lacks an argument is no look-up."""
@@ -371,15 +354,3 @@ class TestFind:
         look = find(stage, "two")
         assert (look.outcome, look.value) == ("hit", [2])
         assert (seen, stage.made) == ([], [])
-
-
-class TestDisprove:
-    @pytest.mark.faults
-    def test_set_aside(self, stage, seen):
-        """An entry that was found wrong after its look-up is an error of its own, and is not found again."""
-        place = put(stage, "two", 3)
-        with pytest.warns(CacheWarning, match="3 is not 2"):
-            disprove(stage, "two", [place], WrongEntry("3 is not 2"), 0.25)
-        (event,) = seen
-        assert (event.outcome, event.reason, event.seconds) == ("error", "3 is not 2", 0.25)
-        assert find(stage, "two").outcome == "miss"

@@ -74,7 +74,7 @@ class TestPureResult:
         assert ran == [2]
 
     def test_again(self):
-        """For verification the recipe runs again."""
+        """For a dump the recipe runs again."""
         one = result()
         one.key()
         made = [one.unit() and one.generate({})[0] for _ in range(2)]

@@ -189,12 +189,21 @@ class TestLookUps:
         assert [outcome for outcome, _reason in seen] == ["miss", "error", "hit"]
         assert seen[1][1].startswith("the stored code could not be used: division by zero")
 
-    def test_verified(self, seen, monkeypatch):
-        """KCL_VERIFY generates once more, and says of a hit that it is the same."""
+    def test_dumped(self, seen, monkeypatch, tmp_path):
+        """KCL_DUMP generates the code of a hit once more, and the event says so."""
         got(stage())
-        monkeypatch.setenv("KCL_VERIFY", "1")
+        monkeypatch.setenv("KCL_DUMP", str(tmp_path))
         got(stage())
-        assert seen[1] == ("hit", "verified")
+        assert seen[1] == ("hit", "generated again for KCL_DUMP")
+
+    def test_dump_fails(self, seen, monkeypatch, tmp_path):
+        """A hit whose code cannot be generated again is served all the same, without its unit in the dump."""
+        got(stage())
+        again = stage()
+        monkeypatch.setenv("KCL_DUMP", str(tmp_path))
+        monkeypatch.setattr(again._asked, "generate", lambda _dtypes: 1 / 0)
+        assert got(again).code.text.source
+        assert seen[1] == ("hit", "")
 
 
 class TestExplanation:

@@ -13,7 +13,6 @@ from hot_calls import launcher_on, on
 
 import kcl
 from kcl import launch
-from kcl.cache import layers
 from kcl.launch import events, recording, replay
 
 pytestmark = pytest.mark.slow_platforms
@@ -327,21 +326,6 @@ class TestBind:
             SCALE.bind(queue, x=x.get(queue), y=y, a=0.0)
         with pytest.raises(ValueError, match="shape mismatch"):
             SCALE.bind(queue, x=x, y=on(queue, range(5)), a=0.0)
-
-    @pytest.mark.one_platform
-    def test_verifies_results(self, queue, device, monkeypatch):
-        """Under KCL_VERIFY=results a stored binary is compared before it is bound."""
-        arrays = {"x": on(queue, range(4)), "y": on(queue, range(4))}
-        SCALE.bind(queue, **arrays, a=0.0)
-        monkeypatch.setenv("KCL_VERIFY", "results")
-        layers.reset()
-        context = cl.Context([device])
-        other = cl.CommandQueue(context)
-        SCALE.prepare(context)
-        (prepared,) = context._kcl_bindings.launchers.values()
-        assert not prepared.program.is_proven(["scale"])
-        SCALE.bind(other, x=on(other, range(4)), y=on(other, range(4)), a=0.0)
-        assert prepared.program.is_proven(["scale"])
 
     def test_is_for_one_thread(self, queue):
         """Another thread is refused: it must not set the arguments of this one's kernel."""

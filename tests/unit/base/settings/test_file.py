@@ -39,11 +39,11 @@ class TestSettings:
     def test_typed(self):
         """A setting is named as its variable in lower case, and its value is written in TOML's own types."""
         write(
-            'strict = ["hit", "fault"]\nverify = 0.25\npromote = "off"\nreport = true\nno_cache = "binary"\n'
+            'strict = ["hit", "fault"]\nmax_size = 5000\npromote = "off"\nreport = true\nno_cache = "binary"\n'
         )
         chosen = settings.read()
         assert chosen.strict == {"hit", "fault"}
-        assert chosen.verify == 0.25
+        assert chosen.max_size == 5000
         assert chosen.promote == "off"
         assert chosen.report
         assert chosen.no_cache == {"binary"}
@@ -99,10 +99,10 @@ class TestSettings:
 
     def test_unknown(self):
         """A setting that there is not, and a value that none can have, are named; the others count."""
-        write('no_cach = "1"\nstrict = "hit"\nverify = {much = 1}\n')
+        write('no_cach = "1"\nstrict = "hit"\nmax_size = {much = 1}\n')
         chosen = settings.read()
         assert chosen.strict == {"hit"}
-        assert ["no_cach" in chosen.rejected[0], "verify" in chosen.rejected[1]] == [True, True]
+        assert ["no_cach" in chosen.rejected[0], "max_size" in chosen.rejected[1]] == [True, True]
 
     @pytest.mark.skipif(sys.platform == "win32", reason="modes say nothing there")
     def test_writable_by_others(self):

@@ -36,8 +36,6 @@ class TestRead:
         assert chosen.promote == "background"
         assert not chosen.report
         assert not chosen.strict
-        assert not chosen.verify
-        assert not chosen.verify_results
         assert not chosen.rejected
 
     @pytest.mark.parametrize("value", ["1", "true", "YES", "on"])
@@ -123,35 +121,6 @@ class TestRead:
         monkeypatch.setenv("KCL_REPORT", "perhaps")
         assert not settings.read().report
         assert settings.read().rejected
-
-    @pytest.mark.parametrize(
-        ("value", "fraction", "results"),
-        [
-            ("", 0.0, False),
-            ("0", 0.0, False),
-            ("off", 0.0, False),
-            ("1", 1.0, False),
-            ("yes", 1.0, False),
-            ("0.01", 0.01, False),
-            ("results", 1.0, True),
-            ("Results, 0.5", 0.5, True),
-            ("1,results", 1.0, True),
-        ],
-    )
-    def test_verify(self, monkeypatch, value, fraction, results):
-        """KCL_VERIFY takes a fraction, the word `results`, or both; results alone verifies every look-up."""
-        monkeypatch.setenv("KCL_VERIFY", value)
-        chosen = settings.read()
-        assert (chosen.verify, chosen.verify_results) == (fraction, results)
-        assert not chosen.rejected
-
-    @pytest.mark.parametrize("value", ["2", "-0.5", "sometimes", "0.1,0.2", "nan"])
-    def test_verify_nonsense(self, monkeypatch, value):
-        """What is not understood verifies everything, and is named."""
-        monkeypatch.setenv("KCL_VERIFY", value)
-        chosen = settings.read()
-        assert chosen.verify == 1.0
-        assert "KCL_VERIFY" in chosen.rejected[0]
 
     def test_relative_directory(self, monkeypatch):
         """A relative KCL_CACHE_DIR, which would be another place in each working directory, is ignored and named."""
