@@ -13,8 +13,8 @@ from typing import Any
 
 import drive_kcl
 
+from kcl import inspect
 from kcl.base import events
-from kcl.inspect import report
 
 _spent = [0.0]
 
@@ -40,5 +40,5 @@ def say() -> None:
 if __name__ == "__main__":
     atexit.register(say)
     events.emit = timed(events.emit)
-    report._write_journal = timed(report._write_journal)
+    inspect._write_journal = timed(inspect._write_journal)
     drive_kcl.main()

@@ -31,7 +31,7 @@ from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 
 START = 'python -c "import rich"'
 COMMANDS = ("status", "ls", "ls --json", "ls --limit 20", "stats", "explain")

@@ -134,7 +134,7 @@ def _key(number: int) -> Any:
 
 
 def _addresses(key: Any, number: int) -> tuple[str, str]:
-    from kcl.cache.stores.base import address
+    from kcl.cache.stores import address
 
     return key.digest, address(key.digest, FOLDER, f"kernel_{number % 100}")
 

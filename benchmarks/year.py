@@ -27,7 +27,7 @@ from kcl.base.settings import parsers
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.inspect import inventory, space
 
 QUARTERS = 4

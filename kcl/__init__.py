@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from kcl.frontends.source import Source as Source
     from kcl.frontends.source import round_up as round_up
     from kcl.handle import Kernel as Kernel
+    from kcl.inspect import flush as flush
     from kcl.inspect.catalogue import CacheEntry as CacheEntry
     from kcl.inspect.catalogue import entries as entries
     from kcl.inspect.explain.misses import Miss as Miss
     from kcl.inspect.explain.misses import explain as explain
     from kcl.inspect.purge import Removal as Removal
     from kcl.inspect.purge import purge as purge
-    from kcl.inspect.report import flush as flush
     from kcl.inspect.summary import report as report
     from kcl.integrations import install as install
     from kcl.integrations import uninstall as uninstall
@@ -75,7 +75,7 @@ _NAMES = {
     "kcl.inspect.catalogue": "CacheEntry entries",
     "kcl.inspect.explain.misses": "Miss explain",
     "kcl.inspect.purge": "Removal purge",
-    "kcl.inspect.report": "flush",
+    "kcl.inspect": "flush",
     "kcl.inspect.summary": "report",
     "kcl.integrations": "install uninstall",
     "kcl.recipe": "Recipe kernel lazy",
@@ -94,7 +94,7 @@ PORTS = {
     "remote": "kcl.remote.ask",
     "remote ending": "kcl.remote.ending",
     "remote notes": "kcl.remote.notes",
-    "report": "kcl.inspect.report",
+    "report": "kcl.inspect",
     "units": "kcl.frontends.loopy.units",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -15,7 +15,7 @@ from kcl.cache import layers
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find
 from kcl.errors import CacheMiss, KclError, RecipeError, UnknownInput
-from kcl.frontends.recipes import RecipeResult
+from kcl.frontends import RecipeResult
 from kcl.generate import running
 from kcl.generate.declarations import RecipeCall
 from kcl.generate.stage import CallValues

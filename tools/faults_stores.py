@@ -31,7 +31,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.layer import Layer
 from kcl.cache.lead import Lead
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import TEMPORARY_AGE, Directory
 from kcl.cache.stores.sqlite import Rows
 from kcl.errors import CacheFault, DamagedEntry

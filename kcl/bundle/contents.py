@@ -12,7 +12,7 @@ from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache import layers, notes, places, run_memo
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.layer import Layer
-from kcl.cache.stores.base import Store, digest_of
+from kcl.cache.stores import Store, digest_of
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.frontends.loopy import proofs
 

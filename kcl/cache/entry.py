@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcl.cache.key import Key
-from kcl.cache.stores.base import digest_of
+from kcl.cache.stores import digest_of
 from kcl.errors import DamagedEntry
 
 MAGIC = b"kclentry"

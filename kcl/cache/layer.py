@@ -29,7 +29,7 @@ from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory
 if TYPE_CHECKING:
     from kcl.cache.entry import Entry
     from kcl.cache.key import Key
-    from kcl.cache.stores.base import Store
+    from kcl.cache.stores import Store
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from kcl.cache.layer import Layer, warn_once
 from kcl.cache.stores.directory import Directory
 
 if TYPE_CHECKING:
-    from kcl.cache.stores.base import Store
+    from kcl.cache.stores import Store
     from kcl.cache.stores.sqlite import Database
 
     Files = Directory | Database  # the sorts of stores that keep entries on disk

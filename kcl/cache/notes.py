@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from kcl.cache import layers, places
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
 

@@ -17,7 +17,7 @@ from kcl.base import process, settings
 from kcl.cache import places
 from kcl.cache.entry import Entry, entry_at
 from kcl.cache.key import Key
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault, DamagedEntry
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
-from kcl import drivers
+from kcl import drivers, inspect
 from kcl.base.settings import trust
 from kcl.cache import places
 from kcl.cli import output
 from kcl.errors import CacheFault
-from kcl.inspect import report
 
 
 @click.command()
@@ -30,7 +29,7 @@ def flush(timeout: float) -> output.Reply:
 
     Exits with 0 where every entry is complete; with 1 where programs are left, or nothing can be stored.
     """
-    done = report.flush(timeout)
+    done = inspect.flush(timeout)
     try:
         trust.check(places.own())
         trust.check_writer(places.own(), gives=True)

@@ -14,7 +14,7 @@ from kcl.bundle.info import CacheInfo
 from kcl.cache import places, run_memo
 from kcl.cli import output
 from kcl.errors import meant
-from kcl.inspect import inventory, report
+from kcl.inspect import flush, inventory
 from kcl.inspect.kernels import last_run as find_last_run
 
 
@@ -33,7 +33,7 @@ def save(file: str, kernel: tuple[str, ...], layer_names: tuple[str, ...], last_
 
     Exits with 0; with 1 where nothing was saved, or an entry cannot be read or is not complete.
     """
-    complete = report.flush()
+    complete = flush()
     faults: list[inventory.Refusal] = []
     rows = list(inventory.entries(faults=faults, all_rows=True))
     found, info = contents.Contents(), CacheInfo()

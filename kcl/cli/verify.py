@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kcl.base import settings
-from kcl.cache.stores.base import digest_of
+from kcl.cache.stores import digest_of
 from kcl.cli import output
 from kcl.errors import CacheFault, DamagedEntry
 from kcl.inspect import inventory

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kcl import drivers
 from kcl.cache.key import Key, Part
-from kcl.programs import identity, program_key
+from kcl.programs import program_key
+from kcl.programs.driver import variables
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -26,7 +27,7 @@ OF_A_PROGRAM = (
 
 def parts(found: Iterable[Part]) -> list[Part]:
     """Return the parts of a program key for a device with this identity, as of now."""
-    return [Part("format", program_key.FORMAT), *found, *identity.variables()]
+    return [Part("format", program_key.FORMAT), *found, *variables()]
 
 
 def of_table(key: Key) -> Key:

@@ -8,9 +8,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from kcl.base.dtypes import dtype_text
 from kcl.cache.entry import Entry
-from kcl.code import file_name
+from kcl.code import dtype_text, file_name
 from kcl.generate.declarations import PARAMETER, Evidence
 from kcl.generate.rows import code_version, special_keys
 

@@ -13,13 +13,11 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.base.dtypes import dtype_text
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.code import Argument, Code, Invoker, LaunchableCode, ProgramText, made_ready
+from kcl.code import Argument, Code, Invoker, LaunchableCode, ProgramText, dtype_text, made_ready
 from kcl.errors import DamagedEntry
-from kcl.generate import beside
-from kcl.generate.protocol import OpenArguments
+from kcl.generate.protocol import OpenArguments, structure_parts
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -81,7 +79,7 @@ def dtype_parts(dtypes: Dtypes) -> list[Part]:
     """Return the parts of a key for the chosen dtypes; structures count with their names in C."""
     parts = [Part(f"argument {name}", dtype_text(dtypes[name])) for name in sorted(dtypes)]
     if any(dtype.names or dtype.subdtype for dtype in dtypes.values()):
-        parts += beside.structures()
+        parts += structure_parts()
     return parts
 
 

@@ -8,12 +8,11 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcl.base import events, ports
-from kcl.base.dtypes import dtype_text
 from kcl.cache import layers
 from kcl.cache.entry import Entry, recorded_seconds
 from kcl.cache.key import Key, Part
 from kcl.cache.lookup import Look, Product, Stage
-from kcl.code import Argument, Code, LaunchableCode, Packed, made_ready
+from kcl.code import Argument, Code, LaunchableCode, Packed, dtype_text, made_ready
 from kcl.errors import UnknownInput
 from kcl.generate import rows
 from kcl.generate.rows import Dtypes

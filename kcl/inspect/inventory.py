@@ -19,7 +19,7 @@ from kcl.base.settings import trust
 from kcl.cache import layers
 from kcl.cache.entry import Entry, entry_at, header_end, key_from, peek
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import Stat
+from kcl.cache.stores import Stat
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Database
 from kcl.errors import CacheFault, DamagedEntry, UnusableDirectory

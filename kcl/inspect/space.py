@@ -20,7 +20,7 @@ from contextlib import suppress
 
 from kcl.base import events, settings
 from kcl.cache import layers, places
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge

@@ -11,11 +11,10 @@ from kcl.base import events, settings
 from kcl.base.text import tables
 from kcl.base.text.layout import WIDTH, folded, shortened
 from kcl.cache import layers
-from kcl.inspect import kernels
+from kcl.inspect import kernels, late, remarks
 from kcl.inspect.explain import misses
 from kcl.inspect.history import journal
 from kcl.inspect.history.records import COUNTERS, OUTCOMES
-from kcl.inspect.report import about_loopy, late
 
 HEAD = [tables.Column(title) for title in ("layer", *COUNTERS)]
 NOTHING = "kcl: no kernel was asked for"
@@ -124,7 +123,7 @@ def explained() -> str:
 def _remarks() -> list[str]:
     waiting = misses.pending()
     return [
-        *about_loopy(),
+        *remarks(),
         *(found.words for found in late()),
         *(() if waiting.helper else waiting.described()),
     ]

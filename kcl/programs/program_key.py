@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.errors import UnknownInput
 
 if TYPE_CHECKING:

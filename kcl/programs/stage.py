@@ -21,8 +21,7 @@ from kcl.cache.lead import Lead
 from kcl.cache.lookup import Look, Product, Stage, obtain
 from kcl.errors import RecipeError, UnknownInput
 from kcl.launch import Kernels, Launcher, Play
-from kcl.programs.driver import BEING_COMPLETED, Promise
-from kcl.programs.identity import variables
+from kcl.programs.driver import BEING_COMPLETED, Promise, variables
 from kcl.programs.kernels import generate_late, kernel_names, of_binaries, warn
 from kcl.programs.program_key import (
     BuildOptions,

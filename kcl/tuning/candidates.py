@@ -31,9 +31,8 @@ import pyopencl.array as cl_array
 
 from kcl import drivers
 from kcl.base import process, settings
-from kcl.base.dtypes import dtype_text
 from kcl.cache.key import Key, Part
-from kcl.code import Code
+from kcl.code import Code, dtype_text
 from kcl.drivers.child import MEMORY, OPEN, Answerer, ChildFault, Verdict, answer, limit
 from kcl.errors import UnknownInput
 from kcl.generate.stage import dtypes_of

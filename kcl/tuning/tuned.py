@@ -23,9 +23,9 @@ import pyopencl as cl
 
 from kcl import handle
 from kcl.base import process
-from kcl.base.dtypes import dtype_text
 from kcl.cache import layer, layers, lookup
 from kcl.cache.key import Part
+from kcl.code import dtype_text
 from kcl.errors import KclError, RecipeError
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of

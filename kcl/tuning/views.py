@@ -14,7 +14,7 @@ from kcl.base.text.tables import Column
 from kcl.cache import places, run_memo
 from kcl.cache.key import Key
 from kcl.cache.phrases import About, sentence
-from kcl.cache.stores.base import safe
+from kcl.cache.stores import safe
 from kcl.tuning.space import said
 from kcl.tuning.table import FACT, MARK, TABLE, Row, digits, fact_name, listed
 

@@ -23,7 +23,7 @@ from kcl.cache import layer, layers, progress
 from kcl.drivers import devices
 from kcl.errors import PrepareError
 from kcl.handle import Kernel, described, is_stored_for, prepare_only
-from kcl.inspect import report
+from kcl.inspect import flush
 from kcl.sized import SizedKernel
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def prepare(
         left = _in_workers(missing, context, processes, said)
         failed = _here(left, context, len(missing) - len(left), said)
     if missing:
-        report.flush(0, lambda _done, _total: None)  # hands the entries to the helper
+        flush(0, lambda _done, _total: None)  # hands the entries to the helper
     broken = {kernel for kernel, _error in failed}
     _warn([one.fault for one in left if one.fault and one.label not in broken])
     if failed:

@@ -21,7 +21,7 @@ import faults_rows
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.errors import UnusableDirectory
 

@@ -26,7 +26,7 @@ from kcl.base.events import Event
 from kcl.bundle.format import write
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.foreign.table import ROWS
 from kcl.inspect import inventory
 from kcl.inspect.history import records

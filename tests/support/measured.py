@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcl import handle
-from kcl.base.dtypes import dtype_text
+from kcl.code import dtype_text
 from kcl.generate.stage import dtypes_of
 from kcl.line import bindings_of
 from kcl.tuning import table as tables

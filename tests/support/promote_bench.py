@@ -19,7 +19,7 @@ from kcl.cache import places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.cache.lead import close_lock
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
 from kcl.drivers.pocl.jobs import JobQueue

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcl.cache.stores.base import Store, address
+from kcl.cache.stores import Store, address
 
 
 def example(number: int, folder: str = "", label: str = "") -> str:
@@ -17,7 +17,7 @@ def example(number: int, folder: str = "", label: str = "") -> str:
 
 
 class StoreContract:
-    """The contract of `kcl.cache.stores.base.Store`; `make` returns a new, empty store for a fresh directory."""
+    """The contract of `kcl.cache.stores.Store`; `make` returns a new, empty store for a fresh directory."""
 
     def make(self, tmp_path: Path) -> Store:
         raise NotImplementedError

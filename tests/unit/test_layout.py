@@ -131,7 +131,7 @@ ASKING = {
     "bundle.contents": "a bundle brings entries of many programs",
     "cache.layer": "sets a damaged entry aside",
     "cache.lookup": "the look-up",
-    "programs.stage": "an entry that was found wrong after the look-up is built again",
+    "programs.stage": "an entry of another driver is built again",
     "drivers.pocl.complete": "the helper publishes what it has completed",
     "drivers.pocl.driver": "sees whether the helper has completed an entry",
     "generate.stage": "tells kcl.prepare whether a kernel is there",
@@ -218,7 +218,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         ("drivers.pocl.driver", "programs.headers"),
     },
     "a command, a report or a worker process": {
-        ("inspect.report", "drivers"),
+        ("inspect", "drivers"),
     },
 }
 
@@ -526,7 +526,7 @@ BESIDE = {  # value classes in these rooms that no launch hands on
     },
     "the words for differences": {"cache.phrases.About", "cache.phrases.Origin"},
     "the tools of drivers": {"programs.driver.DamagedFile", "programs.driver.OpenJobs"},
-    "stores": {"cache.stores.base.Stat"},
+    "stores": {"cache.stores.Stat"},
     "the user's declarations of a recipe": {
         "generate.declarations.Declarations",
         "generate.declarations.RecipeCall",

@@ -16,7 +16,7 @@ from many_kernels import SIZE, added
 import kcl
 from kcl import drivers, line
 from kcl.cache.lead import Lead
-from kcl.frontends.recipes import RecipeResult
+from kcl.frontends import RecipeResult
 from kcl.generate.declarations import Declarations, RecipeCall
 from kcl.generate.stage import CallValues
 from kcl.line import Line

@@ -1,4 +1,83 @@
-"""Stores: get, put, delete and scan of bytes by address; one class per file.
+"""Stores: get, put, delete and scan of bytes by address; one class per file. Here are the contract and the addresses.
 
 A store does not interpret its bytes: `kcl.cache.entry` verifies every byte that comes back.
+
+    address = [folder "/"] [label "-"] digest
+    folder  = label = letters, digits and ". _ + -", not starting with a full stop, of limited length
+    digest  = 64 lower-case hex digits
+
+Folder and label are for readers of the cache directory; the digest alone decides.
 """
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+ROW_LIMIT = 64 << 20  # bytes of an entry in a database
+_FOLDER_LENGTH = 80
+_LABEL_LENGTH = 60
+_ADDRESS = re.compile(r"(?:[\w+-][\w.+-]{0,79}/)?(?:[\w+-][\w.+-]{0,59}-)?([0-9a-f]{64})", re.ASCII)
+
+
+class Stat(NamedTuple):
+    """The facts that a store has on the bytes at an address without reading them.
+
+    `size` is their number. `used` is the time of their last use in seconds since the epoch, to a day or so. The `put`
+    counts as a use. `used` is None where a store does not know the time.
+    """
+
+    size: int
+    used: float | None
+
+
+Head = tuple[Stat, bytes]  # a listing reads these of an entry: its stat and its first bytes
+
+
+class Store(Protocol):
+    """Bytes by address, in one place.
+
+    Several threads may call the methods. `put` replaces earlier bytes, whole or not at all. `put` and `delete` are
+    called only if the store is `writable`. `OSError`, `sqlite3.Error` and `kcl.errors.CacheFault` may escape from each
+    method; the caller catches them.
+    """
+
+    location: str
+    writable: bool
+
+    def get(self, address: str) -> bytes | None:
+        """Return the bytes at an address, or ``None`` for a missing address; create nothing."""
+
+    def put(self, address: str, blob: bytes) -> None:
+        """Keep the bytes at an address."""
+
+    def delete(self, address: str) -> None:
+        """Forget the address; a missing address is no error."""
+
+    def scan(self) -> Iterator[str]:
+        """Yield the addresses that hold bytes; other users of the store may add and delete during the scan."""
+
+
+def address(digest: str, folder: str = "", label: str = "") -> str:
+    """Make an address that is safe as a relative path on every file system from any folder and label."""
+    made = digest
+    if label := safe(label, _LABEL_LENGTH):
+        made = f"{label}-{made}"
+    if folder := safe(folder, _FOLDER_LENGTH):
+        made = f"{folder}/{made}"
+    digest_of(made)
+    return made
+
+
+def digest_of(address: str) -> str:
+    """Return the digest in an address; raise `ValueError` for a text that `address` does not make."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        raise ValueError(f"not the address of an entry: {address!r}")
+    return found[1]
+
+
+def safe(text: str, length: int) -> str:
+    """Return the part of a text that is safe in a file's name on every file system; may be empty."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "_", text)[:length].strip(".")

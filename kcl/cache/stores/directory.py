@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.stores.base import Head, Stat, digest_of
+from kcl.cache.stores import Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
 TEMPORARY_AGE = 3600.0

@@ -23,7 +23,7 @@ from weakref import WeakSet
 from kcl.base import process
 from kcl.base.settings import trust
 from kcl.cache import places
-from kcl.cache.stores.base import ROW_LIMIT, Head, Stat, digest_of
+from kcl.cache.stores import ROW_LIMIT, Head, Stat, digest_of
 from kcl.errors import DamagedEntry
 
 T = TypeVar("T")

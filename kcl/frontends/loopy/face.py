@@ -18,13 +18,13 @@ from types import FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
 from kcl.base import events, ports
-from kcl.frontends.loopy import plain, recorder, stand_ins, table, texts, unmade
+from kcl.frontends.loopy import plain, recorder, table, texts, unmade
 from kcl.frontends.loopy.record import CallSite, Record
 
 _ITERATORS = frozenset({"builtins", "itertools"})  # modules
 
 
-class Function(stand_ins.Name):
+class Function(unmade.Name):
     """A recorded function of loopy. It stands for loopy's own, also after the program put another in its place."""
 
     def __init__(self, name: str) -> None:
@@ -59,7 +59,7 @@ class Function(stand_ins.Name):
     @property
     def __wrapped__(self) -> Any:
         """Return loopy's own function; tools show its signature and source."""
-        return stand_ins.asked_for(self)
+        return unmade.asked_for(self)
 
     def __deepcopy__(self, _memo: Any = None) -> Function:
         return self
@@ -124,7 +124,7 @@ class Face(ModuleType):
             return list(
                 getattr(own, name, [each for each in vars(own) if not each.startswith("_")])
             )
-        if stand_ins.is_absent(name) or (name.startswith("__") and module != self.__name__):
+        if unmade.is_absent(name) or (name.startswith("__") and module != self.__name__):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if f"{module}.{name}" in FACED:
             return submodule(f"{module}.{name}")

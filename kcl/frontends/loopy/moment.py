@@ -14,7 +14,8 @@ from kcl.base import settings
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import GENERATING
-from kcl.generate import beside, distributions
+from kcl.generate import distributions
+from kcl.generate.protocol import common_parts, registered, structure_parts
 
 SKIP = "_LOOPY_SKIP_ARG_CHECKS"
 CHANGED = "the generators were changed after the key"
@@ -36,7 +37,7 @@ def now() -> Moment:
         from kcl.frontends.loopy import insides
 
         insides.refuse()
-    return Moment(*beside.registered(), settings.variable(SKIP))
+    return Moment(*registered(), settings.variable(SKIP))
 
 
 def stands(moment: Moment | None) -> bool:
@@ -51,7 +52,7 @@ def shared() -> tuple[Part, ...]:
     """Return the parts of every key of a unit that each process has alike; memoised."""
     # loopy's invokers have asserts
     optimize = Part("optimize", str(sys.flags.optimize))
-    return beside.parts(distributions.GENERATORS, (optimize,))
+    return common_parts(distributions.GENERATORS, (optimize,))
 
 
 def parts() -> list[Part]:
@@ -66,7 +67,7 @@ def _switches() -> list[Part]:
 def state(moment: Moment, with_structures: bool = False) -> list[Part]:
     """Return the parts of a key for the names of dtypes, and for registered structures."""
     names = [Part("dtype names", moment.names)] if moment.names else []
-    return names + (beside.structures(moment.structures) if with_structures else [])
+    return names + (structure_parts(moment.structures) if with_structures else [])
 
 
 def compared(key: Key) -> tuple[Key, Key]:

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcl.base import ports, settings, spans
-from kcl.base.dtypes import dtype_text, layout_of
-from kcl.code import Argument, Code, Invoker, ProgramText
+from kcl.code import Argument, Code, Invoker, ProgramText, dtype_text, layout_of
 from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends import leave_out
 from kcl.frontends.loopy import recorder, warned

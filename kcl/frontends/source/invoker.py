@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kcl.base.dtypes import dtype_from, layout_of
+from kcl.code import dtype_from, layout_of
 from kcl.errors import RecipeError
 from kcl.frontends.source import (
     IMAGES,

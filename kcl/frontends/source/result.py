@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcl.base.dtypes import layout_of
-from kcl.code import Argument, Code, Invoker, ProgramText
+from kcl.code import Argument, Code, Invoker, ProgramText, layout_of
 from kcl.frontends.source import Array, Image, Local, Sampler, Scalar, Source, dtype_of
 from kcl.generate.protocol import FrontEnd, Unit
 

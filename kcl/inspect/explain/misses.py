@@ -15,7 +15,7 @@ from kcl.base.text.layout import shortened
 from kcl.base.text.names import of_kernel
 from kcl.cache.key import Key
 from kcl.cache.phrases import WIDTH
-from kcl.cache.stores.base import Stat
+from kcl.cache.stores import Stat
 from kcl.errors import CacheFault
 from kcl.inspect import inventory, purge, variants
 from kcl.inspect.catalogue import NotebookTable

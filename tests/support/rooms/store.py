@@ -6,7 +6,7 @@ import dbm.dumb
 import os
 import threading
 
-from kcl.cache.stores.base import digest_of
+from kcl.cache.stores import digest_of
 
 
 class Dbm:

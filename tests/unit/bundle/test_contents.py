@@ -10,7 +10,7 @@ from kcl.bundle.info import CacheInfo
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 
 
 def row(number: int, **metadata) -> Entry:

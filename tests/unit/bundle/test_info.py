@@ -12,7 +12,7 @@ from kcl.bundle.info import CacheInfo, misfit
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
 from kcl.frontends.loopy import moment
-from kcl.generate import beside
+from kcl.generate.protocol import common_parts
 
 pytestmark = pytest.mark.one_platform
 
@@ -148,7 +148,7 @@ def test_parts_of_a_program(keys):
 
 def test_source_and_pure_and_proofs():
     """Keys of kcl.Source, of pure recipes and of proofs are compared too."""
-    source = Key([*beside.parts(("numpy", "pyopencl")), Part("source", "1" * 64)])
+    source = Key([*common_parts(("numpy", "pyopencl")), Part("source", "1" * 64)])
     assert misfit(settings.GENERATOR, source) == ""
     assert "numpy 1.2 -> " in misfit(
         settings.GENERATOR, changed(source, "distribution numpy", "1.2 " + "1" * 64)

@@ -29,7 +29,7 @@ from kcl.cache.entry import (
     peek,
 )
 from kcl.cache.key import Key
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.errors import DamagedEntry
 
 NOISE = random.Random(0).randbytes(3 * PIECE)

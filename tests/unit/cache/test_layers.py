@@ -9,7 +9,7 @@ from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.cache.layer import CacheWarning
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 
 KEY = Key([("source", "1")])
 PLACE = address(KEY.digest, "device", "add")

@@ -10,7 +10,7 @@ from kcl import option
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cli import ls as ls_module
 from kcl.inspect import catalogue, inventory
 

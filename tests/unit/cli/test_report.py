@@ -14,7 +14,7 @@ from printed import differs
 from kcl import cli, option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cache.stores.base import Stat
+from kcl.cache.stores import Stat
 from kcl.cli import pages
 from kcl.cli.report import content, facts
 from kcl.inspect.explain.listing import Change

@@ -8,7 +8,7 @@ from commands import program, run
 
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cli.show import assembly
 from kcl.inspect import inventory
 

@@ -7,7 +7,7 @@ import pytest
 from commands import program, run
 
 from kcl.cache.key import Key
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 
 pytestmark = pytest.mark.one_platform

@@ -8,10 +8,13 @@ from loopys_own import loopy as lp
 
 import kcl
 import kcl.loopy as face
+from kcl.cache import layers
 from kcl.errors import RecipeError
-from kcl.frontends import hold
+from kcl.frontends import RecipeResult, hold
+from kcl.frontends.loopy import recorder
 from kcl.frontends.loopy.translation import LoopyUnit
 from kcl.frontends.source.result import SourceUnit
+from kcl.generate.declarations import Declarations, RecipeCall
 
 
 def test_loopy():
@@ -100,3 +103,149 @@ def test_other_imports(child):
 def test_loopy_that_was_there_before(child):
     """A recipe brings the front end where the library is imported already."""
     assert child.json(f"import loopy\n{HEAD}print(json.dumps(come()))") is True
+
+
+VERSION = {"lang_version": (2018, 2)}
+RAN: list[int] = []
+MADE = lp.make_kernel("{[i]: 0<=i<16}", "out[i] = a[i]", name="made", lang_version=(2018, 2))
+
+
+@pytest.fixture(autouse=True)
+def recorded():
+    """Record as where nothing was recorded before."""
+    layers.reset()
+    RAN.clear()
+    yield
+    layers.reset()
+
+
+def recipe(factor=2):
+    """Return a unit that is recorded."""
+    RAN.append(factor)
+    return face.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+
+
+def of_loopy(factor=2):
+    """Return a unit that loopy made."""
+    return lp.make_kernel("{[i]: 0<=i<16}", f"out[i] = {factor}*a[i]", name="made", **VERSION)
+
+
+def source(factor=2, options=()):
+    """Return OpenCL C."""
+    code = f"kernel void f(global int *a) {{ a[0] = {factor}; }}"
+    return kcl.Source(
+        code,
+        arguments=[kcl.Array("a", np.int32, "(1,)")],
+        global_size="(1,)",
+        entry="f",
+        build_options=options,
+    )
+
+
+def nothing():
+    """Return what is no kernel."""
+    return 3
+
+
+def failing():
+    """Raise an error of the user's."""
+    raise LookupError("mine")
+
+
+DECLARED = Declarations()
+
+
+def result(function, declared=DECLARED, **arguments):
+    """Return the result of a recipe with its parameters."""
+    return RecipeResult(RecipeCall(function.__name__, function, arguments, declared))
+
+
+def names(key):
+    """List the names of a key's parts."""
+    return [part.name for part in key.parts]
+
+
+class TestRecipeResult:
+    def test_the_recipe_runs_once(self):
+        """The recipe runs at the first look-up, and no more."""
+        one = result(recipe)
+        assert (RAN, one.front_ends) == ([], frozenset())
+        key = one.key()
+        assert one.key() is key
+        assert one.unit() is one.unit()
+        assert RAN == [2]
+        assert one.front_ends == {"loopy"}
+
+    def test_keys(self):
+        """The key is of what came back: a record, a unit's content, or a text."""
+        assert names(result(recipe).key())[-1] == "record"
+        assert names(result(lambda: MADE).key())[-1] == "unit"
+        assert names(result(of_loopy).key())[-1] == "record"
+        assert names(result(source).key())[-1] == "source"
+        assert result(recipe).key().digest == result(recipe).key().digest
+        assert result(of_loopy).key().digest == result(of_loopy).key().digest
+        keys = [
+            result(function, factor=factor).key()
+            for function in (recipe, of_loopy, source)
+            for factor in (2, 3)
+        ]
+        assert (
+            len({key.digest for key in keys}) == 4
+        )  # the same calls, by the face and by loopy itself, are one record
+
+    def test_neither_the_recipe_nor_its_parameters_count(self):
+        """Another recipe with other parameters that asks for the same has the same key."""
+
+        def other(twice):
+            return recipe(2 * twice)
+
+        assert result(other, twice=1).key().digest == result(recipe, factor=2).key().digest
+
+    def test_a_declared_version_counts(self):
+        """`version` is a part of the key."""
+        found = [
+            result(recipe, Declarations(version=version)).key() for version in (None, "1", "2")
+        ]
+        assert len({key.digest for key in found}) == 3
+        assert "declared version" in names(found[1])
+
+    def test_what_is_no_kernel(self):
+        """Anything else that comes back is refused by the recipe's name; the recipe's own errors are the user's."""
+        with pytest.raises(kcl.RecipeError, match="nothing"):
+            result(nothing).key()
+        with pytest.raises(LookupError, match="mine"):
+            result(failing).key()
+
+    def test_what_was_carried_out_is_said(self):
+        """The event says how many calls no earlier run had proven."""
+        cold, warm = result(recipe), result(recipe)
+        cold.key()
+        assert cold.remark == "1 call(s) of loopy carried out: no earlier run proved them"
+        warm.key()
+        assert warm.remark == ""
+
+    def test_what_ran_without_the_layer(self):
+        """A unit that was made while the layer was off is made again: loopy's own caches may have given it."""
+        one = result(recipe)
+        plain = one.unit()
+        assert one.key() == result(recipe).key()
+        assert one.unit() is not plain
+        assert RAN == [2, 2, 2]
+
+    def test_build_options_of_this_run(self):
+        """Stored code of a kcl.Source is built with the options that the recipe gave now; loopy's are in the code."""
+        for given in (("-DX=1",), ("-DX=2",)):
+            one = result(source, options=given)
+            one.key()
+            assert one.options() == given
+        one = result(recipe)
+        one.key()
+        assert one.options() is None
+
+    def test_without_a_key(self):
+        """Where the layer is off the recipe runs unrecorded."""
+        one = result(recipe)
+        before = recorder.thread.carried
+        unit = one.unit()
+        assert unit.front_end == "loopy"
+        assert recorder.thread.carried == before

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from kcl.generate.protocol import Unit
+from kcl.cache.key import Part
+from kcl.generate.protocol import Unit, common_parts, structure_parts
 
 
 def test_defaults():
@@ -18,3 +20,32 @@ def test_defaults():
     for ask in (unit.identity, lambda: unit.arguments, lambda: unit.code("kernel", {})):
         with pytest.raises(NotImplementedError):
             ask()
+
+
+def test_parts():
+    """kcl, Python, what a front end adds, and the distributions that generate stand in every key."""
+    also = (Part("optimize", "0"),)
+    names = [part.name for part in common_parts(("pyopencl", "numpy"), also)]
+    assert names == [
+        "kcl",
+        "python",
+        "optimize",
+        "distribution numpy",
+        "distribution pyopencl",
+    ]
+
+
+def test_structures(monkeypatch):
+    """Structures that were registered with a name in C count by name and layout, also if their number stays."""
+    import pyopencl.compyte.dtypes as dtypes
+
+    before = dict(dtypes.TYPE_REGISTRY.dtype_to_name)
+    assert structure_parts(()) == []
+    found = []
+    for name, fields in (("one", "i4"), ("two", "i4"), ("two", "f4")):
+        named = {**before, np.dtype([("kcl_field", fields)]): name}
+        monkeypatch.setattr(dtypes.TYPE_REGISTRY, "dtype_to_name", named)
+        (part,) = structure_parts()
+        found.append(part)
+    assert len({*found}) == 3
+    assert {part.name for part in found} == {"state"}

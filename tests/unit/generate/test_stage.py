@@ -12,7 +12,7 @@ from kcl.cache.entry import Entry
 from kcl.cache.layer import CacheWarning
 from kcl.cache.lead import Lead
 from kcl.cache.lookup import find, obtain
-from kcl.frontends.recipes import RecipeResult
+from kcl.frontends import RecipeResult
 from kcl.generate.declarations import Declarations, RecipeCall
 from kcl.generate.stage import CallValues, Generate, dtypes_of
 from kcl.launch import MissingArguments

@@ -9,7 +9,7 @@ import pytest
 from kcl import option
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Database, Rows
 from kcl.errors import DamagedEntry

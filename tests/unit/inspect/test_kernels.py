@@ -10,7 +10,7 @@ from kcl.base.events import Consumer, Event
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
-from kcl.cache.stores.base import Stat, address
+from kcl.cache.stores import Stat, address
 from kcl.inspect import kernels, summary
 from kcl.inspect.history import journal, records
 from kcl.inspect.history.journal import EntryUse, RunRecord

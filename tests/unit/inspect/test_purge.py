@@ -18,7 +18,7 @@ from kcl.base.events import Event
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cache.stores.directory import Directory
 from kcl.cache.stores.sqlite import Rows
 from kcl.foreign.table import ROWS

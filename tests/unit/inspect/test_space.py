@@ -14,7 +14,7 @@ from kcl.base import settings
 from kcl.cache import layers, places
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.drivers.pocl import client
 from kcl.inspect import inventory, purge, space
 
@@ -199,7 +199,7 @@ import kcl
 from kcl.cache import layers
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.inspect import space
 
 number, seconds = int(sys.argv[1]), float(sys.argv[2])

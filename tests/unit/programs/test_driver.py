@@ -1,14 +1,18 @@
 """kcl.programs.driver: what the build stage asks of a driver."""
 
+import ctypes
+import os
 from types import SimpleNamespace
 
 import pyopencl as cl
 import pytest
 
 from kcl import drivers
+from kcl.base import process
 from kcl.cache.entry import Entry
 from kcl.cache.key import Key
 from kcl.code import ProgramText
+from kcl.programs import driver as devices
 from kcl.programs.driver import Driver
 from kcl.programs.stage import Build, _log
 
@@ -69,3 +73,107 @@ def test_log_names_no_directory(context, tmp_path):
         == "Options: -I<include 0> -Iother\n<include 0>/seven.h:2:2: warning"
     )
     assert _log(entry, slot) == log
+
+
+MARKS = {"pocl": "pocl", "intel": "intelocl", "nvidia": "nvidia"}
+
+
+class TestIdentity:
+    def test_names(self, device):
+        """Platform, device, driver with the build of its library, and for a processor its instruction sets."""
+        parts = dict(devices.identity_of(device))
+        assert parts["platform"] == device.platform.name
+        assert parts["platform version"] == device.platform.version
+        assert parts["device"] == device.name
+        assert parts["driver"] == device.driver_version
+        assert parts["driver library"] not in ("", "unknown")
+        if device.type & cl.device_type.CPU:
+            assert "sse2" in parts["cpu features"].split() or "fma" not in parts["cpu features"]
+        assert parts["address bits"] == str(device.address_bits)
+
+    def test_nothing_of_this_user(self, device, monkeypatch):
+        """No path, no user, no number of threads, no directory is in it."""
+        before = Key(devices.identity_of(device))
+        for variable in (
+            "POCL_MAX_PTHREAD_COUNT",
+            "POCL_MEMORY_LIMIT",
+            "POCL_CACHE_DIR",
+            "HOME",
+            "USER",
+            "LOGNAME",
+        ):
+            monkeypatch.setenv(variable, "3")
+        assert Key(devices.identity_of(device)) == before
+        assert not any("/" in part.value for part in before.parts if part.name == "driver library")
+
+    @pytest.mark.parametrize(
+        "variable",
+        ["POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD", "CL_CONFIG_CPU_TARGET_ARCH"],
+    )
+    def test_code_variables(self, monkeypatch, variable):
+        """A variable that changes generated code is a part, as the driver has read it: PoCL keeps the first value."""
+        assert devices.variables() == ()
+        monkeypatch.setenv(variable, "one")
+        assert devices.variables() == ((f"variable {variable}", "'one', set by the program"),)
+        monkeypatch.setenv(variable, "two")
+        assert devices.variables() == ((f"variable {variable}", "'one', set by the program"),)
+
+
+class TestLibrary:
+    def test_path(self, device, platform_name):
+        """The dynamic linker names the file of the driver itself, not the loader's."""
+        path = devices._library_path(device.platform)
+        assert os.path.isfile(path)
+        assert MARKS[platform_name] in os.path.basename(path)
+
+    def test_tag(self, device):
+        """A tag in the place of the first function, as in PoCL 7.1, hides no file."""
+        table = ctypes.c_void_p.from_address(device.platform.int_ptr).value
+        second = ctypes.c_void_p.from_address(table + ctypes.sizeof(ctypes.c_void_p)).value
+        tagged = (ctypes.c_void_p * 2)(0x4F50454E434C3331, second)
+        start = ctypes.c_void_p(ctypes.addressof(tagged))
+        seen = SimpleNamespace(int_ptr=ctypes.addressof(start))
+        assert devices._library_path(seen) == devices._library_path(device.platform)
+
+    def test_build(self, tmp_path):
+        """A library of another size, or with another byte at its beginning or end, is another build."""
+        path, content = tmp_path / "library", bytes(1 << 20)
+        seen = set()
+        for other in (
+            content,
+            content + b"\0",
+            b"\1" + content[1:],
+            content[:-100_000] + b"\1" * 100_000,
+            b"",
+        ):
+            path.write_bytes(other)
+            seen.add(devices.build_of(str(path)))
+        assert len(seen) == 5
+
+
+class TestFeatures:
+    def test_stable(self):
+        """The instruction sets are sorted and free of what changes from boot to boot."""
+        features = devices.cpu_features().split()
+        assert features == sorted(set(features))
+
+    def test_another_processor(self, tmp_path, monkeypatch):
+        """One instruction set less is another processor; what changes from boot to boot or core to core is not."""
+        monkeypatch.setattr(process, "PROC", str(tmp_path))
+        file = tmp_path / "cpuinfo"
+        block = "processor\t: 0\ncpu MHz\t: {}\nflags\t\t: fpu {} hypervisor\n\n"
+        seen = []
+        for speed, flags in (
+            ("2000.1", "sse2 avx avx2 fma"),
+            ("2500.2", "fma avx2 avx sse2 nopl"),
+            ("2000.1", "sse2 avx fma"),
+        ):
+            file.write_text(block.format(speed, flags) * 2)
+            seen.append(devices.cpu_features())
+        assert seen[0] == seen[1] == "avx avx2 fma sse2"
+        assert seen[2] == "avx fma sse2"
+
+    def test_unknown_processor(self, tmp_path, monkeypatch):
+        """Where the system does not tell, the name of the machine's kind counts."""
+        monkeypatch.setattr(process, "PROC", str(tmp_path))
+        assert devices.cpu_features() == os.uname().machine

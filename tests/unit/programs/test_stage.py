@@ -22,7 +22,7 @@ from kcl.cache.lookup import find
 from kcl.cache.stores.directory import Directory
 from kcl.drivers.pocl import client
 from kcl.programs import compilation
-from kcl.programs import identity as devices
+from kcl.programs import driver as devices
 from kcl.programs.stage import BuildRequest
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any, NamedTuple
 
-from kcl.base.dtypes import structures
 from kcl.cache.key import Key, Part
+from kcl.code import structures
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy.callables.encoder import Encoder
 

@@ -13,7 +13,7 @@ from harness import python
 from store_contract import PersistentContract, example
 
 from kcl.cache.places import TEMPORARY as TEMPORARY_PREFIX
-from kcl.cache.stores.base import Store
+from kcl.cache.stores import Store
 from kcl.cache.stores.directory import Directory
 from kcl.errors import DamagedEntry, UnusableDirectory
 

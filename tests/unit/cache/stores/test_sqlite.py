@@ -22,8 +22,7 @@ from pytools.persistent_dict import PersistentDict
 from store_contract import PersistentContract, example
 
 from kcl.cache.places import ASIDE, GENERATED
-from kcl.cache.stores import sqlite
-from kcl.cache.stores.base import ROW_LIMIT, Store
+from kcl.cache.stores import ROW_LIMIT, Store, sqlite
 from kcl.cache.stores.sqlite import Database, Rows
 from kcl.errors import DamagedEntry, UnusableDirectory
 

@@ -21,7 +21,7 @@ from kcl.cache.key import Key
 from kcl.drivers.pocl import driver, poclbin
 from kcl.drivers.pocl.driver import Pocl
 from kcl.drivers.pocl.jobs import JobQueue
-from kcl.programs import identity
+from kcl.programs import driver as devices
 
 SLOT = SimpleNamespace(options=SimpleNamespace(text="-DA=1"), key=Key([("a", "1")]))
 SIZES = """
@@ -187,7 +187,7 @@ class TestIdentity:
         version = device.version.replace("pthread-", "basic-").replace(": cpu-", ": basic-")
         basic = SeenDevice(device, version=version)
         assert driver.identity(basic) != before
-        monkeypatch.setattr(identity, "cpu_features", lambda: "sse2")
+        monkeypatch.setattr(devices, "cpu_features", lambda: "sse2")
         assert driver.identity(device) != before
 
     def test_other_devices(self, device):

@@ -21,7 +21,7 @@ import kcl.loopy as lp
 from kcl.base import events
 from kcl.cache import layers
 from kcl.errors import CacheFault
-from kcl.frontends.loopy import face, recorder, stand_ins, table, unmade
+from kcl.frontends.loopy import face, recorder, table, unmade
 
 loopy = importlib.import_module("loopy")  # itself, where an import statement gives the face
 
@@ -30,7 +30,7 @@ NAMES = sorted(set(loopy.__all__) | table.DEFERRED | table.TYPES | table.AT_ONCE
 
 def thing(name):
     """Return what stands for a thing of loopy's where loopy is not imported yet."""
-    return stand_ins.member(name) if "." in name else unmade.kind_of(name)
+    return unmade.member(name) if "." in name else unmade.kind_of(name)
 
 
 class TestNames:

@@ -10,7 +10,7 @@ import pytest
 from kcl.cache.key import Key, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import moment
-from kcl.generate import beside
+from kcl.generate.protocol import common_parts
 
 loopy = importlib.import_module("loopy")
 
@@ -96,6 +96,6 @@ def test_parts_of_elsewhere():
 def test_only_where_loopy_generates(monkeypatch):
     """A switch of loopy counts only for keys of loopy."""
     monkeypatch.setenv("_LOOPY_SKIP_ARG_CHECKS", "1")
-    for parts in (moment.shared(), beside.parts(("numpy", "pyopencl"))):
+    for parts in (moment.shared(), common_parts(("numpy", "pyopencl"))):
         mine, here = moment.compared(Key(parts))
         assert (mine != here) is (parts == moment.shared())

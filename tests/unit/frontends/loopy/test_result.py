@@ -9,9 +9,9 @@ import pytest
 
 import kcl.loopy as lp
 from kcl.cache import layers
+from kcl.frontends import RecipeResult
 from kcl.frontends.loopy import unmade
 from kcl.frontends.loopy.result import LoopyResult
-from kcl.frontends.recipes import RecipeResult
 from kcl.generate.declarations import Declarations, RecipeCall
 
 VERSION = {"lang_version": (2018, 2)}

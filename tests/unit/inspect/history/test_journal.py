@@ -11,14 +11,13 @@ import time
 
 import pytest
 
-from kcl import option
+from kcl import inspect, option
 from kcl.base import events
 from kcl.base.events import Event
 from kcl.cache.key import Key, Part
-from kcl.cache.stores.base import address
+from kcl.cache.stores import address
 from kcl.cli import stats
 from kcl.foreign.late_switches import LateSwitch
-from kcl.inspect import report
 from kcl.inspect.history import journal, records
 
 KEY = Key([Part("recipe", "axpy"), Part("argument x", "<f4")])
@@ -37,7 +36,7 @@ def end(*emitted, key=KEY, entries=()):
     """Do what a process does that emits events and ends."""
     for event in emitted:
         events.emit(event, key, entries if event.outcome == "hit" else ())
-    report.ending().before_fork()  # no thread writes the record beside
+    inspect.ending().before_fork()  # no thread writes the record beside
     if records.write():
         journal.trim()
     records.begin()
@@ -197,7 +196,7 @@ class TestLate:
         """Leave late switches with these values, so many seconds ago; no thread writes the record beside."""
         self.past = past
         events.emit(HIT)
-        report.ending().before_fork()
+        inspect.ending().before_fork()
         records.write((), [self.LATE._replace(value=value) for value in values])
         records.begin()
         self.past = 0.0

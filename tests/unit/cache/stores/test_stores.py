@@ -1,4 +1,4 @@
-"""kcl.cache.stores.base: addresses, and the contract of stores, which finds a store that breaks it."""
+"""kcl.cache.stores: addresses, and the contract of stores, which finds a store that breaks it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_contract import StoreContract
 
-from kcl.cache.stores.base import address, digest_of
+from kcl.cache.stores import address, digest_of
 from kcl.cache.stores.directory import Directory
 
 DIGEST = "0123456789abcdef" * 4

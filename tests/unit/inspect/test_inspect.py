@@ -1,4 +1,4 @@
-"""kcl.inspect.report: what a process does as it ends, and while it runs for that."""
+"""kcl.inspect: what a process does as it ends, and while it runs for that."""
 
 import pytest
 
@@ -33,9 +33,9 @@ class TestWriteSoon:
         program = """
             import os, signal, sys, threading
             from kcl.base import events
-            from kcl.inspect import report
+            from kcl import inspect
 
-            report._SOON = 0.01
+            inspect._SOON = 0.01
             imports, forks = threading.Event(), threading.Event()
 
             class Slow:
@@ -48,7 +48,7 @@ class TestWriteSoon:
             os.register_at_fork(before=forks.set)
             events.emit(events.Event("binary", "any", "", "miss", "not in the cache", 0.0, 0))
             assert imports.wait(60)
-            report._SOON = 60.0
+            inspect._SOON = 60.0
             if not os.fork():
                 signal.alarm(20)
                 from kcl.inspect.history import records
