@@ -1,7 +1,8 @@
 """How a Kernel's code lies in the generator layer.
 
 A recipe that leaves nothing open has one row, under its generator key. Any other recipe has a base row there, which
-holds the open arguments, and one row for each choice of dtypes.
+holds the open arguments, and one row for each choice of dtypes. No row stands under the content of a unit: another
+recipe with an equal unit imports its library all the same, and each miss would pay for the digest of its unit.
 """
 
 from __future__ import annotations

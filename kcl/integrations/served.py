@@ -76,7 +76,10 @@ def _text(program: Any, options: Any) -> ProgramText | None:
 
 
 def _kernel_name(source: str, given: tuple[str, ...]) -> str:
-    """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands."""
+    """Return the name of the first kernel, empty where none is seen; of a macro the word for which it stands.
+
+    The number of further kernels comes from the entry: the preprocessor may leave kernels of the text out.
+    """
     name = _behind_a_macro(source) or first_kernel(source)
     after = source.find(f"define {name} ")
     words = [word.partition("=")[2] for word in given if word.startswith(f"-D{name}=")]

@@ -45,6 +45,7 @@ def from_source(
         context, [*passed(text.options), *([mark] if mark else [])]
     )
     # With a raw program pyopencl builds and reports as usual, past its cache; where that would serve, it reports more.
+    # It has no public switch for one build.
     is_uncached = has_src_build_cache(context.devices[0])
     program._build_and_catch_errors(
         lambda: _built(raw, marked),

@@ -401,7 +401,10 @@ def _cache_dir(given: str | None) -> tuple[str | None, str, str]:
 
 
 def _find_checkout() -> tuple[str | None, str]:
-    """Return the recorded cache directory of the working directory's checkout, and a remark on an unrecorded one."""
+    """Return the recorded cache directory of the working directory's checkout, and a remark on an unrecorded one.
+
+    The driver's own file does not decide: a command has no driver, and shows the caches of the driver beside it.
+    """
     try:
         place, above = os.getcwd(), ""
     except OSError:  # the working directory was removed

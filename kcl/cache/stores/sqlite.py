@@ -226,6 +226,7 @@ class Rows(Database):
             if self._prepared is not connection:
                 _prepare(connection)
                 self._prepared = connection
+            # An index out of order may hide another row: that is missed once more, and put again.
             connection.execute(
                 "INSERT OR REPLACE INTO dict VALUES (?, ?)", (address, sqlite3.Binary(blob))
             )

@@ -1,16 +1,16 @@
-"""loopy generates for kcl: its own disk caches are off."""
+"""loopy generates for kcl: its own disk caches are off.
+
+They know a preamble generator by its name and not by its code. A bypass leaves them as the user set them, since nothing of
+it is stored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from kcl import foreign
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextmanager

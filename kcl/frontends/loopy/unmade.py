@@ -285,7 +285,10 @@ def _own_bases(bases: Any) -> tuple[Any, ...]:
 
 @functools.cache
 def kind_of(name: str) -> Any:
-    """Return the class that stands for a class of loopy; the same for the same name."""
+    """Return the class that stands for a class of loopy; the same for the same name.
+
+    It is a class because `match` and `type()` refuse any other object.
+    """
     return type.__new__(Kind, name, (RecordedResult,), {})
 
 
