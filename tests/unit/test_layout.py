@@ -163,7 +163,6 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
         "gc",
         "importlib",
         "io",
-        "json",
         "linecache",
         "logging",
     ),
