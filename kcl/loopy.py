@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kcl.frontends.loopy import face, imports
-from kcl.programs import outside
+from kcl.programs import note_outside
 
 if TYPE_CHECKING:
     from loopy import *  # noqa: F403
@@ -19,4 +19,4 @@ if TYPE_CHECKING:
 __kcl_lazy_module__ = "loopy"  # code that uses this module uses loopy
 sys.modules[__name__].__class__ = face.Face
 imports.named_above()
-outside.note()
+note_outside()

@@ -14,7 +14,7 @@ from kcl import frontends
 from kcl.base import events
 from kcl.errors import meant
 from kcl.generate.declarations import Declarations, RecipeCall, below, declare
-from kcl.programs import outside
+from kcl.programs import note_outside
 
 if TYPE_CHECKING:
     from kcl.handle import Kernel
@@ -29,7 +29,7 @@ K = TypeVar("K")
 _OF_KERNELS = ("bind", "prepare", "source", "key", "explain")
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type, FunctionType, ModuleType)
 
-outside.note()
+note_outside()
 
 
 class Recipe(Generic[P, K]):

@@ -1,1 +1,44 @@
-"""Stage 2: a program text becomes a program."""
+"""Stage 2: a program text becomes a program. Of a program that is built outside of kcl the report names the line."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from kcl.base import attended
+from kcl.base.attended import is_of_kcl, uncounted
+
+
+@functools.cache  # recipes and the face of loopy ask for it
+def note_outside() -> None:
+    """Note for the report each line that builds a program of pyopencl outside of kcl, from pyopencl's import on."""
+    if "pyopencl" in sys.modules:
+        _note_builds(sys.modules["pyopencl"])
+        return
+
+    def run(package: Any, loader: Any) -> None:
+        loader.exec_module(package)
+        _note_builds(package)
+
+    attended.Finder("pyopencl".__eq__, run).install()
+
+
+def _note_builds(package: Any) -> None:
+    from kcl.cache import layer, layers
+
+    original = getattr(getattr(package, "Program", None), "build", None)
+    if original is None or is_of_kcl(original):  # the integrations serve it
+        return
+
+    def build(*arguments: Any, **keywords: Any) -> Any:
+        is_for_kcl = str(sys._getframe(1).f_globals.get("__name__")).startswith("kcl.")
+        if not is_for_kcl and not layers.binary().off(frozenset({"opencl"})):
+            words = (
+                f"a program of pyopencl was built outside of kcl ({layer.line_of_the_program()})"
+            )
+            layers.binary().note(f"{words}; kcl.install() caches it")
+        return original(*arguments, **keywords)
+
+    uncounted(build)
+    package.Program.build = build

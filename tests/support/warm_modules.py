@@ -60,7 +60,6 @@ MODULES = [
     "kcl.programs.driver",
     "kcl.programs.headers",
     "kcl.programs.kernels",
-    "kcl.programs.outside",
     "kcl.programs.program_key",
     "kcl.programs.stage",
     "kcl.recipe",

@@ -196,7 +196,7 @@ FIRST = {  # modules of a warm start that programs without the thing do not impo
         *(("integrations.programs", of) for of in ("cache.layer", "cache.layers")),
         *(("integrations", of) for of in ("base.settings", "errors", "frontends.loopy.imports")),
         ("frontends.loopy.imports", "cache.layers"),
-        *(("programs.outside", of) for of in ("cache.layer", "cache.layers")),
+        *(("programs", of) for of in ("cache.layer", "cache.layers")),
         *(
             ("frontends.loopy.units", of)
             for of in ("cache.layers", "errors", "frontends.loopy.result")

@@ -1,4 +1,4 @@
-"""kcl.programs.outside: the lines that build programs of pyopencl outside of kcl."""
+"""kcl.programs: the lines that build programs of pyopencl outside of kcl."""
 
 from __future__ import annotations
 
