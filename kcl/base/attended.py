@@ -1,14 +1,14 @@
-"""kcl in the places of others: functions of its own there, and a finder that attends to imports.
+"""kcl in the places of others: functions of its own there, and finders that attend to imports.
 
-The finder finds no module itself, and runs some of the modules that other finders find. A `Listener` leaves the running to
-the loader: no frame of kcl's stands below the code of a module. The base classes of `importlib.abc` would double the cost
-for a program that imports no attended module.
+A finder finds no module itself, and changes the specifications of some modules that other finders find. A `Runner` runs
+them. A `Listener` leaves that to the loader: no frame of kcl's stands below the code of a module. The base classes of
+`importlib.abc` would double the cost for a program that imports no attended module.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from threading import get_ident
@@ -17,14 +17,10 @@ from typing import Any
 
 
 class Finder:
-    """A finder in front of others, which find the modules that it `attends`; `run` runs each of these.
+    """A finder in front of others, which find the modules that it `attends`."""
 
-    `run` gets the module and the module's own loader, and calls the loader's `exec_module`.
-    """
-
-    def __init__(self, attends: Callable[[str], bool], run: Callable[[Any, Any], None]) -> None:
+    def __init__(self, attends: Callable[[str], object]) -> None:
         self._attends = attends
-        self._run = run
         # thread and module: two finders like this one may ask each other
         self._finding: set[tuple[int, str]] = set()
 
@@ -39,7 +35,7 @@ class Finder:
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return the specification of the other finders, with a loader that lets `run` run the module."""
+        """Return the specification of the other finders, as `attend` leaves it."""
         search = get_ident(), fullname
         if search in self._finding or not self._attends(fullname):
             return None
@@ -54,35 +50,68 @@ class Finder:
         finally:
             self._finding.discard(search)
         if found is not None and hasattr(found.loader, "exec_module"):
-            self._attend(found)
+            self.attend(found)
         return found
 
-    def _attend(self, found: Any) -> None:
+    def attend(self, found: Any) -> None:
+        """Change the specification of a module that is about to be imported."""
+        raise NotImplementedError
+
+
+class Runner(Finder):
+    """A finder that lets `run` run modules: it gets the module and its own loader, and calls the loader's `exec_module`."""
+
+    def __init__(self, attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> None:
+        super().__init__(attends)
+        self._run = run
+
+    def attend(self, found: Any) -> None:
+        """Put a loader around the module's own."""
         found.loader = _Loader(found.loader, self._run)
 
 
 class Listener(Finder):
-    """A finder that calls `ended` with the names of modules, once no import of their top-level package is under way."""
+    """A finder that hears the imports of the modules that have a `group`, a reload excepted.
 
-    def __init__(self, attends: Callable[[str], bool], ended: Callable[[list[str]], None]) -> None:
-        super().__init__(attends, lambda module, loader: loader.exec_module(module))
-        self._ended = ended
-        self._under_way = Counter[str]()  # imports by top-level package
-        self._waiting: dict[str, list[str]] = {}
+    `begins` is called as an import begins while none of the group is under way. `ended` gets the names of modules once
+    none of their group is under way.
+    """
 
-    def _attend(self, found: Any) -> None:
+    def __init__(
+        self,
+        group: Callable[[str], str],
+        ended: Callable[[list[str]], None],
+        begins: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(group)
+        self._group, self._ended, self._begins = group, ended, begins
+        # addresses of specifications, and names, by group
+        self._under_way = defaultdict[str, set[int]](set)
+        self._waiting = defaultdict[str, list[str]](list)
+
+    def is_under_way(self) -> bool:
+        """Return True if an import is under way."""
+        return any(self._under_way.values())
+
+    def attend(self, found: Any) -> None:
+        """Have the specification tell."""
         if type(found) is ModuleSpec:
             vars(found)["_kcl_listener"] = self
             found.__class__ = _Specification
 
-    def tell(self, name: str, begins: bool) -> None:
+    def tell(self, found: ModuleSpec, begins: bool) -> None:
         """Hear that the import of a module begins or ends."""
-        top = name.partition(".")[0]
-        self._under_way[top] += 1 if begins else -1
-        if not begins:
-            self._waiting.setdefault(top, []).append(name)
-            if not self._under_way[top]:
-                self._ended(self._waiting.pop(top))
+        group = self._group(found.name)
+        under_way = self._under_way[group]
+        if begins:
+            if not under_way:
+                self._begins()
+            under_way.add(id(found))
+            return
+        under_way.discard(id(found))
+        self._waiting[group].append(found.name)
+        if not under_way and (names := self._waiting.pop(group, None)):
+            self._ended(names)
 
 
 class _Specification(ModuleSpec):
@@ -90,7 +119,7 @@ class _Specification(ModuleSpec):
 
     @property
     def _initializing(self) -> bool:
-        return bool(vars(self)["_initializing"])
+        return bool(vars(self).get("_initializing"))
 
     @_initializing.setter
     def _initializing(self, begins: bool) -> None:
@@ -99,7 +128,7 @@ class _Specification(ModuleSpec):
         if not begins:
             del vars(self)["_kcl_listener"]
             self.__class__ = ModuleSpec  # type: ignore[assignment]
-        listener.tell(self.name, begins)
+        listener.tell(self, begins)
 
 
 class _Loader:

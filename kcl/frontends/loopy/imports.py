@@ -53,18 +53,18 @@ def install() -> None:
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
         sys.meta_path.insert(0, _Attendant())
-    attended.Listener(_leads, _take).install()
+    attended.Listener(_leading, _take).install()
     frontends.receive("loopy", named_by)
 
 
-def _leads(name: str) -> bool:
-    """Return True if a module belongs to a package that leads to a generator."""
+def _leading(name: str) -> str:
+    """Return the top-level module of a package that leads to a generator, nothing for another one."""
     top = name.partition(".")[0]
     if top == "kcl" or top in sys.stdlib_module_names:  # then nothing is imported for it
-        return False
+        return ""
     from kcl.generate import distributions
 
-    return distributions.leads(name)
+    return top if distributions.leads(name) else ""
 
 
 def _take(names: list[str]) -> None:
@@ -83,9 +83,9 @@ class _Attendant:
             return None
         from kcl.frontends.loopy import insides
 
-        sys.meta_path[sys.meta_path.index(self)] = insides.finder
+        sys.meta_path[sys.meta_path.index(self)] = insides.listener
         insides.attend()
-        return insides.finder.find_spec(name, path, target)
+        return insides.listener.find_spec(name, path, target)
 
 
 def named_by(module: str) -> None:
