@@ -1,6 +1,6 @@
 """kcl in the places of others: functions of its own there, and finders that attend to imports.
 
-A finder finds no module itself, and changes the specifications of some modules that other finders find. A `Runner` runs
+A finder finds no module itself, and changes the specifications of some modules that other finders find. A runner runs
 them. A `Listener` leaves that to the loader: no frame of kcl's stands below the code of a module. The base classes of
 `importlib.abc` would double the cost for a program that imports no attended module.
 """
@@ -17,11 +17,12 @@ from typing import Any
 
 
 class Finder:
-    """A finder in front of others, which find the modules that it `attends`."""
+    """A finder that has others find the modules that it `attends`; `change` changes their specifications."""
 
-    def __init__(self, attends: Callable[[str], object]) -> None:
+    def __init__(self, attends: Callable[[str], object], change: Callable[[Any], None]) -> None:
         self._attends = attends
-        # thread and module: two finders like this one may ask each other
+        self._change = change
+        # thread and module: this finder asks all finders, and one of those may be like it
         self._finding: set[tuple[int, str]] = set()
 
     def install(self) -> None:
@@ -35,39 +36,29 @@ class Finder:
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return the specification of the other finders, as `attend` leaves it."""
+        """Return the specification of the other finders, changed."""
         search = get_ident(), fullname
         if search in self._finding or not self._attends(fullname):
             return None
-        finders = list(sys.meta_path)
-        # one of those may be like this one
-        behind = finders[finders.index(self) + 1 :] if self in finders else finders
-        others = [getattr(finder, "find_spec", None) for finder in behind]
-        specs = (find(fullname, path, target) for find in others if find is not None)
+        finders = [getattr(finder, "find_spec", None) for finder in sys.meta_path]
+        specs = (find(fullname, path, target) for find in finders if find is not None)
         self._finding.add(search)
         try:
             found: Any = next((spec for spec in specs if spec is not None), None)
         finally:
             self._finding.discard(search)
         if found is not None and hasattr(found.loader, "exec_module"):
-            self.attend(found)
+            self._change(found)
         return found
 
-    def attend(self, found: Any) -> None:
-        """Change the specification of a module that is about to be imported."""
-        raise NotImplementedError
 
+def runner(attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> Finder:
+    """Return a finder that lets `run` run modules: it gets the module and its own loader, and calls its `exec_module`."""
 
-class Runner(Finder):
-    """A finder that lets `run` run modules: it gets the module and its own loader, and calls the loader's `exec_module`."""
+    def change(found: Any) -> None:
+        found.loader = _Loader(found.loader, run)
 
-    def __init__(self, attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> None:
-        super().__init__(attends)
-        self._run = run
-
-    def attend(self, found: Any) -> None:
-        """Put a loader around the module's own."""
-        found.loader = _Loader(found.loader, self._run)
+    return Finder(attends, change)
 
 
 class Listener(Finder):
@@ -83,7 +74,7 @@ class Listener(Finder):
         ended: Callable[[list[str]], None],
         begins: Callable[[], object] = lambda: None,
     ) -> None:
-        super().__init__(group)
+        super().__init__(group, self._change_class)
         self._group, self._ended, self._begins = group, ended, begins
         # addresses of specifications, and names, by group
         self._under_way = defaultdict[str, set[int]](set)
@@ -93,8 +84,7 @@ class Listener(Finder):
         """Return True if an import is under way."""
         return any(self._under_way.values())
 
-    def attend(self, found: Any) -> None:
-        """Have the specification tell."""
+    def _change_class(self, found: Any) -> None:
         if type(found) is ModuleSpec:
             vars(found)["_kcl_listener"] = self
             found.__class__ = _Specification

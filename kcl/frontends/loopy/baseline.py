@@ -33,8 +33,8 @@ _OF_MODULES = frozenset(
 )
 _IGNORED = _OF_MODULES | NOT_IN_CLASS
 
-# yields what in a holder may change in place: the name there, an ending for that name, the thing
-Inner = Callable[[Any, Iterable[tuple[Any, Any]]], Iterable[tuple[Any, str, Any]]]
+Pairs = Iterable[tuple[Any, Any]]  # of name and value
+Inner = Callable[[Any, Pairs], Iterable[tuple[Any, str, Any]]]
 
 
 class Holder:
@@ -99,14 +99,18 @@ def is_told() -> bool:
     return probe in state().functions
 
 
-def functions() -> list[tuple[str, Holder]]:
-    """List the functions of which a part was set, each with the name of its module."""
-    found = [(_module(one), one, held) for one, held in [*state().functions.items()]]
-    return [(name, Holder(f"{name}.{one.__qualname__}", one, held)) for name, one, held in found]
+def functions() -> list[Holder]:
+    """List the functions of which a part was set, each below the name of its module."""
+    known = state().functions
+    found = [one for one in [place() for place in known.keyrefs()] if one is not None]
+    return [Holder(f"{_module(one)}.{one.__qualname__}", one, known[one]) for one in found]
 
 
 def take(name: str, module: ModuleType, inner: Inner, found: dict[int, Holder]) -> list[Holder]:
-    """Return a module, which comes first, and what in it may change, unless that was `found` before, by its address."""
+    """Return a module, which comes first, and what in it may change, unless that was `found` before, by its address.
+
+    Of what a thing holds, `inner` yields what may change in place: its name there, an ending for that, itself.
+    """
     new, waiting = list[Holder](), deque([(name, module)])
     while waiting:
         name, thing = waiting.popleft()
@@ -115,8 +119,8 @@ def take(name: str, module: ModuleType, inner: Inner, found: dict[int, Holder]) 
             new.append(holder)
             pairs = holder.held.items()
             held = [
-                (key, one) for key, one in pairs if type(one) not in _FIXED and key not in _IGNORED
+                pair for pair in pairs if type(pair[1]) not in _FIXED and pair[0] not in _IGNORED
             ]
-            for key, end, one in inner(holder.thing, held):
+            for key, end, one in inner(thing, held):
                 waiting.append((f"{name}.{key}{end}" if type(key) is str else f"{name}[]", one))
     return new

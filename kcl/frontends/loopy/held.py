@@ -8,9 +8,8 @@ before kcl attended it has plain values, and the names of functions and classes.
 
 from __future__ import annotations
 
-import operator
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -18,10 +17,10 @@ from typing import Any
 from kcl.base import process
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy import baseline
-from kcl.frontends.loopy.baseline import MISSING, TABLES, TEXTS, Holder
+from kcl.frontends.loopy.baseline import MISSING, TABLES, TEXTS, Holder, Pairs
 from kcl.frontends.loopy.callables.classes import class_attributes
 from kcl.frontends.loopy.plain import shorten
-from kcl.frontends.loopy.watch import Watch, items
+from kcl.frontends.loopy.watch import Watch, is_same, items
 from kcl.generate import distributions
 
 
@@ -46,7 +45,7 @@ def take(names: list[str]) -> None:
 def _holders(name: str, module: Any) -> list[Holder]:
     top = name.partition(".")[0]
 
-    def inner(thing: Any, held: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, str, Any]]:
+    def inner(thing: Any, held: Pairs) -> Iterator[tuple[Any, str, Any]]:
         for key, value in held:
             kind: Any = type(value)
             if kind is FunctionType:  # those of others are left out, and methods
@@ -62,18 +61,13 @@ def _holders(name: str, module: Any) -> list[Holder]:
     return baseline.take(name, module, inner, {}) if isinstance(module, ModuleType) else []
 
 
-def _is_same(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
-    return len(before) == len(now) and all(
-        map(operator.is_, (*before, *before.values()), (*now, *now.values()))
-    )
-
-
 def _differing(holder: Holder, encoder: Any) -> list[str]:
     """Return the texts of what a holder holds and did not hold as it was taken."""
     thing = holder.thing
     if isinstance(thing, TABLES):
-        is_same = _is_same(holder.held, items(thing))
-        return [] if is_same else [f"{holder.name}: {encoder.encode(thing)}"]
+        now = items(thing)
+        is_unchanged = is_same([*holder.held, *holder.held.values()], [*now, *now.values()])
+        return [] if is_unchanged else [f"{holder.name}: {encoder.encode(thing)}"]
     found = []
     for key, value in holder.differing().items():
         if not holder.is_nothing(key, value):
@@ -149,10 +143,10 @@ class _Package:
     def texts(self, encoder: Any) -> tuple[list[str], str]:
         """Return the texts of what differs, and the text of what was there before kcl attended."""
         differing = [line for one in self._taken for line in _differing(one, encoder)]
-        for module, holder in baseline.functions():
+        mine = [getattr(one, "__dict__", None) for one in self._modules.values()]
+        for holder in baseline.functions():
             function = holder.thing
-            is_mine = function.__globals__ is getattr(self._modules.get(module), "__dict__", None)
-            if is_mine and holder.differing():
+            if any(function.__globals__ is one for one in mine) and holder.differing():
                 differing.append(f"{function.__qualname__}: {encoder.encode(function)}")
         return differing, "; ".join(map(_shown, self._early))
 

@@ -26,7 +26,7 @@ from kcl.cache import layers
 from kcl.errors import UnknownInput
 from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline
-from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder
+from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
 from kcl.frontends.loopy.watch import Watch, items
 from kcl.generate import distributions
 
@@ -48,7 +48,6 @@ class State(process.LockedState):
 
     def __init__(self) -> None:
         super().__init__()
-        self.attends = False
         self.modules: dict[str, ModuleType] = {}
         self.found: dict[int, Holder] = {}  # by the address of the thing, in the order of the watch
         self.named: dict[str, Holder] = {}
@@ -67,8 +66,7 @@ def is_off() -> bool:
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
-    state = _state()
-    is_early, state.attends = not state.attends, True
+    is_early = listener not in sys.meta_path
     listener.install()
     if not is_off():
         _take(is_early)
@@ -94,14 +92,11 @@ listener = Listener(
 
 
 def _absorb() -> None:
-    """Take what imports changed for their own."""
+    """Take what imports changed for their own; a value that nobody knows counts as changed before."""
     known, holders = _state().changes, _changed()
     for holder in holders:
-        held, found = holder.held, items(holder.thing)
-        for name in {**held, **found}:
-            if (holder.name, name) not in known and held.get(name) is not _UNKNOWN:
-                held.pop(name, None)
-                held |= {name: found[name]} if name in found else {}
+        names = [name for name in holder.differing() if (holder.name, name) not in known]
+        _put(holder.held, names, items(holder.thing))
     _compare(holders)
 
 
@@ -125,7 +120,7 @@ def _take(is_early: bool = False) -> None:
         _compare(new)
 
 
-def _inner(thing: Any, held: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, str, Any]]:
+def _inner(thing: Any, held: Pairs) -> Iterator[tuple[Any, str, Any]]:
     """Yield what in a module, class or object of the generators may change in place."""
     if isinstance(thing, (*_TABLES, CellType)):
         return
@@ -174,10 +169,9 @@ def _counts(holder: Holder, name: Any, now: Any) -> bool:
     ):
         return False
     functions = _function(now), _function(before)
-    if not any(map(is_of_kcl, functions)):
-        return True
     below = [*map(below_kcl, functions)]
-    return below[0] is not below[1] and not any(map(is_of_kcl, below))
+    is_kcls = any(map(is_of_kcl, functions))
+    return not is_kcls or (below[0] is not below[1] and not any(map(is_of_kcl, below)))
 
 
 def _function(value: Any) -> Any:
@@ -202,9 +196,7 @@ def _is_own(function: Any) -> bool:
 
 @functools.cache
 def _has_own_code(module: str, file: str) -> bool:
-    if not module:  # a generator made it of a text
-        return file[:1] == "<"
-    if _is_generators(module):
+    if not module or _is_generators(module):  # a generator may have made it of a text
         loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
         return file[:1] == "<" or loaded in (path, f"{path}c")
@@ -246,7 +238,7 @@ def _changed() -> list[Holder]:
     state = _state()
     places = state.watch.changed()
     order = [*state.found.values()] if places else []
-    functions = [holder for module, holder in baseline.functions() if _is_generators(module)]
+    functions = [one for one in baseline.functions() if _is_generators(one.name)]
     return [*[order[place] for place in places], *functions]
 
 

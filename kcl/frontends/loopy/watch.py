@@ -64,6 +64,11 @@ def items(thing: Any) -> dict[Any, Any]:
     return found
 
 
+def is_same(ones: list[Any], others: list[Any]) -> bool:
+    """Return True if two lists have the same items, and not only equal ones."""
+    return len(ones) == len(others) and all(map(operator.is_, ones, others))
+
+
 def _flat(thing: Any) -> Iterable[Any]:
     if type(thing) is list:
         return thing, *thing
@@ -117,8 +122,7 @@ class Watch:
         if self._places and len(differ := (numbers != numbers_before).nonzero()[0]):
             places = [*self._places.values()]
             changed = {places[one] for one in differ}
-        same = len(values) == len(values_before) and all(map(operator.is_, values, values_before))
-        return changed if same else changed.union(self._others)
+        return changed if is_same(values, values_before) else changed.union(self._others)
 
 
 def content_of(thing: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from kcl.base import attended
-from kcl.base.attended import Finder, Listener, Runner
+from kcl.base.attended import Finder, Listener, runner
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def told(tmp_path, monkeypatch):
         loader.exec_module(module)
         found.append(module)
 
-    finder = Runner(lambda name: name == "wabble", run)
+    finder = runner(lambda name: name == "wabble", run)
     finder.install()
     yield found
     finder.remove()
@@ -56,7 +56,7 @@ def test_own_loader(told):
 
 def test_absent(told):
     """A package that does not exist is not found, as ever."""
-    finder = Runner(lambda name: name == "wubble", lambda *_: told.append(1))
+    finder = runner(lambda name: name == "wubble", lambda *_: told.append(1))
     finder.install()
     try:
         with pytest.raises(ModuleNotFoundError, match="wubble"):
