@@ -25,13 +25,12 @@ TABLES = (dict, list, set, deque)
 # the classes of values that hold nothing which changes
 _FIXED = frozenset({*TEXTS, ModuleType, BuiltinFunctionType, tuple})
 # the names that Python's import gives a module
-_OF_MODULES = frozenset(
-    (
-        *("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__"),
-        *("__path__", "__builtins__", "__annotations__", "__warningregistry__"),
-    )
-)
-_IGNORED = _OF_MODULES | NOT_IN_CLASS
+_OF_MODULES = {
+    *vars(ModuleType("a")),
+    *("__file__", "__cached__", "__path__", "__builtins__", "__annotations__"),
+    "__warningregistry__",
+}
+_IGNORED = NOT_IN_CLASS.union(_OF_MODULES)
 
 Pairs = Iterable[tuple[Any, Any]]  # of name and value
 Inner = Callable[[Any, Pairs], Iterable[tuple[Any, str, Any]]]

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from kcl import foreign
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextmanager

@@ -91,7 +91,8 @@ def _token(value: Any) -> str:
     if write is not None:
         return write(value)
     if kind is tuple or kind is frozenset:
-        return f"{kind.__name__}({', '.join(map(_token, value))})"
+        texts = (list if kind is tuple else sorted)(map(_token, value))
+        return f"{kind.__name__}({', '.join(texts)})"
     if kind is ModuleType:
         return f"module {value.__name__}"
     function = value if kind is FunctionType else None

@@ -16,12 +16,11 @@ import operator
 import sys
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
 from itertools import chain
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from kcl.frontends.loopy.callables.classes import slots
+from kcl.frontends.loopy.callables.classes import own
 
 PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
 _CELL = ("cell_contents",)
@@ -50,13 +49,7 @@ def items(thing: Any) -> dict[Any, Any]:
     if kind is dict or issubclass(kind, (ModuleType, type)):
         names: dict[Any, Any] = (thing if kind is dict else vars(thing)).copy()
         return names
-    try:
-        found = dict(object.__getattribute__(thing, "__dict__"))
-    except AttributeError:  # the class may have an attribute of that name
-        found = {}
-    for name, member in slots(kind):
-        with suppress(AttributeError):
-            found[name] = member.__get__(thing, kind)
+    found = own(thing)
     if issubclass(kind, dict):
         found |= dict.items(thing)
     elif issubclass(kind, (list, set, deque)):

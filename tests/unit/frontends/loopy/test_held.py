@@ -140,6 +140,21 @@ class TestText:
         finally:
             del sys.modules["far.deep"]
 
+    def test_hash_seed(self, child: Child, tmp_path: pathlib.Path) -> None:
+        """The order of a frozenset is in no key."""
+        (tmp_path / "pack-1.dist-info").mkdir()
+        (tmp_path / "pack-1.dist-info" / "RECORD").write_text("pack.py,sha256=1,1")
+        (tmp_path / "pack.py").write_text("NAMES = frozenset('abcdefgh')\ndef get(): pass\n")
+        code = f"""
+            import json, sys
+            sys.path.insert(0, {str(tmp_path)!r})
+            import pack
+            from kcl.frontends.loopy.callables.content import content
+            print(json.dumps(content(pack.get).digest))
+            """
+        found = {child.json(code, PYTHONHASHSEED=str(seed)) for seed in range(3)}
+        assert len(found) == 1
+
 
 class TestTake:
     """Modules are taken as their imports end."""
