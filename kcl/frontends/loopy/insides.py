@@ -113,11 +113,14 @@ def _take(is_early: bool = False) -> None:
     state.named |= {holder.name: holder for holder in new}
     state.watch.add([holder.thing for holder in new])
     if is_early:
+        replaced = list[Holder]()
         for holder in [one for one in new if not isinstance(one.thing, _TABLES)]:
-            functions = [(name, _function(one)) for name, one in holder.held.items()]
+            held = [pair for pair in holder.held.items() if type(pair[1]) not in TEXTS]
+            functions = [(name, _function(one)) for name, one in held]
             names = [name for name, one in functions if callable(one) and not _is_own(one)]
             holder.held |= dict.fromkeys(names, _UNKNOWN)
-        _compare(new)
+            replaced += [holder] if names else []
+        _compare(replaced)
 
 
 def _inner(thing: Any, held: Pairs) -> Iterator[tuple[Any, str, Any]]:
@@ -189,9 +192,14 @@ def _is_own(function: Any) -> bool:
     function = below_kcl(function)
     if not isinstance(function, FunctionType):
         kind = function if isinstance(function, type) else type(function)
-        return distributions.owner(str(kind.__module__)).kind != distributions.USER
+        return _is_theirs(str(kind.__module__))
     module = str(function.__globals__.get("__name__", ""))
     return _has_own_code(module, function.__code__.co_filename)
+
+
+@functools.cache
+def _is_theirs(module: str) -> bool:
+    return distributions.owner(module).kind != distributions.USER
 
 
 @functools.cache
