@@ -1,14 +1,14 @@
-"""kcl in the places of others: functions of its own there, and a finder that attends to imports.
+"""kcl in the places of others: functions of its own there, and finders that attend to imports.
 
-The finder finds no module itself, and runs some of the modules that other finders find. A `Listener` leaves the running to
-the loader: no frame of kcl's stands below the code of a module. The base classes of `importlib.abc` would double the cost
-for a program that imports no attended module.
+A finder finds no module itself, and changes the specifications of some modules that other finders find. A runner runs
+them. A `Listener` leaves that to the loader: no frame of kcl's stands below the code of a module. The base classes of
+`importlib.abc` would double the cost for a program that imports no attended module.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from threading import get_ident
@@ -17,15 +17,12 @@ from typing import Any
 
 
 class Finder:
-    """A finder in front of others, which find the modules that it `attends`; `run` runs each of these.
+    """A finder that has others find the modules that it `attends`; `change` changes their specifications."""
 
-    `run` gets the module and the module's own loader, and calls the loader's `exec_module`.
-    """
-
-    def __init__(self, attends: Callable[[str], bool], run: Callable[[Any, Any], None]) -> None:
+    def __init__(self, attends: Callable[[str], object], change: Callable[[Any], None]) -> None:
         self._attends = attends
-        self._run = run
-        # thread and module: two finders like this one may ask each other
+        self._change = change
+        # thread and module: this finder asks all finders, and one of those may be like it
         self._finding: set[tuple[int, str]] = set()
 
     def install(self) -> None:
@@ -39,50 +36,72 @@ class Finder:
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Return the specification of the other finders, with a loader that lets `run` run the module."""
+        """Return the specification of the other finders, changed."""
         search = get_ident(), fullname
         if search in self._finding or not self._attends(fullname):
             return None
-        finders = list(sys.meta_path)
-        # one of those may be like this one
-        behind = finders[finders.index(self) + 1 :] if self in finders else finders
-        others = [getattr(finder, "find_spec", None) for finder in behind]
-        specs = (find(fullname, path, target) for find in others if find is not None)
+        finders = [getattr(finder, "find_spec", None) for finder in sys.meta_path]
+        specs = (find(fullname, path, target) for find in finders if find is not None)
         self._finding.add(search)
         try:
             found: Any = next((spec for spec in specs if spec is not None), None)
         finally:
             self._finding.discard(search)
         if found is not None and hasattr(found.loader, "exec_module"):
-            self._attend(found)
+            self._change(found)
         return found
 
-    def _attend(self, found: Any) -> None:
-        found.loader = _Loader(found.loader, self._run)
+
+def runner(attends: Callable[[str], object], run: Callable[[Any, Any], None]) -> Finder:
+    """Return a finder that lets `run` run modules: it gets the module and its own loader, and calls its `exec_module`."""
+
+    def change(found: Any) -> None:
+        found.loader = _Loader(found.loader, run)
+
+    return Finder(attends, change)
 
 
 class Listener(Finder):
-    """A finder that calls `ended` with the names of modules, once no import of their top-level package is under way."""
+    """A finder that hears the imports of the modules that have a `group`, a reload excepted.
 
-    def __init__(self, attends: Callable[[str], bool], ended: Callable[[list[str]], None]) -> None:
-        super().__init__(attends, lambda module, loader: loader.exec_module(module))
-        self._ended = ended
-        self._under_way = Counter[str]()  # imports by top-level package
-        self._waiting: dict[str, list[str]] = {}
+    `begins` is called as an import begins while none of the group is under way. `ended` gets the names of modules once
+    none of their group is under way.
+    """
 
-    def _attend(self, found: Any) -> None:
+    def __init__(
+        self,
+        group: Callable[[str], str],
+        ended: Callable[[list[str]], None],
+        begins: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(group, self._change_class)
+        self._group, self._ended, self._begins = group, ended, begins
+        # addresses of specifications, and names, by group
+        self._under_way = defaultdict[str, set[int]](set)
+        self._waiting = defaultdict[str, list[str]](list)
+
+    def is_under_way(self) -> bool:
+        """Return True if an import is under way."""
+        return any(self._under_way.values())
+
+    def _change_class(self, found: Any) -> None:
         if type(found) is ModuleSpec:
             vars(found)["_kcl_listener"] = self
             found.__class__ = _Specification
 
-    def tell(self, name: str, begins: bool) -> None:
+    def tell(self, found: ModuleSpec, begins: bool) -> None:
         """Hear that the import of a module begins or ends."""
-        top = name.partition(".")[0]
-        self._under_way[top] += 1 if begins else -1
-        if not begins:
-            self._waiting.setdefault(top, []).append(name)
-            if not self._under_way[top]:
-                self._ended(self._waiting.pop(top))
+        group = self._group(found.name)
+        under_way = self._under_way[group]
+        if begins:
+            if not under_way:
+                self._begins()
+            under_way.add(id(found))
+            return
+        under_way.discard(id(found))
+        self._waiting[group].append(found.name)
+        if not under_way and (names := self._waiting.pop(group, None)):
+            self._ended(names)
 
 
 class _Specification(ModuleSpec):
@@ -90,7 +109,7 @@ class _Specification(ModuleSpec):
 
     @property
     def _initializing(self) -> bool:
-        return bool(vars(self)["_initializing"])
+        return bool(vars(self).get("_initializing"))
 
     @_initializing.setter
     def _initializing(self, begins: bool) -> None:
@@ -99,7 +118,7 @@ class _Specification(ModuleSpec):
         if not begins:
             del vars(self)["_kcl_listener"]
             self.__class__ = ModuleSpec  # type: ignore[assignment]
-        listener.tell(self.name, begins)
+        listener.tell(self, begins)
 
 
 class _Loader:

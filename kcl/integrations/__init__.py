@@ -74,7 +74,7 @@ def install() -> None:
 
         state.done.clear()
         rows = {row.package: row for row in TABLE}
-        state.finder = attended.Finder(
+        state.finder = attended.runner(
             lambda name: name in rows and name not in state.done,
             lambda package, loader: _run(rows[package.__name__], package, loader),
         )

@@ -21,7 +21,7 @@ def note_outside() -> None:
         loader.exec_module(package)
         _note_builds(package)
 
-    attended.Finder("pyopencl".__eq__, run).install()
+    attended.runner("pyopencl".__eq__, run).install()
 
 
 def _note_builds(package: Any) -> None:

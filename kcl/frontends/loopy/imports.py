@@ -30,7 +30,7 @@ class State(process.LockedState):
 
     `faces` is set once the program has named kcl.loopy or a recipe: its own modules get the face for good. `packages`
     has the installed packages that named one of them: each gets the face itself. `own` is set while kcl also records
-    the calls of the program's own modules outside of recipes.
+    the calls of the program's own modules outside of recipes. `attends` is set once kcl attends to the generators.
     """
 
     def __init__(self) -> None:
@@ -39,6 +39,7 @@ class State(process.LockedState):
         self.faces = False
         self.packages: set[str] = set()
         self.own = False
+        self.attends = False
 
 
 _state = process.shared(State)
@@ -52,19 +53,27 @@ def install() -> None:
             return
         _import = frontends.beneath(builtins.__import__)
         builtins.__import__ = _faced_import
-        sys.meta_path.insert(0, _Attendant())
-    attended.Listener(_leads, _take).install()
+    attended.Listener(_leading, _take).install()
     frontends.receive("loopy", named_by)
 
 
-def _leads(name: str) -> bool:
-    """Return True if a module belongs to a package that leads to a generator."""
+def _leading(name: str) -> str:
+    """Return the top-level module of a package that leads to a generator, nothing for another one.
+
+    At the first import that no warm start has, kcl begins to attend to the imports of the generators.
+    """
     top = name.partition(".")[0]
+    if name in GENERATING and not (_state().attends or _is_off()):
+        from kcl.frontends.loopy import insides
+
+        _state().attends = True
+        insides.attend()
+        return top  # the listener there is asked, too
     if top == "kcl" or top in sys.stdlib_module_names:  # then nothing is imported for it
-        return False
+        return ""
     from kcl.generate import distributions
 
-    return distributions.leads(name)
+    return top if distributions.leads(name) else ""
 
 
 def _take(names: list[str]) -> None:
@@ -72,20 +81,6 @@ def _take(names: list[str]) -> None:
         from kcl.frontends.loopy import held
 
         held.take(names)
-
-
-class _Attendant:
-    """A finder that has kcl attend to the imports of the generators, at the first import that no warm start has."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return what the attending finder finds."""
-        if name not in GENERATING or _is_off():
-            return None
-        from kcl.frontends.loopy import insides
-
-        sys.meta_path[sys.meta_path.index(self)] = insides.finder
-        insides.attend()
-        return insides.finder.find_spec(name, path, target)
 
 
 def named_by(module: str) -> None:

@@ -2,9 +2,8 @@
 
 The files of loopy and of what it generates with are in each key. A process that has imported loopy may hold something
 else than these files say: a method of an AST builder, an entry of a table, a constant. A baseline holds what the import
-of each module gave: the module's names, the bodies of its classes, the items of its tables. Python tells of each change
-of a function, which has a baseline from then on.
-`now` compares what was changed since its last call; a process without loopy has no baseline and pays nothing.
+of each module gave: the module's names, the bodies of its classes, the items of its tables, and what the import put
+elsewhere. `now` compares what was changed since its last call; a process without loopy has no baseline and pays nothing.
 
 A module that was imported before kcl could attend counts as it is, except for callables of other packages.
 What was changed in pytools and pyopencl while no other generator was there is seen as loopy generates: then nothing is
@@ -16,123 +15,45 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from kcl.base import process, settings
-from kcl.base.attended import Finder, below_kcl, is_of_kcl
+from kcl.base.attended import Listener, below_kcl, is_of_kcl
 from kcl.cache import layers
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy.watch import Watch, content_of
+from kcl.frontends import FACED
+from kcl.frontends.loopy import baseline
+from kcl.frontends.loopy.baseline import MISSING, TEXTS, Holder, Pairs
+from kcl.frontends.loopy.watch import Watch, items
 from kcl.generate import distributions
 
 GENERATORS = frozenset(distributions.GENERATORS).difference(distributions.ONLY_RUN) | {"pyopencl"}
 _OWNERS = distributions.HARMLESS.union(distributions.GENERATORS)
-_EMPTY = (CellType(),)  # equal to each cell without content
-_MISSING = object()
+_EMPTY = CellType()  # equal to each cell without content
 _UNKNOWN = object()  # stands for a value that was replaced before kcl could see it
-_PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
 _TABLES = (dict, list)  # sets are memos of what was warned of, or fields of classes
-_PLAIN = frozenset({FunctionType, ModuleType, str, int, tuple, dict, list, type})  # no holders
 _CALLED = frozenset({FunctionType, MethodType, staticmethod, classmethod, property})
-_CONSTANTS = (bool, int, float, complex, str, bytes, type(None))
-_NEVER = frozenset({*_CONSTANTS, *_TABLES, tuple, ModuleType})  # called
 # Names that decide no code and that loopy or kcl changes: a memo of pytools, and the switch of loopy's disk caches.
-_MEMOS = frozenset({"fields", "CACHING_ENABLED"})
+_MEMOS = frozenset({"fields", "CACHING_ENABLED", FACED})
 _DISK = "pytools.persistent_dict"  # the classes of loopy's disk caches, which kcl does without
 
 Changes = Mapping[tuple[str, Any], Any]  # (name of a holder, name in it) -> the value now
 
 
-class _Holder:
-    """One module, class, object, table or function, with its content as of its import."""
-
-    def __init__(self, name: str, thing: Any) -> None:
-        self.name = name
-        self.thing = thing
-        self.is_table = isinstance(thing, _TABLES)
-        self.held = content_of(thing) if isinstance(thing, (ModuleType, type)) else thing
-        self.base = self.content()
-        self.changes: dict[Any, Any] = {}
-
-    def content(self) -> dict[Any, Any]:
-        """Return the content by name: that of a list has one name, and that of a function is its code and defaults."""
-        if isinstance(self.held, FunctionType):
-            return {part: getattr(self.held, part) for part in _PARTS}
-        if isinstance(self.held, CellType):
-            return {"cell_contents": self.held.cell_contents}
-        if isinstance(self.held, dict):
-            return dict(self.held)
-        return {"": tuple(self.held)} if isinstance(self.held, list) else dict(vars(self.held))
-
-    def compare(self) -> None:
-        """Find the names whose values are not those of the import."""
-        found = self.content()
-        names = [
-            name for name, value in found.items() if self.base.get(name, _MISSING) is not value
-        ]
-        self.changes = {
-            name: found.get(name, _MISSING)
-            for name in [*names, *(self.base.keys() - found.keys())]
-            if self._counts(name, self.base.get(name, _MISSING), found.get(name, _MISSING))
-        }
-
-    def _counts(self, name: Any, before: Any, now: Any) -> bool:
-        if isinstance(self.held, FunctionType):
-            return True
-        if self.is_table:
-            return name != "" or type(now) is not tuple or _decisive(now) != _decisive(before)
-        if name in _MEMOS or isinstance(before, ModuleType) or isinstance(now, ModuleType):
-            return False
-        if any(type(one).__module__ == _DISK for one in (before, now)):
-            return False
-        if name[:2] == "__" and not (callable(now) or callable(before)):
-            return False
-        if type(now) in _CONSTANTS and type(now) is type(before):
-            return bool(now != before)
-        functions = _function(now), _function(before)
-        if not any(map(is_of_kcl, functions)):
-            return now is not before
-        below = [*map(below_kcl, functions)]
-        return below[0] is not below[1] and not any(map(is_of_kcl, below))
-
-    def put(self, name: Any, value: Any) -> None:
-        """Give a name another value; `_MISSING` removes it."""
-        if not self.is_table:
-            delattr(self.thing, name) if value is _MISSING else setattr(self.thing, name, value)
-        elif isinstance(self.thing, dict):
-            self.thing.pop(name, None)
-            if value is not _MISSING:
-                self.thing[name] = value
-        else:
-            self.thing.clear()
-            self.thing.extend(value)
-
-
-def _decisive(items: Any) -> list[Any]:
-    """List the items of a list that may decide code: kcl generates without loopy's caches, which are registered."""
-    return [one for one in items if type(one) not in _TABLES and type(one).__module__ != _DISK]
-
-
 class State(process.LockedState):
-    """The holders by name, the modules that they hold, and the changes found last."""
+    """The modules that were taken, what they hold, and the changes found last."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.holders: dict[str, _Holder] = {}
-        self.order: list[_Holder] = []  # those that are watched
-        self.early: Any = None  # the modules that were there before kcl attended
+        self.modules: dict[str, ModuleType] = {}
+        self.found: dict[int, Holder] = {}  # by the address of the thing, in the order of the watch
+        self.named: dict[str, Holder] = {}
         self.watch = Watch()
-        self.functions: dict[FunctionType, _Holder] = {}  # those to which something was ever set
-        self.cells: dict[int, tuple[str, Any]] = {}  # id -> where it was found first
-        self.is_told = True  # whether this Python tells of that
-        self.differing: list[_Holder] = []  # those with changes
-        self.modules: set[str] = set()
-        self.loaded: dict[str, ModuleType] = {}
+        self.differing: dict[int, tuple[Holder, dict[Any, Any]]] = {}  # the holders with changes
         self.changes: Changes = {}
-        self.depth = 0  # of imports of the generators that are under way
 
 
 _state = process.shared(State)
@@ -145,147 +66,115 @@ def is_off() -> bool:
 
 def attend() -> None:
     """Attend to imports of the generators from now on; take those that are there as they are."""
-    state = _state()
-    is_first = state.early is None
-    if is_first:
-        state.early = {*_loaded()}
-    finder.install()
+    is_early = listener not in sys.meta_path
+    listener.install()
     if not is_off():
-        _take(_loaded())
-    if is_first:
-        sys.addaudithook(_hear)
-        probe = FunctionType(_hear.__code__, {"__name__": "loopy"})
-        probe.__defaults__ = ()
-        state.is_told = state.functions.pop(probe, None) is not None
+        _take(is_early)
 
 
-def _run(module: ModuleType, loader: Any) -> None:
-    """Run a module of the generators; its import may also fill tables of others."""
-    state = _state()
-    if getattr(state.holders.get(module.__name__), "thing", None) is module:
-        loader.exec_module(module)  # `importlib.reload`: what it changes is no import's own
-        return
-    if not state.depth and state.modules:
-        now()
-    state.depth += 1
-    try:
-        loader.exec_module(module)
-    finally:
-        state.depth -= 1
-        if not (state.depth or is_off()):
-            with state.lock:
-                _absorb()
-                _take(_loaded())
+def _ended(_names: list[str]) -> None:
+    if not is_off():
+        with _state().lock:
+            _absorb()
+            _take()
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note the state of a function before somebody sets or deletes a part of it."""
-    if event == "object.__setattr__" or event == "object.__delattr__":
-        thing, name = arguments[:2]
-        if type(thing) is FunctionType and name in _PARTS and thing not in _state().functions:
-            module = str(thing.__globals__.get("__name__"))
-            if module.partition(".")[0] in GENERATORS and not _state().depth:
-                _state().functions[thing] = _Holder(f"{module}.{thing.__qualname__}", thing)
+def _is_generators(name: str) -> bool:
+    return name.partition(".")[0] in GENERATORS
 
 
-finder = Finder(lambda name: name.partition(".")[0] in GENERATORS, _run)
-
-
-def _loaded() -> list[ModuleType]:
-    # A module of a class of its own may be one that runs at its first use.
-    return [
-        module
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in GENERATORS
-        and type(module) is ModuleType
-        and name not in _state().modules
-    ]
+# The import of a module of one of them may also fill tables of others.
+listener = Listener(
+    lambda name: "generators" if _is_generators(name) else "",
+    _ended,
+    begins=lambda: _state().modules and now(),
+)
 
 
 def _absorb() -> None:
-    """Take what an import changed for the import's own."""
-    state = _state()
-    known, holders = state.changes, _changed()
+    """Take what imports changed for their own; a value that nobody knows counts as changed before."""
+    known, holders = _state().changes, _changed()
     for holder in holders:
-        before, holder.base = holder.base, holder.content()
-        for name in {*before, *holder.base}:
-            if (holder.name, name) in known or before.get(name) is _UNKNOWN:
-                holder.base[name] = before.get(name, _MISSING)
-                if holder.base[name] is _MISSING:
-                    del holder.base[name]
+        names = [name for name in holder.differing() if (holder.name, name) not in known]
+        _put(holder.held, names, items(holder.thing))
     _compare(holders)
 
 
-def _take(modules: list[ModuleType]) -> None:
-    """Make the baseline of modules."""
-    state = _state()
+def _take(is_early: bool = False) -> None:
+    """Make the baseline of the modules that are there now."""
+    state, new = _state(), list[Holder]()
     _compare(_changed())
-    known = len(state.order)
-    state.modules.update([module.__name__ for module in modules])
-    named = {module.__name__: module for module in modules}
-    state.loaded |= {name: one for name, one in named.items() if sys.modules.get(name) is one}
-    for module in modules:
-        module_name = module.__name__
-        _hold(module_name, module)
-        for name, value in list(vars(module).items()):
-            is_class = isinstance(value, type) and value.__module__ == module_name
-            if is_class or (type(value) not in _PLAIN and _is_object(value)):
-                _hold(f"{module_name}.{name}", value)
-    new = state.order[known:]
-    state.watch.add([one.held for one in new])
-    if not state.early.isdisjoint(modules):
-        _compare(_replaced([one for one in new if not one.is_table]))
+    for name, module in list(sys.modules.items()):
+        # A module of a class of its own may be one that runs at its first use.
+        if _is_generators(name) and type(module) is ModuleType and name not in state.modules:
+            state.modules[name] = module
+            new += baseline.take(name, module, _inner, state.found)
+            baseline.state().taken[name] = []
+    state.named |= {holder.name: holder for holder in new}
+    state.watch.add([holder.thing for holder in new])
+    if is_early:
+        replaced = list[Holder]()
+        for holder in [one for one in new if not isinstance(one.thing, _TABLES)]:
+            held = [pair for pair in holder.held.items() if type(pair[1]) not in TEXTS]
+            functions = [(name, _function(one)) for name, one in held]
+            names = [name for name, one in functions if callable(one) and not _is_own(one)]
+            holder.held |= dict.fromkeys(names, _UNKNOWN)
+            replaced += [holder] if names else []
+        _compare(replaced)
 
 
-def _replaced(holders: list[_Holder]) -> list[_Holder]:
-    """Return the holders in which something was replaced before kcl could see it."""
-    found = list[_Holder]()
-    for holder in holders:
-        values = [
-            (name, _function(one)) for name, one in holder.base.items() if type(one) not in _NEVER
-        ]
-        names = [name for name, one in values if callable(one) and not _is_own(one)]
-        holder.base |= dict.fromkeys(names, _UNKNOWN)
-        found += [holder] if names else []
-    return found
+def _inner(thing: Any, held: Pairs) -> Iterator[tuple[Any, str, Any]]:
+    """Yield what in a module, class or object of the generators may change in place."""
+    if isinstance(thing, (*_TABLES, CellType)):
+        return
+    is_module = type(thing) is ModuleType
+    module = thing.__name__ if is_module else thing.__module__
+    for key, value in held:
+        kind = type(value)
+        if kind in _CALLED:
+            function = value if kind is FunctionType else _function(value)
+            defaults = getattr(function, "__kwdefaults__", None)
+            if defaults and function.__globals__.get("__name__") == module:
+                yield key, ".__kwdefaults__", defaults
+            for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
+                # what a decorator of theirs calls; other cells hold memos
+                if cell != _EMPTY and type(cell.cell_contents) is FunctionType:
+                    yield key, f".<cell {number}>", cell
+        elif kind in _TABLES:
+            # the tables of pyopencl are memos; that of dtypes is in each key
+            if key[:2] != "__" and not module.startswith("pyopencl"):
+                yield key, "", value
+        elif isinstance(value, type):
+            if value.__module__ == module:
+                yield key, "", value
+        elif is_module and _is_object(value):
+            yield key, "", value
 
 
 def _is_object(value: Any) -> bool:
-    """Return True if a value of a module is an object of the generators that may hold a table."""
+    """Return True for an object of the generators that may hold something."""
     module = str(type(value).__module__)
-    is_theirs = module.partition(".")[0] in GENERATORS and module != _DISK
-    return is_theirs and isinstance(getattr(value, "__dict__", None), dict)
+    return _is_generators(module) and module != _DISK and hasattr(value, "__dict__")
 
 
-def _hold(name: str, thing: Any) -> None:
-    holder = _add(name, thing)
-    module = getattr(thing, "__module__", name)
-    for key, value in [] if holder is None else [*holder.base.items()]:
-        kind = type(value)
-        if kind in _TABLES and key not in _MEMOS and key[:2] != "__":
-            # the tables of pyopencl are memos; that of dtypes is in each key
-            if not name.startswith("pyopencl"):
-                _add(f"{name}.{key}", value)
-        elif kind in _CALLED:
-            function = value if kind is FunctionType else _function(value)
-            defaults = getattr(function, "__kwdefaults__", None)
-            if defaults and module == function.__globals__.get("__name__"):
-                _add(f"{name}.{key}.__kwdefaults__", defaults)
-            for number, cell in enumerate(getattr(function, "__closure__", None) or ()):
-                # what a decorator of theirs calls; other cells hold memos
-                if cell not in _EMPTY and type(cell.cell_contents) is FunctionType:
-                    cells = _state().cells  # a function has several names
-                    if cells.setdefault(id(cell), (name, key)) == (name, key):
-                        _add(f"{name}.{key}.<cell {number}>", cell)
-
-
-def _add(name: str, thing: Any) -> _Holder | None:
-    state = _state()
-    if name in state.holders:
-        return None
-    holder = state.holders[name] = _Holder(name, thing)
-    state.order.append(holder)
-    return holder
+def _counts(holder: Holder, name: Any, now: Any) -> bool:
+    """Return True if another value of a name may be a change that somebody made."""
+    thing, before = holder.thing, holder.held.get(name, MISSING)
+    kinds = type(before), type(now)
+    if any(kind.__module__ == _DISK for kind in kinds):
+        return False
+    if isinstance(thing, list):  # of caches, which are registered
+        is_nothing = not {*kinds}.isdisjoint(_TABLES)
+    else:
+        is_nothing = type(thing) is not dict and (name in _MEMOS or holder.is_nothing(name, now))
+    if is_nothing or (
+        kinds[0] is kinds[1] in TEXTS and TEXTS[kinds[0]](before) == TEXTS[kinds[0]](now)
+    ):
+        return False
+    functions = _function(now), _function(before)
+    below = [*map(below_kcl, functions)]
+    is_kcls = any(map(is_of_kcl, functions))
+    return not is_kcls or (below[0] is not below[1] and not any(map(is_of_kcl, below)))
 
 
 def _function(value: Any) -> Any:
@@ -310,35 +199,30 @@ def _is_own(function: Any) -> bool:
 
 @functools.cache
 def _is_theirs(module: str) -> bool:
-    top = module.partition(".")[0]
-    return top in GENERATORS or distributions.owner(module).kind != distributions.USER
+    return distributions.owner(module).kind != distributions.USER
 
 
 @functools.cache
 def _has_own_code(module: str, file: str) -> bool:
-    top = module.partition(".")[0]
-    if not module:  # a generator made it of a text
-        return file[:1] == "<"
-    if top in GENERATORS:
+    if not module or _is_generators(module):  # a generator may have made it of a text
         loaded = getattr(sys.modules.get(module), "__file__", None)
         path = os.path.join(distributions.ARCHIVE, file)
         return file[:1] == "<" or loaded in (path, f"{path}c")
-    if top == "kcl" or top in sys.stdlib_module_names or top.startswith("namedtuple_"):
-        return True
     whose = distributions.owner(module)
-    return whose.kind == distributions.DISTRIBUTION and whose.name in _OWNERS
+    is_pythons = whose.kind in (distributions.PYTHON, distributions.KCL)
+    return is_pythons or whose.name in _OWNERS or module.startswith("namedtuple_")
 
 
 def refuse() -> None:
     """Raise UnknownInput if something inside the generators is changed now: no key holds what they generate then."""
     found = now()
-    if not _state().is_told:
+    if not baseline.is_told():
         raise UnknownInput("this Python tells of no change of a function")
     for holder, name in found:
         raise UnknownInput(
             f"{holder}.{name} was changed in this process: nothing is stored before it is put back"
         )
-    for name, module in [*_state().loaded.items()]:
+    for name, module in [*_state().modules.items()]:
         if sys.modules.get(name, module) is not module:  # one whose import failed is not there
             raise UnknownInput(f"module {name} was replaced in this process: nothing is stored")
 
@@ -346,7 +230,7 @@ def refuse() -> None:
 def now() -> Changes:
     """Return the changes in the generators as of now."""
     state = _state()
-    if state.depth or (
+    if listener.is_under_way() or (
         "loopy" in sys.modules and not hasattr(sys.modules["loopy"], "untag_inames")
     ):
         return {}  # a thread is importing it
@@ -357,24 +241,32 @@ def now() -> Changes:
         return state.changes
 
 
-def _changed() -> list[_Holder]:
-    """List the holders that were changed since the last call."""
+def _changed() -> list[Holder]:
+    """List the holders that were changed since the last call, and each function of which a part was ever set."""
     state = _state()
-    return [*[state.order[place] for place in state.watch.changed()], *state.functions.values()]
+    places = state.watch.changed()
+    order = [*state.found.values()] if places else []
+    functions = [one for one in baseline.functions() if _is_generators(one.name)]
+    return [*[order[place] for place in places], *functions]
 
 
-def _compare(holders: list[_Holder]) -> None:
+def _compare(holders: list[Holder]) -> None:
     """Find the changes in some holders."""
     state = _state()
     for holder in holders:
-        holder.compare()
+        names = {
+            name: value
+            for name, value in holder.differing().items()
+            if _counts(holder, name, value)
+        }
+        state.differing.pop(id(holder.thing), None)
+        if names:
+            state.differing[id(holder.thing)] = holder, names
     if holders:
-        found = dict.fromkeys([*state.differing, *holders])
-        state.differing = [one for one in found if one.changes]
         state.changes = {
-            (one.name, name): value
-            for one in state.differing
-            for name, value in one.changes.items()
+            (holder.name, name): value
+            for holder, names in state.differing.values()
+            for name, value in names.items()
         }
 
 
@@ -386,16 +278,31 @@ def as_imported() -> Iterator[None]:
         yield
         return
     with state.lock:  # no other thread takes the earlier state for the present one
-        changed = [(holder, name) for holder in state.differing for name in holder.changes]
-        values = [holder.content().get(name, _MISSING) for holder, name in changed]
-        for holder, name in changed:
-            if holder.base.get(name) is not _UNKNOWN:
-                holder.put(name, holder.base.get(name, _MISSING))
+        changed = [(*pair, items(pair[0].thing)) for pair in state.differing.values()]
+        for holder, names, _ in changed:
+            known = [name for name in names if holder.held.get(name) is not _UNKNOWN]
+            _put(holder.thing, known, holder.held)
         try:
             yield
         finally:
-            for (holder, name), value in zip(changed, values, strict=True):
-                holder.put(name, value)
+            for holder, names, held in changed:
+                _put(holder.thing, names, held)
+
+
+def _put(thing: Any, names: Iterable[Any], held: dict[Any, Any]) -> None:
+    """Let names have the values that they have in `held`, or none."""
+    if isinstance(thing, list):
+        thing[:] = [held[place] for place in sorted(held)]
+        return
+    for name in names:
+        value = held.get(name, MISSING)
+        if isinstance(thing, dict):
+            thing.pop(name, None)
+            thing |= {} if value is MISSING else {name: value}
+        elif value is MISSING:
+            delattr(thing, name)
+        else:
+            setattr(thing, name, value)
 
 
 def original(holder: str, name: str) -> Any:
@@ -403,5 +310,5 @@ def original(holder: str, name: str) -> Any:
     state = _state()
     if not state.modules:
         attend()
-    found = state.holders[holder].base.get(name) if holder in state.holders else None
+    found = state.named[holder].held.get(name) if holder in state.named else None
     return None if found is _UNKNOWN or isinstance(found, functools.partial) else below_kcl(found)

@@ -93,7 +93,7 @@ def take(value: Any, taken: ArgumentParts) -> tuple[str, Any]:
     write = WRITERS.get(kind)
     if write is not None:
         return write(value, taken)
-    row = _CONTAINERS.get(kind) or _special(value, kind)
+    row = container(value)
     if row is None:
         return _other(value, kind, taken)
     try:
@@ -112,7 +112,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     kind = class_of(value)
     if kind is str or kind in SIMPLE:
         return value
-    row = _CONTAINERS.get(kind) or _special(value, kind)
+    row = container(value)
     if row is None:
         return change(value)
     before = row.items(value)

@@ -5,11 +5,12 @@ import importlib
 import importlib.resources
 import sys
 import types
+from importlib.machinery import ModuleSpec
 
 import pytest
 
 from kcl.base import attended
-from kcl.base.attended import Finder
+from kcl.base.attended import Finder, Listener, runner
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def told(tmp_path, monkeypatch):
         loader.exec_module(module)
         found.append(module)
 
-    finder = Finder(lambda name: name == "wabble", run)
+    finder = runner(lambda name: name == "wabble", run)
     finder.install()
     yield found
     finder.remove()
@@ -55,7 +56,7 @@ def test_own_loader(told):
 
 def test_absent(told):
     """A package that does not exist is not found, as ever."""
-    finder = Finder(lambda name: name == "wubble", lambda *_: told.append(1))
+    finder = runner(lambda name: name == "wubble", lambda *_: told.append(1))
     finder.install()
     try:
         with pytest.raises(ModuleNotFoundError, match="wubble"):
@@ -72,6 +73,51 @@ def test_removed(told):
     finder.remove()
     importlib.import_module("wabble")
     assert told == []
+
+
+@pytest.fixture
+def heard(tmp_path, monkeypatch):
+    """Listen to the package `wobble`; yields what was told."""
+    (tmp_path / "wobble").mkdir()
+    (tmp_path / "wobble" / "__init__.py").write_text(
+        "import wobble.inner, sys\n1 / len(sys.argv)\n"
+    )
+    (tmp_path / "wobble" / "inner.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = []
+    listener = Listener(
+        lambda name: "group" if name[:6] == "wobble" else "",
+        lambda names: found.append((names, listener.is_under_way())),
+        begins=lambda: found.append(listener.is_under_way()),
+    )
+    listener.install()
+    yield found
+    listener.remove()
+    for name in ("wobble", "wobble.inner"):
+        sys.modules.pop(name, None)
+
+
+class TestListener:
+    def test_told(self, heard):
+        """It hears that the first import of a group begins, and the names of all once they ended; no reload."""
+        import wobble
+
+        assert heard == [False, (["wobble.inner", "wobble"], False)]
+        assert type(wobble.__spec__) is ModuleSpec
+        assert importlib.reload(wobble) is wobble
+        assert not wobble.__spec__._initializing
+        assert len(heard) == 2
+
+    def test_failed(self, heard, monkeypatch):
+        """An import that failed has ended, too."""
+        monkeypatch.setattr(sys, "argv", [])
+        for _time in range(2):
+            with pytest.raises(ZeroDivisionError):
+                importlib.import_module("wobble")
+        assert heard == [
+            *(False, (["wobble.inner", "wobble"], False)),
+            *(False, (["wobble"], False)),
+        ]
 
 
 def plain():

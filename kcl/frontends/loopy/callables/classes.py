@@ -112,15 +112,25 @@ def _by_name(pair: tuple[Any, Any]) -> tuple[str, str]:
     return str(pair[0]), type(pair[0]).__name__
 
 
-def content(value: Any) -> list[tuple[Any, Any]]:
-    """List the attributes that an instance holds in its slots and its dictionary."""
-    own = getattr(value, "__dict__", None)
-    held: dict[Any, Any] = dict(own) if isinstance(own, dict) else {}
+def own(value: Any) -> dict[Any, Any]:
+    """Return the attributes that an instance holds in its dictionary and its slots, without running code of its class."""
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        held = None
+    held = (
+        dict(held) if isinstance(held, dict) else {}
+    )  # the class may have an attribute of that name
     kind: Any = type(value)
     for name, member in slots(kind):
         with suppress(AttributeError):
             held[name] = member.__get__(value, kind)
-    return sorted(held.items(), key=_by_name)
+    return held
+
+
+def content(value: Any) -> list[tuple[Any, Any]]:
+    """List the attributes that an instance holds, by name."""
+    return sorted(own(value).items(), key=_by_name)
 
 
 def attributes(value: Any, theirs: bool = False) -> list[tuple[Any, Any]]:

@@ -13,7 +13,7 @@ import pytest
 from harness import Child
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy import held
+from kcl.frontends.loopy import baseline, held
 from kcl.frontends.loopy.callables.content import content
 from kcl.generate import distributions
 
@@ -71,9 +71,10 @@ def load(
     request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], Any]]:
     """Return a function that imports two installed packages, of which one requires the other, once more."""
-    known, others = distributions.State(), held.State()
+    known, others, base = distributions.State(), held.State(), baseline.State()
     monkeypatch.setattr(distributions, "_state", lambda: known)
     monkeypatch.setattr(held, "_state", lambda: others)
+    monkeypatch.setattr(baseline, "state", lambda: base)
     for name, text in (("near", NEAR), ("far", FAR)):
         (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
         (tmp_path / f"{name}-1.dist-info").mkdir()
@@ -139,6 +140,21 @@ class TestText:
         finally:
             del sys.modules["far.deep"]
 
+    def test_hash_seed(self, child: Child, tmp_path: pathlib.Path) -> None:
+        """The order of a frozenset is in no key."""
+        (tmp_path / "pack-1.dist-info").mkdir()
+        (tmp_path / "pack-1.dist-info" / "RECORD").write_text("pack.py,sha256=1,1")
+        (tmp_path / "pack.py").write_text("NAMES = frozenset('abcdefgh')\ndef get(): pass\n")
+        code = f"""
+            import json, sys
+            sys.path.insert(0, {str(tmp_path)!r})
+            import pack
+            from kcl.frontends.loopy.callables.content import content
+            print(json.dumps(content(pack.get).digest))
+            """
+        found = {child.json(code, PYTHONHASHSEED=str(seed)) for seed in range(3)}
+        assert len(found) == 1
+
 
 class TestTake:
     """Modules are taken as their imports end."""
@@ -168,8 +184,9 @@ class TestTake:
             sys.path.insert(0, {str(tmp_path)!r})
             import kcl.loopy
             import own, pack.late
-            from kcl.frontends.loopy import held
-            taken = held._state().taken
+            from kcl.frontends.loopy import baseline
+            taken = baseline.state().taken
+            del taken[baseline.__name__]
             base = {{one.name: one.held for one in taken["pack.base"]}}
             spec = pack.base.__spec__
             print(json.dumps([
@@ -203,7 +220,7 @@ class TestTake:
                 frames = traceback.extract_tb(error.__traceback__)
             sys.argv = ['again']
             import_module("pack")
-            from kcl.frontends.loopy import held
-            print(json.dumps(["/kcl/" in str(frames), bool(held._state().taken["pack"])]))
+            from kcl.frontends.loopy import baseline
+            print(json.dumps(["/kcl/" in str(frames), bool(baseline.state().taken["pack"])]))
             """
         assert child.json(code) == [False, True]

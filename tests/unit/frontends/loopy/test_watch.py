@@ -106,6 +106,14 @@ class TestChanged:
         kind.name = 1
         assert 1 in looked.changed()
 
+    def test_cells(self):
+        """The content of a cell is watched."""
+        cells, looked = [types.CellType(1), types.CellType("a")], watch.Watch()
+        looked.add(cells)
+        cells[1].cell_contents = "b"
+        assert 1 in looked.changed()
+        assert not looked.changed()
+
     def test_added_things(self):
         """What was added counts from then on."""
         tables, looked = [{"a": 1}, {"a": 1}], watch.Watch()

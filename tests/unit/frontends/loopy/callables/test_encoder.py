@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcl.errors import UnknownInput
-from kcl.frontends.loopy import held
+from kcl.frontends.loopy import baseline, held
 from kcl.frontends.loopy.callables.content import content
 from kcl.generate import distributions
 
@@ -535,9 +535,10 @@ class TestCode:
         self, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It counts by name and files, by what was changed there, and by what functions and objects hold."""
-        state, others = distributions.State(), held.State()
+        state, others, base = distributions.State(), held.State(), baseline.State()
         monkeypatch.setattr(distributions, "_state", lambda: state)
         monkeypatch.setattr(held, "_state", lambda: others)
+        monkeypatch.setattr(baseline, "state", lambda: base)
         (tmp_path / "packed-1.dist-info").mkdir()
         (tmp_path / "packed.py").write_text(textwrap.dedent(self.PACKAGE))
         (tmp_path / "packed-1.dist-info" / "RECORD").write_text("packed.py,sha256=1,1\n")

@@ -1,0 +1,125 @@
+"""What modules held as their imports ended: their names, bodies of classes, attributes of objects, tables.
+
+Python tells of each change of a function of these modules before it happens. Who takes a module says what of a value in
+it may change in place.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from kcl.base import process
+from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo
+from kcl.frontends.loopy.plain import SIMPLE
+from kcl.frontends.loopy.watch import PARTS, items
+
+MISSING = object()  # stands for no value
+TEXTS = {**SIMPLE, str: repr}
+TABLES = (dict, list, set, deque)
+# the classes of values that hold nothing which changes
+_FIXED = frozenset({*TEXTS, ModuleType, BuiltinFunctionType, tuple})
+# the names that Python's import gives a module
+_OF_MODULES = {
+    *vars(ModuleType("a")),
+    *("__file__", "__cached__", "__path__", "__builtins__", "__annotations__"),
+    "__warningregistry__",
+}
+_IGNORED = NOT_IN_CLASS.union(_OF_MODULES)
+
+Pairs = Iterable[tuple[Any, Any]]  # of name and value
+Inner = Callable[[Any, Pairs], Iterable[tuple[Any, str, Any]]]
+
+
+class Holder:
+    """A module, class, object, table, cell or function, with what it held as it was taken."""
+
+    __slots__ = ("held", "name", "thing")
+
+    def __init__(self, name: str, thing: Any, held: dict[Any, Any] | None = None) -> None:
+        self.name = name
+        self.thing = thing
+        self.held = items(thing) if held is None else held
+
+    def differing(self) -> dict[Any, Any]:
+        """Return the names that have another value now, with that value; `MISSING` for one that is gone."""
+        held, now = self.held, items(self.thing)
+        return {
+            name: now.get(name, MISSING)
+            for name in {**held, **now}
+            if held.get(name, MISSING) is not now.get(name, MISSING)
+        }
+
+    def is_nothing(self, name: Any, value: Any) -> bool:
+        """Return True for a name of Python's, a module below its package, and what loopy remembers on an object."""
+        if type(name) is not str or name in _IGNORED:
+            return type(name) is str
+        if isinstance(value, ModuleType):
+            return sys.modules.get(f"{self.name}.{name}") is value
+        kind: Any = type(self.thing)
+        return not isinstance(self.thing, (ModuleType, type)) and is_memo(kind, name)
+
+
+class State:
+    """The modules that were taken, and the functions of which a part was set, with the parts before."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, list[Holder]] = {__name__: []}
+        self.functions = WeakKeyDictionary[FunctionType, dict[Any, Any]]()
+        sys.addaudithook(_hear)
+
+
+state = process.shared(State)
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note the parts of a function of a taken module before somebody sets or deletes one."""
+    if event == "object.__setattr__" or event == "object.__delattr__":
+        thing, name = arguments[:2]
+        if type(thing) is FunctionType and name in PARTS and _module(thing) in state().taken:
+            state().functions.setdefault(thing, items(thing))
+
+
+def _module(function: FunctionType) -> str:
+    return str(function.__globals__.get("__name__"))
+
+
+@functools.cache
+def is_told() -> bool:
+    """Return True if Python tells of changes of functions; a hook of the program may keep others away."""
+    probe = FunctionType(_module.__code__, {"__name__": __name__})
+    state()
+    probe.__defaults__ = ()
+    return probe in state().functions
+
+
+def functions() -> list[Holder]:
+    """List the functions of which a part was set, each below the name of its module."""
+    known = state().functions
+    found = [one for one in [place() for place in known.keyrefs()] if one is not None]
+    return [Holder(f"{_module(one)}.{one.__qualname__}", one, known[one]) for one in found]
+
+
+def take(name: str, module: ModuleType, inner: Inner, found: dict[int, Holder]) -> list[Holder]:
+    """Return a module, which comes first, and what in it may change, unless that was `found` before, by its address.
+
+    Of what a thing holds, `inner` yields what may change in place: its name there, an ending for that, itself.
+    """
+    new, waiting = list[Holder](), deque([(name, module)])
+    while waiting:
+        name, thing = waiting.popleft()
+        if id(thing) not in found:
+            found[id(thing)] = holder = Holder(name, thing)
+            new.append(holder)
+            pairs = holder.held.items()
+            held = [
+                pair for pair in pairs if type(pair[1]) not in _FIXED and pair[0] not in _IGNORED
+            ]
+            for key, end, one in inner(thing, held):
+                waiting.append((f"{name}.{key}{end}" if type(key) is str else f"{name}[]", one))
+    return new

@@ -1,0 +1,82 @@
+"""kcl.frontends.loopy.baseline: what modules held as they were taken."""
+
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+from typing import Any
+
+import pytest
+
+from kcl.frontends.loopy import baseline
+from kcl.frontends.loopy.baseline import MISSING, Holder, take
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module that was taken, with what in it may change: its tables."""
+    found: Any = types.ModuleType("taken")
+    exec("NUMBER, TABLE, NAMES = 1, {'a': 1}, ['b']\ndef get(x=1): pass", vars(found))
+    monkeypatch.setitem(baseline.state().taken, "taken", [])
+    return found
+
+
+def tables(_thing: Any, held: Any) -> Any:
+    """Yield the tables of a holder."""
+    return [(key, "!", value) for key, value in held if isinstance(value, dict | list)]
+
+
+class TestHolder:
+    def test_differing(self, module: Any) -> None:
+        """It knows the names with other values, also those that are new or gone, by identity."""
+        one, other = Holder("taken", module), Holder("taken.TABLE", module.TABLE)
+        assert one.differing() == other.differing() == {}
+        del module.NAMES
+        module.NUMBER, module.more = True, 2
+        module.TABLE["a"] = 1.0
+        assert one.differing() == {"NUMBER": True, "more": 2, "NAMES": MISSING}
+        assert other.differing() == {"a": 1.0}
+
+    def test_is_nothing(self, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Names of Python's, and a module below its package, are nothing; another module is something."""
+        holder, below = Holder("taken", module), types.ModuleType("taken.below")
+        assert holder.is_nothing("__warningregistry__", {})
+        assert not holder.is_nothing("below", below)
+        monkeypatch.setitem(sys.modules, "taken.below", below)
+        assert holder.is_nothing("below", below)
+        assert not holder.is_nothing(1, below)
+
+
+class TestFunctions:
+    def test_parts_before(self, module: Any) -> None:
+        """A function of a taken module is listed with its parts before the first change."""
+        code = module.get.__code__
+        module.get.__defaults__ = (2,)
+        module.get.__code__ = (lambda x: x).__code__
+        (holder,) = [one for one in baseline.functions() if one.thing is module.get]
+        assert holder.name == "taken.get"
+        assert holder.held == {"__code__": code, "__defaults__": (1,), "__kwdefaults__": None}
+
+    def test_others(self, module: Any) -> None:
+        """A function of another module is not listed, and none is kept."""
+        module.__name__ = "other"
+        module.get.__defaults__ = (2,)
+        assert not any(one.thing is module.get for one in baseline.functions())
+        module.__name__ = "taken"
+        exec("def other(): pass\nother.__defaults__ = ()", vars(module))
+        gone = weakref.ref(module.other)
+        del module.other
+        assert gone() is None
+
+    def test_is_told(self) -> None:
+        """This Python tells of changes."""
+        assert baseline.is_told()
+
+
+def test_take(module: Any) -> None:
+    """The module comes first; what was found before is left out."""
+    found = dict[int, Holder]()
+    names = [one.name for one in take("taken", module, tables, found)]
+    assert names == ["taken", "taken.TABLE!", "taken.NAMES!"]
+    assert take("taken", module, tables, found) == []
