@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from kcl.base import process
 from kcl.errors import UnknownInput
+from kcl.frontends import FACED
 from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, class_attributes, is_memo, slots
 from kcl.frontends.loopy.plain import SIMPLE, shorten
 from kcl.frontends.loopy.watch import Watch, content_of
@@ -34,11 +35,11 @@ _FIXED_BELOW = _FIXED | {
 }  # the attributes of other functions than a module's are left out
 _TABLES = (dict, list, set, deque)
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__")  # of a function
-# the names that Python's import gives a module
+# the names that Python's import gives a module, and kcl's own
 _OF_MODULES = frozenset(
     (
         *("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__"),
-        *("__path__", "__builtins__", "__annotations__", "__warningregistry__"),
+        *("__path__", "__builtins__", "__annotations__", "__warningregistry__", FACED),
     )
 )
 _IGNORED = _OF_MODULES | NOT_IN_CLASS
