@@ -37,6 +37,8 @@ GENERATORS = (
     *("loopy", "islpy", "pymbolic", "cgen", "genpy", "pytools", "pyopencl", "numpy"),
     *("constantdict", "mako", "markupsafe", "namedisl"),
 )
+# the packages that make units of graphs of arrays
+GRAPHS = ("arraycontext", "grudge", "meshmode", "mirgecom", "pytato")
 ONLY_RUN = frozenset({"numpy", "pyopencl", "mako", "markupsafe"})  # what they hold decides no text
 # what these import beside: it decides no text
 HARMLESS = frozenset(
@@ -52,6 +54,7 @@ HARMLESS = frozenset(
     }
 )
 
+_ANYWHERE = frozenset({*GENERATORS, *GRAPHS})  # count by their files wherever they lie
 _CLIENTS = frozenset(GENERATORS) - ONLY_RUN | {
     "pyopencl"
 }  # what requires one of these may hand it code
@@ -229,7 +232,7 @@ def leads(name: str) -> bool:
     if top not in state.leading:
         state.leading[top] = False  # a finder asks while the owner is found
         mine = owner(top).name if is_others(top) else ""
-        if mine and not _CLIENTS.isdisjoint(_requirements(mine)):
+        if mine and (top in GRAPHS or not _CLIENTS.isdisjoint(_requirements(mine))):
             state.wanted |= {mine, *requirements(mine)}
         state.leading[top] = mine in state.wanted
     return state.leading[top]
@@ -252,7 +255,7 @@ def _find_owner(name: str, module: ModuleType | None, file: str | None) -> Owner
     top = name.partition(".")[0]
     if top == "kcl":
         return Owner(KCL)
-    if top in GENERATORS:  # wherever it lies
+    if top in _ANYWHERE:
         return Owner(DISTRIBUTION, top)
     if name == "__main__":
         return Owner(USER)
@@ -307,7 +310,7 @@ def _roots(name: str) -> files.Roots:
     if home is not None and name in ONLY_RUN:
         return ((files.RECORD, home[0].path(home[1])),)
     found = {module: place.path} if place is not None else {}
-    if home is not None and name not in GENERATORS:
+    if home is not None and name not in _ANYWHERE:
         lines = files.lines(home[0].record(home[1]))
         tops = {os.fsdecode(line.partition(b",")[0].partition(b"/")[0]) for line in lines}
         found = {top: os.path.join(home[0].directory, top) for top in sorted(tops)} or found

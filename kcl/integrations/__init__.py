@@ -33,6 +33,7 @@ class PackageRow(NamedTuple):
 TABLE = (
     PackageRow("pyopencl", "kcl.integrations.programs"),
     PackageRow("loopy", "kcl.frontends.loopy.units"),
+    PackageRow("pytato", "kcl.frontends.pytato.program"),
 )
 
 

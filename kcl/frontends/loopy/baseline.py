@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kcl.base import process
+from kcl.frontends import FACED
 from kcl.frontends.loopy.callables.classes import NOT_IN_CLASS, is_memo
 from kcl.frontends.loopy.plain import SIMPLE
 from kcl.frontends.loopy.watch import PARTS, items
@@ -24,11 +25,11 @@ TEXTS = {**SIMPLE, str: repr}
 TABLES = (dict, list, set, deque)
 # the classes of values that hold nothing which changes
 _FIXED = frozenset({*TEXTS, ModuleType, BuiltinFunctionType, tuple})
-# the names that Python's import gives a module
+# the names that Python's import gives a module, and kcl's own
 _OF_MODULES = {
     *vars(ModuleType("a")),
     *("__file__", "__cached__", "__path__", "__builtins__", "__annotations__"),
-    "__warningregistry__",
+    *("__warningregistry__", FACED),
 }
 _IGNORED = NOT_IN_CLASS.union(_OF_MODULES)
 

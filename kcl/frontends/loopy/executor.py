@@ -69,7 +69,7 @@ def _found(unit: Any, record: Record, context: Any, entrypoint: str | None) -> A
 class Executor:
     """The executor of a recorded unit. For a query beyond a launch it makes loopy's own executor."""
 
-    def __init__(self, unit: Any, context: Any, entrypoint: str | None, kernel: Any) -> None:
+    def __init__(self, unit: Any, context: Any, entrypoint: str | None, kernel: Any = None) -> None:
         self._kcl_unit = unit
         self._kcl_context = context
         self._kcl_entrypoint = entrypoint
@@ -93,8 +93,8 @@ class Executor:
         if record is None:
             entrypoint = self._kcl_entrypoint or next(iter(unit.entrypoints))
             kernel = ports.at("kernels").kernel_of(LoopyResult.of_unit(unit, entrypoint), context)
-        elif record.changed():
-            kernel = _kernel(unit, context, self._kcl_entrypoint)
+        elif kernel is None or record.changed():
+            kernel = _found(unit, record, context, self._kcl_entrypoint)
         self._kcl_kernel = kernel
         return kernel(queue, **arguments)
 

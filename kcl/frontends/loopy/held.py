@@ -29,7 +29,7 @@ class State(process.LockedState):
 
     def __init__(self) -> None:
         super().__init__()
-        self.packages: dict[str, tuple[_Package, str]] = {}
+        self.packages: dict[str, _Package] = {}
 
 
 _state = process.shared(State)
@@ -63,11 +63,8 @@ def _holders(name: str, module: Any) -> list[Holder]:
 
 def _differing(holder: Holder, encoder: Any) -> list[str]:
     """Return the texts of what a holder holds and did not hold as it was taken."""
-    thing = holder.thing
-    if isinstance(thing, TABLES):
-        now = items(thing)
-        is_unchanged = is_same([*holder.held, *holder.held.values()], [*now, *now.values()])
-        return [] if is_unchanged else [f"{holder.name}: {encoder.encode(thing)}"]
+    if isinstance(holder.thing, TABLES):
+        return [f"{holder.name}: {encoder.encode(holder.thing)}"]
     found = []
     for key, value in holder.differing().items():
         if not holder.is_nothing(key, value):
@@ -75,6 +72,11 @@ def _differing(holder: Holder, encoder: Any) -> list[str]:
             text = "gone" if value is MISSING else encoder.encode([value, *body])
             found.append(f"{holder.name}.{key}: {text}")
     return found
+
+
+def _is_as_taken(holder: Holder) -> bool:
+    held, now = holder.held, items(holder.thing)
+    return is_same([*held, *held.values()], [*now, *now.values()])
 
 
 def _shown(holder: Holder) -> str:
@@ -122,6 +124,8 @@ class _Package:
                 self._early += _holders(name, module)
         self._watch = Watch()
         self._watch.add([one.thing for one in (*self._taken, *self._early)])
+        self._changed = [one for one in self._taken if not _is_as_taken(one)]
+        self._shown = ""  # of what was there before kcl attended
 
     def _mine(self, names: set[str]) -> list[str]:
         """List the modules of these distributions, by the owners of their top-level modules."""
@@ -141,27 +145,23 @@ class _Package:
         is_same = is_same and self._heard == len(baseline.state().functions)
         return is_same and not (self._watch.changed() or self._mine(self._seen - seen))
 
-    def texts(self, encoder: Any) -> tuple[list[str], str]:
-        """Return the texts of what differs, and the text of what was there before kcl attended."""
-        differing = [line for one in self._taken for line in _differing(one, encoder)]
+    def text(self, encoder: Any) -> str:
+        """Return the text of what differs, as it is now, and of what was there before kcl attended."""
+        differing = [line for one in self._changed for line in _differing(one, encoder)]
         mine = [getattr(one, "__dict__", None) for one in self._modules.values()]
         for holder in baseline.functions():
             function = holder.thing
             if any(function.__globals__ is one for one in mine) and holder.differing():
                 differing.append(f"{function.__qualname__}: {encoder.encode(function)}")
-        return differing, "; ".join(map(_shown, self._early))
+        self._shown = self._shown or "; ".join(map(_shown, self._early))
+        return shorten("; ".join([*differing, self._shown]))
 
 
 def text(distribution: str, encoder: Any) -> str:
     """Return the text of what a distribution, and what it requires, hold; raise UnknownInput if no key can hold it."""
     state = _state()
     with state.lock:
-        known = state.packages.get(distribution)
-        if known is not None and known[0].stands():
-            return known[1]
-        package = _Package(distribution)
-        differing, early = package.texts(encoder)
-        found = shorten("; ".join([*differing, early]))
-        if not differing:  # what somebody put there is not watched
-            state.packages[distribution] = package, found
-        return found
+        package = state.packages.get(distribution)
+        if package is None or not package.stands():
+            package = state.packages[distribution] = _Package(distribution)
+        return package.text(encoder)

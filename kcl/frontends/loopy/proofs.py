@@ -30,10 +30,11 @@ class WarningFact(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """The facts of a call that an earlier run carried out: whether loopy keeps arguments by reference, and warnings."""
+    """What an earlier run learned of a call: whether loopy keeps arguments by reference, warnings, facts of the result."""
 
     keeps_arguments: bool
     warned: tuple[WarningFact, ...]
+    facts: dict[str, Any]
 
 
 _LOOPY = frozenset({"loopy"})
@@ -82,9 +83,9 @@ class Group:
             return
         self._as_of = now
         layers.generator().memory.pop(self._key.digest, None)
-        for digest, (keeps, said) in self._stored().items():
+        for digest, (keeps, said, facts) in self._stored().items():
             if digest not in proven:
-                proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]))
+                proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]), facts)
 
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
@@ -101,7 +102,10 @@ class Group:
         layers.generator().memory.pop(self._key.digest, None)
         merged = {
             **self._stored(),
-            **{digest: [keeps, [*map(list, said)]] for digest, (keeps, said) in new.items()},
+            **{
+                digest: [one.keeps_arguments, [*map(list, one.warned)], one.facts]
+                for digest, one in new.items()
+            },
         }
         about = {
             "kernel": self._name,

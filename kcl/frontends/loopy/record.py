@@ -57,8 +57,13 @@ class CallSite:
 class Record(StandIn):
     """One call into loopy: a function's name, its arguments and its place. Thread-safe.
 
-    In the arguments of another record it stands for its result.
+    In the arguments of another record it stands for its result. `call` is what carries it out, None for loopy's own
+    function. `group` has its proof, None for that of the file.
     """
+
+    call: Callable[..., Any] | None = None
+    group: Any = None
+    finds_unit = False  # whether its code is found by the identity of the unit
 
     def __init__(
         self,
@@ -86,6 +91,7 @@ class Record(StandIn):
         self.waits = False
         self.exposed = False  # whether a program holds parts of the unit and may change them
         self.dependents: list[weakref.ref[Record]] = []
+        self.facts: dict[str, Any] = {}  # what the proof has of the result
         self._made: Any = _NOTHING
         # the warnings of loopy from the time when the record was carried out
         self.heard: list[Any] = []

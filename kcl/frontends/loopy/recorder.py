@@ -48,8 +48,7 @@ def in_recipe() -> bool:
 
 def begin(record: Record) -> bool:
     """Let a record wait where a proof says that its call raises nothing, else carry it out; return True if it waits."""
-    known = proofs.group(record.place.file) if thread.call is None else group(thread.call)
-    proof = None
+    known, proof = _group(record), None
     try:
         proof = proofs.find(record.digest, known)
     except Exception as error:
@@ -59,6 +58,7 @@ def begin(record: Record) -> bool:
     if proof is None:
         return False
     record.wait(proof.keeps_arguments)
+    record.facts = proof.facts
     if proof.warned:
         from kcl.frontends.loopy import warned
 
@@ -77,10 +77,26 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
                 record.made(_carry_out)
                 said = warned.kept(record.heard)
                 if said is not None and record.keeps_arguments is not None:
-                    proofs.add(record.digest, proofs.Proof(record.keeps_arguments, said), group)
+                    proof = proofs.Proof(record.keeps_arguments, said, record.facts)
+                    proofs.add(record.digest, proof, group)
             return found
     finally:
         warned.give(record.heard, record.place)
+
+
+def _group(record: Record) -> Group:
+    if record.group is not None:
+        found: Group = record.group
+        return found
+    return proofs.group(record.place.file) if thread.call is None else group(thread.call)
+
+
+def learn(record: Record, **facts: Any) -> None:
+    """Note facts of a result beside its proof, if it has one."""
+    record.facts.update(facts)
+    proof = proofs.known(record.digest)
+    if proof is not None:
+        proofs.add(record.digest, proof, _group(record))
 
 
 def make(record: Record) -> Any:
@@ -122,7 +138,7 @@ def _carry_out(record: Record, arguments: tuple[Any, ...], keywords: dict[str, A
     """Call loopy. Its warnings stay with the record: they are given at the call, not when a program asks."""
     from kcl.frontends.loopy import warned
 
-    function = own(record.function)
+    function = record.call or own(record.function)
     thread.carried += 1
     with (
         _as_called(record),
@@ -181,10 +197,15 @@ def recorded(
     try:
         return Record(function, arguments, keywords, moment.now(), place)
     except Exception as error:
-        events.made(f"{function}: {error}", str(place))
-        if not isinstance(error, (UnknownInput, RecursionError)):
-            _fault(error)
+        refused(function, error, place)
         return None
+
+
+def refused(function: str, error: Exception, place: CallSite | None) -> None:
+    """Note why a call is carried out at once; report what is no reason but a fault."""
+    events.made(f"{function}: {error}", str(place or "?"))
+    if not isinstance(error, (UnknownInput, RecursionError)):
+        _fault(error)
 
 
 def _fault(error: Exception) -> None:

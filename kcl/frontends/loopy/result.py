@@ -98,10 +98,20 @@ class LoopyResult:
         if self._entry is not None:
             parts.append(Part("entry point", self._entry))
         record = self._record
-        if record is not None:
+        if record is not None and not record.finds_unit:
             structured = record.counts(now.structures)
             return [*parts, *moment.state(now, structured), Part("record", record.digest)]
-        return [*parts, *moment.state(now), Part("unit", self.unit().identity())]
+        return [*parts, *moment.state(now), Part("unit", self._identity(record))]
+
+    def _identity(self, record: Record | None) -> str:
+        """Return the identity of the unit, which the record's proof may have: then no unit is made."""
+        known = None if record is None or self._entry is not None else record.facts.get("unit")
+        if known is not None:
+            return str(known)
+        found = self.unit().identity()
+        if record is not None and self._entry is None:
+            recorder.learn(record, unit=found)
+        return found
 
     def unit(self) -> LoopyUnit:
         """Return the unit held by its front end; carry the record out if there is one."""

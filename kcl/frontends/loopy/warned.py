@@ -105,8 +105,9 @@ def hearing() -> Iterator[list[warnings.WarningMessage]]:
 
 
 def _registries_of_loopy() -> list[tuple[dict[str, Any], Any]]:
-    """Take away the registries of given warnings from loopy's modules, so that all are heard."""
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("loopy")]
+    """Take away the registries of given warnings from loopy's modules and those of graphs, so that all are heard."""
+    tops = {"loopy", *distributions.GRAPHS}
+    modules = [one for name, one in list(sys.modules.items()) if name.partition(".")[0] in tops]
     holders = [names for names in map(vars, modules) if "__warningregistry__" in names]
     return [(names, names.pop("__warningregistry__", {})) for names in holders]
 
@@ -147,7 +148,10 @@ def _described(one: warnings.WarningMessage) -> WarningFact:
     inside = "" if file.startswith(_OWN) else file
     if file.startswith(_PYTHON):
         inside = _OF_PYTHON + file.removeprefix(_PYTHON)
-    for name in distributions.GENERATORS:  # some lie below Python's folder
+    for name in (
+        *distributions.GENERATORS,
+        *distributions.GRAPHS,
+    ):  # some lie below Python's folder
         if file.startswith(f"{_folder(name)}{name}{os.sep}"):
             inside = file.removeprefix(_folder(name))
     return WarningFact(

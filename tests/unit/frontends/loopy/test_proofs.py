@@ -11,7 +11,7 @@ from kcl.cache.layer import Layer
 from kcl.frontends.loopy import moment, proofs
 
 SAID = proofs.WarningFact("builtins", "UserWarning", "said", "", 3)
-QUIET, SAYING = proofs.Proof(False, ()), proofs.Proof(True, (SAID,))
+QUIET, SAYING = proofs.Proof(False, (), {}), proofs.Proof(True, (SAID,), {"unit": "u"})
 
 
 def new_process():

@@ -1,0 +1,160 @@
+"""A program of the small language: what its environment asks for; prints results as JSON.
+
+python driver.py LANGUAGE CASE [VALUE]
+"""
+
+import json
+import sys
+import warnings
+
+sys.path.insert(0, sys.argv[1])
+
+import kcl
+from kcl.base import events
+
+if "late" not in sys.argv:
+    kcl.install()
+
+import arraycontext
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+import pytato as pt
+from carried import calls
+
+if "late" in sys.argv:
+    kcl.install()
+
+context = cl.create_some_context(interactive=False)
+queue = cl.CommandQueue(context)
+OPTIONS = lp.Options(no_numpy=True, return_dict=True)
+value = float(sys.argv[3]) if sys.argv[3:] else 2.0
+told = {}
+
+
+def array(factor=1.0):
+    return cl.array.to_device(queue, np.arange(4.0) * factor)
+
+
+def graph(factor=2.0, data=None):
+    x = pt.make_placeholder("x", 4)
+    parts = (x, pt.Scaled(pt.make_data_wrapper(array() if data is None else data), factor))
+    return pt.make_dict_of_named_arrays({"out": pt.Sum(parts)})
+
+
+def launched(program, **given):
+    _event, found = program(queue, **(given or {"x": array()}))
+    return {name: one.get(queue).tolist() for name, one in found.items()}
+
+
+def made(outputs, *changes, **more):
+    program = pt.generate_loopy(outputs, options=OPTIONS, function_name="launched", **more)
+    program = program.bind_to_context(context)
+    for change in changes:
+        program = program.with_transformed_translation_unit(change)
+    return program
+
+
+def plain():
+    return launched(made(graph(value)))
+
+
+def data():
+    return launched(made(graph(data=array(value))))
+
+
+def transformed():
+    return launched(made(graph(), arraycontext.Context(queue, value).transform_loopy_program))
+
+
+def context_with(options):
+    return launched(
+        made(graph(), arraycontext.Context(queue, 2.0, options).transform_loopy_program)
+    )
+
+
+def opaque():
+    return context_with(iter((1,)))
+
+
+def cached():
+    actx = arraycontext.Context(queue, 2.0, keep=sys.argv[4])
+    return launched(made(graph(), actx.transform_loopy_program))
+
+
+def device():
+    return launched(made(graph(), cl_device=queue.device))
+
+
+def warned():
+    return launched(made(graph(), arraycontext.warned))
+
+
+def refused():
+    program = made(graph())
+    try:
+        program.with_transformed_translation_unit(arraycontext.refused)
+    except ValueError as error:
+        return str(error)
+
+
+def own_function():
+    return launched(made(graph(), lambda unit: arraycontext.scaled(unit, value)))
+
+
+def asked():
+    program = made(graph())
+    found = isinstance(program, pt.target.loopy.BoundPyOpenCLExecutable), launched(program)
+    before = [*calls]
+    return found, before, program.kernel.name, launched(program), [*calls]
+
+
+def patched():
+    before = arraycontext.scaled
+    arraycontext.scaled = lambda unit, factor: before(unit, factor * value)
+    return transformed_by(2.0)
+
+
+def constant():
+    arraycontext.EXTRA = value
+    return transformed_by(2.0)
+
+
+def code():
+    arraycontext.scaled.__defaults__ = (value,)
+    return transformed_by(2.0)
+
+
+def transformed_by(factor):
+    return launched(made(graph(), arraycontext.Context(queue, factor).transform_loopy_program))
+
+
+def put_back():
+    arraycontext.EXTRA = 5
+    first = transformed_by(2.0)
+    arraycontext.EXTRA = 1
+    return first, transformed_by(2.0)
+
+
+def uninstalled():
+    kcl.uninstall()
+    return launched(made(graph()))
+
+
+def twice():
+    return [launched(made(graph(one))) for one in (2.0, 3.0, 2.0)]
+
+
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    told["result"] = globals()[sys.argv[2]]()
+told["calls"] = calls
+told["warnings"] = [
+    [one.category.__name__, str(one.message), one.filename.rpartition("/")[2], one.lineno]
+    for one in heard
+    if "device" in str(one.message) or "stays" in str(one.message)
+]
+told["made"] = events.total()["made"]
+told["stats"] = kcl.stats()["generator"]
+print(json.dumps(told))

@@ -1,0 +1,194 @@
+"""kcl.frontends.pytato.graph: the digest of a graph, with a small language of arrays that lies beside this test."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kcl.errors import UnknownInput
+from kcl.frontends.pytato.graph import digest
+
+LANGUAGE = Path(__file__).parent / "language"
+NAMES = ("pytato", "arraycontext", "immutabledict")
+
+
+@pytest.fixture(autouse=True)
+def pt(monkeypatch):
+    """The language, as long as a test runs."""
+    before = {name: one for name, one in sys.modules.items() if name.partition(".")[0] in NAMES}
+    for name in before:
+        del sys.modules[name]
+    monkeypatch.syspath_prepend(str(LANGUAGE))
+    import pytato
+
+    yield pytato
+    for name in [name for name in sys.modules if name.partition(".")[0] in NAMES]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+def of(value):
+    return digest(value).digest
+
+
+def test_equal_graphs_have_one_digest_and_their_data_in_order(pt):
+    def graph(data):
+        x = pt.make_placeholder("x", 4)
+        return pt.make_dict_of_named_arrays({"a": pt.Sum((x, data)), "b": pt.Scaled(x, 2.0)})
+
+    first, second = np.zeros(4), np.ones(4)
+    found = [digest(graph(pt.make_data_wrapper(one))) for one in (first, second)]
+    assert found[0].digest == found[1].digest
+    assert [found[0].data[0] is first, found[1].data[0] is second] == [True, True]
+
+
+SCALARS = [
+    True,
+    1,
+    1.0,
+    np.int32(1),
+    np.int64(1),
+    np.float32(1),
+    np.float64(1),
+    np.bool_(True),
+    1 + 0j,
+    "1",
+    None,
+]
+SCALARS += [0.0, -0.0, 0, False, float("nan"), -float("nan"), float("inf"), b"1", (1,), [1], 2**70]
+
+
+def test_scalars_count_by_type_and_value(pt):
+    x = pt.make_placeholder("x", 4)
+    found = [of(pt.Scaled(x, one)) for one in SCALARS]
+    assert len({*found}) == len(SCALARS)
+
+
+def variants(pt):
+    """Graphs of which no two are equal."""
+    x, y = pt.make_placeholder("x", 4), pt.make_placeholder("y", 4)
+    a, b = np.zeros(8), np.zeros(8)
+    data, other = pt.make_data_wrapper(a), pt.make_data_wrapper(b)
+    tag, axis = frozenset({"t"}), (pt.Axis(frozenset({"t"})),)
+    yield pt.Sum((x, y))
+    yield pt.Sum((y, x))
+    yield pt.Sum((x, x))
+    yield pt.Sum((x, pt.make_placeholder("x", 4)))
+    yield pt.Sum((x,))
+    yield pt.Sum([x, y])
+    yield pt.Sum((pt.Sum((x,)), y))
+    yield pt.Sum((x, y), tags=tag)
+    yield pt.Sum((x, y), axes=axis)
+    yield pt.Sum((x, pt.make_placeholder("y", 5)))
+    yield pt.Sum((x, pt.make_placeholder("y", 4, np.float32)))
+    yield pt.Sum((x, pt.make_placeholder("y", 4, np.dtype(np.float64).newbyteorder())))
+    yield pt.Sum((data, data))
+    yield pt.Sum((data, other))
+    yield pt.Sum((data, pt.make_data_wrapper(a)))
+    yield pt.Sum((data, pt.make_data_wrapper(a[:])))
+    yield pt.Sum((data, pt.make_data_wrapper(b.astype(np.float32))))
+    yield pt.Sum((data, pt.make_data_wrapper(np.zeros(16)[::2])))
+    yield pt.Sum((data, x))
+    yield pt.Sum((x, data))
+    yield pt.make_dict_of_named_arrays({"a": x, "b": y})
+    yield pt.make_dict_of_named_arrays({"b": y, "a": x})
+    yield pt.make_dict_of_named_arrays({"a": y, "b": x})
+    yield pt.make_dict_of_named_arrays({"a": x})
+    yield x, y
+    yield x, pt.Array
+    yield x, pt.Axis
+
+
+def test_any_difference_of_a_graph_changes_its_digest(pt):
+    pt.Array = type(pt.make_placeholder("x", 4)).__mro__[1]
+    found = [of(one) for one in variants(pt)]
+    assert len({*found}) == len(found)
+
+
+def test_tags_that_do_not_count_in_equality_make_no_difference(pt):
+    x = pt.make_placeholder("x", 4)
+    made = pt.Sum((x,), non_equality_tags=frozenset({"made here"}))
+    assert of(made) == of(pt.Sum((x,)))
+
+
+def test_nothing_reads_data(pt):
+    class Forbidden(np.ndarray):
+        def __getitem__(self, key):
+            raise AssertionError("data was read")
+
+    data = np.frombuffer(b"\0" * 32)
+    assert of(pt.make_data_wrapper(data))
+    with pytest.raises(UnknownInput, match="data of class"):
+        of(pt.make_data_wrapper(np.zeros(4).view(Forbidden)))
+
+
+def test_what_has_no_text_has_no_digest(pt):
+    x = pt.make_placeholder("x", 4)
+
+    class Own(type(x)):
+        """A node of the program."""
+
+    class Code:
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+    for value in (
+        Own("x", (4,), x.dtype),
+        iter(()),
+        Code(),
+        lambda: 1,
+        np.dtype([("a", int)]),
+    ):
+        with pytest.raises(UnknownInput):
+            of(pt.Scaled(x, value))
+    with pytest.raises(UnknownInput, match="a set holds a node"):
+        of(pt.Scaled(x, frozenset({x})))
+
+
+def test_a_graph_that_leads_to_itself_is_refused(pt):
+    x = pt.Sum(())
+    object.__setattr__(x, "arrays", (x,))
+    with pytest.raises(UnknownInput, match="leads to itself"):
+        of(x)
+
+
+def test_a_deep_graph_has_a_digest(pt):
+    def chain(length):
+        found = pt.make_placeholder("x", 4)
+        for _ in range(length):
+            found = pt.Scaled(found, 1.0)
+        return found
+
+    assert of(chain(20_000)) == of(chain(20_000)) != of(chain(20_001))
+
+
+def test_a_graph_that_shares_nodes_takes_a_line_for_each(pt):
+    found = pt.make_placeholder("x", 4)
+    for _ in range(200):
+        found = pt.Sum((found, found))
+    assert of(found)
+
+
+def test_the_digest_is_the_same_in_every_process():
+    program = """
+import sys; sys.path.insert(0, sys.argv[1])
+import pytato as pt
+from kcl.frontends.pytato.graph import digest
+tags = frozenset({"a", "b", "c", ("d", 1), frozenset({1, 2.0, "e"}), pt.Axis(frozenset({"f", "g", "h"}))})
+print(digest(pt.make_dict_of_named_arrays({"a": pt.make_placeholder("x", 4, tags=tags)})).digest)
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program, str(LANGUAGE)],
+            env={"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1

@@ -1,0 +1,202 @@
+"""kcl.frontends.pytato: programs of a small language of arrays find their code; each run is a process of its own."""
+
+import importlib.util
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+CALLS = ["generate_loopy", "scaled"]
+REAL = ("pytato", "arraycontext", "meshmode")
+MISSING = [name for name in REAL if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.one_platform
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a case of the driver; the runs of a test share a cache and a copy of the language."""
+    language = tmp_path / "language"
+    shutil.copytree(HERE / "language", language)
+    record = language / "immutabledict-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("immutabledict.py,,\n")
+
+    def run(case, *arguments, **environment):
+        found = subprocess.run(
+            [sys.executable, str(HERE / "driver.py"), str(language), case, *map(str, arguments)],
+            env={**os.environ, "KCL_CACHE_DIR": str(tmp_path / "cache"), **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert found.returncode == 0, found.stderr
+        return json.loads(found.stdout)
+
+    run.language = language
+    return run
+
+
+def out(factor=2.0, data=1.0, scale=1.0):
+    return {"out": [one * scale + factor * one * data * scale for one in range(4)]}
+
+
+@pytest.mark.parametrize(
+    ("case", "result"),
+    [
+        ("plain", out()),
+        ("data", out(data=2.0)),
+        ("transformed", out(scale=2.0)),
+        ("device", out()),
+        ("twice", [out(2.0), out(3.0), out(2.0)]),
+    ],
+)
+def test_the_second_run_carries_nothing_out(run, case, result):
+    first, second = run(case, PYTHONHASHSEED="1"), run(case, PYTHONHASHSEED="2")
+    assert first["result"] == second["result"] == result
+    assert first["calls"][:1] == CALLS[:1]
+    assert second["calls"] == []
+    assert second["stats"]["misses"] == 0
+
+
+def test_a_hit_has_the_data_of_its_own_graph(run):
+    run("data", 2)
+    found = run("data", 5)
+    assert found["calls"] == []
+    assert found["result"] == out(data=5.0)
+
+
+@pytest.mark.parametrize("case", ["plain", "transformed", "patched", "constant", "own_function"])
+def test_another_value_is_another_result(run, case):
+    factors = {one: run(case, one)["result"] for one in (2, 3)}
+    assert factors[2] != factors[3]
+    assert run(case, 2)["result"] == factors[2]
+
+
+@pytest.mark.parametrize("case", ["patched", "own_function", "opaque"])
+def test_what_no_key_holds_is_carried_out(run, case):
+    run("transformed")
+    first, second = run(case), run(case)
+    assert sorted(first["calls"]) == sorted(second["calls"]) == CALLS
+    assert first["result"] == second["result"]
+    assert first["made"]
+    assert second["made"]
+
+
+@pytest.mark.parametrize(("case", "scale"), [("constant", 6.0), ("code", 2.0)])
+def test_what_was_changed_in_a_package_counts_by_its_content(run, case, scale):
+    assert run("transformed")["result"] == out(scale=2.0)
+    first, second = run(case, 3), run(case, 3)
+    assert first["calls"] == CALLS
+    assert second["calls"] == []
+    assert first["result"] == second["result"] == out(scale=scale)
+
+
+def test_what_was_put_back_counts_no_more(run):
+    run("transformed", 2)
+    found = run("put_back")
+    assert found["result"] == [out(scale=10.0), out(scale=2.0)]
+    assert found["calls"] == CALLS  # those of the first
+
+
+def test_an_edited_package_makes_other_units_though_a_foreign_cache_is_warm(run, tmp_path):
+    keep = tmp_path / "foreign"
+    assert run("cached", 2, keep)["result"] == out(scale=2.0)
+    assert run("cached", 2, keep)["calls"] == []
+    file = run.language / "arraycontext" / "__init__.py"
+    file.write_text(file.read_text().replace("EXTRA = 1 ", "EXTRA = 3 "))
+    found = run("cached", 2, keep)
+    assert found["result"] == out(scale=6.0)
+    assert found["calls"] == CALLS
+    assert run("cached", 2, keep)["calls"] == []
+
+
+def test_warnings_are_given_on_a_hit_as_without_kcl(run):
+    for case, name in (("device", "driver.py"), ("warned", "__init__.py")):
+        first, second = run(case), run(case)
+        assert first["warnings"] == second["warnings"]
+        assert [one[2] for one in first["warnings"]] == [name]
+        assert second["calls"] == []
+
+
+def test_an_error_comes_where_it_comes_without_kcl(run):
+    for _ in range(2):
+        found = run("refused")
+        assert found["result"] == "no transformation for launched"
+
+
+def test_a_question_makes_the_program(run):
+    run("asked")
+    found, before, name, again, after = run("asked")["result"]
+    assert found == [True, out()]
+    assert (before, name, again) == ([], "launched", out())
+    assert after == CALLS[:1]
+
+
+@pytest.mark.parametrize("layers", ["graph", "generator", "1"])
+def test_a_switch_stops_the_look_up_of_graphs_alone(run, layers):
+    run("transformed")
+    found = run("transformed", KCL_NO_CACHE=layers)
+    assert found["calls"] == CALLS
+    assert found["result"] == out(scale=2.0)
+    if layers == "graph":
+        assert found["stats"]["hits"] == 1
+
+
+def test_packages_may_be_imported_before_kcl(run):
+    first, second = run("transformed", 2, "late"), run("transformed", 2, "late")
+    assert first["result"] == second["result"] == out(scale=2.0)
+    assert [first["calls"], second["calls"]] == [CALLS, []]
+
+
+def test_uninstall_puts_pytatos_function_back(run):
+    for _ in range(2):
+        assert run("uninstalled")["calls"] == CALLS[:1]
+
+
+def same(one, other):
+    if isinstance(one, (list, tuple)):
+        return (
+            type(one) is type(other)
+            and len(one) == len(other)
+            and all(same(*pair) for pair in zip(one, other, strict=True))
+        )
+    if isinstance(one, np.ndarray):
+        return (
+            isinstance(other, np.ndarray)
+            and one.dtype == other.dtype
+            and one.shape == other.shape
+            and np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+        )
+    return one == other
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+def test_each_graph_has_the_result_that_it_has_without_kcl(tmp_path):
+    program, told = str(Path(__file__).parent / "real_cases.py"), []
+    for number, options in enumerate(([], ["--kcl"], ["--kcl", "--reversed"])):
+        file = tmp_path / str(number)
+        caches = tmp_path / ("kcl" if options else "plain")
+        variables = {"XDG_CACHE_HOME": str(caches), "PYTHONHASHSEED": str(number)}
+        subprocess.run(
+            [sys.executable, program, str(file), *options],
+            env={**os.environ, **variables},
+            check=True,
+            timeout=600,
+        )
+        told.append(pickle.loads(file.read_bytes()))
+    plain, cold, warm = told
+    assert len(plain["results"]) > 140
+    for found in (cold, warm):
+        wrong = [
+            name for name, one in plain["results"].items() if not same(one, found["results"][name])
+        ]
+        assert wrong == []
+    assert warm["stats"]["misses"] == 0
+    assert len({*warm["made"]}) < 20 < len({*cold["made"]})
