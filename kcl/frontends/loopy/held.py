@@ -111,8 +111,10 @@ class _Package:
     """What the loaded modules of a distribution, and of what it requires, hold at one moment."""
 
     def __init__(self, distribution: str) -> None:
-        required = distributions.requirements(distribution)
-        self._distributions = {distribution, *required}.difference(distributions.HARMLESS)
+        required = {distribution, *distributions.requirements(distribution)}
+        if distribution in distributions.GRAPHS:  # code of others makes no unit
+            required.intersection_update(distributions.GRAPHS)
+        self._distributions = required.difference(distributions.HARMLESS)
         self._seen, self._heard = {*sys.modules}, len(baseline.state().functions)
         self._modules = {name: sys.modules.get(name) for name in self._mine(self._seen)}
         self._taken, self._early = list[Holder](), list[Holder]()

@@ -240,6 +240,8 @@ def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
             recorder.learn(record, names=names)
         given = {**self.bound_arguments, **given}
         given = {name: one for name, one in given.items() if name in names}
-        return self.program(queue, allocator=allocator, wait_for=wait_for, **given)
+        launched = self.program(queue, allocator=allocator, wait_for=wait_for, **given)
+        record.group.write()  # a signal may end the process
+        return launched
 
     return __call__

@@ -33,7 +33,7 @@ def text(function: Any) -> str:
     held = [
         (name, _plain(one, name))
         for name, one in classes.attributes(owner, theirs=True)
-        if name not in _LEFT
+        if name not in _LEFT and not name.startswith("_pytools_")
     ]
     return exact((function.__func__, type(owner), held))
 

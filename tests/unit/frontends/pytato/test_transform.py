@@ -1,0 +1,66 @@
+"""kcl.frontends.pytato.transform: what a transformation of a unit, and what a call gets, counts by."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from kcl.errors import UnknownInput
+from kcl.frontends.pytato import transform
+
+
+@pytest.fixture
+def arraycontext(pt):
+    """The package of contexts of the language."""
+    assert pt
+    import arraycontext
+
+    return arraycontext
+
+
+@pytest.fixture
+def text(arraycontext, queue):
+    """Return the text of a context's method, for the arguments of the context."""
+
+    def text(*given, **attributes):
+        context = arraycontext.Context(queue, *given)
+        vars(context).update(attributes)
+        return transform.text(context.transform_loopy_program)
+
+    return text
+
+
+def test_a_method_counts_by_the_attributes_of_its_context(text):
+    found = [text(2.0), text(2.0), text(3.0), text(2), text(2.0, "options"), text(2.0, more=1)]
+    assert found[0] == found[1]
+    assert len({*found}) == 5
+
+
+def test_memos_of_a_context_count_nothing(text):
+    memos = {"_freeze_prg_cache": {1: 2}, "_pytools_keyed_memoize_in_dict": {3: 4}}
+    assert text(2.0, **memos) == text(2.0)
+
+
+def test_the_namespace_of_a_context_counts_by_its_class(text):
+    assert text(2.0, np=np.random.default_rng(1)) == text(2.0, np=np.random.default_rng(2))
+
+
+def test_a_function_of_a_package_counts_by_its_name_and_what_it_holds(arraycontext):
+    parts = [functools.partial(arraycontext.scaled, factor=one) for one in (2.0, 3.0)]
+    found = [transform.text(one) for one in (arraycontext.scaled, arraycontext.warned, *parts)]
+    assert len({*found}) == 4
+
+
+def test_code_of_the_program_has_no_text(text):
+    with pytest.raises(UnknownInput, match="code of the program"):
+        transform.text(lambda unit: unit)
+    with pytest.raises(UnknownInput, match="code of the program"):
+        text(2.0, callback=lambda unit: unit)
+
+
+def test_a_device_counts_by_what_distinguishes_it(queue):
+    context, device = queue.context, queue.device
+    found = [transform.value_text(one) for one in (device, [device], (device,), context, queue)]
+    assert len({*found}) == 5
+    assert device.name in found[0]
+    assert transform.value_text(context) == transform.value_text(queue.context)
