@@ -105,13 +105,12 @@ class LoopyResult:
 
     def _identity(self, record: Record | None) -> str:
         """Return the identity of the unit, which the record's proof may have: then no unit is made."""
-        known = None if record is None or self._entry is not None else record.facts.get("unit")
-        if known is not None:
-            return str(known)
-        found = self.unit().identity()
-        if record is not None and self._entry is None:
-            recorder.learn(record, unit=found)
-        return found
+        now = self._moment
+        if record is None or self._entry is not None or record.moment != now:
+            return self.unit().identity()
+        if "unit" not in record.facts:
+            recorder.learn(record, unit=self.unit().identity())
+        return str(record.facts["unit"])
 
     def unit(self) -> LoopyUnit:
         """Return the unit held by its front end; carry the record out if there is one."""

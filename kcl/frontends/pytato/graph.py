@@ -12,7 +12,6 @@ import hashlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from kcl.errors import UnknownInput
@@ -174,7 +173,7 @@ class _Lines:
         else:
             raise UnknownInput(f"data of class {class_text(kind)}")
         same = [self._places.setdefault(one, len(self._places)) for one in (id(data), f"{memory}")]
-        facts = data.shape, dtype_text(data.dtype), data.strides, offset
+        facts = data.shape, _content(data.dtype), data.strides, offset
         return f" data {len(self.data)} {class_text(kind)} {facts} {same}"
 
 
@@ -220,43 +219,12 @@ def class_text(kind: type) -> str:
 
 def _content(value: Any) -> str:
     """Return the text of any other value, by what an argument of loopy counts by."""
-    if isinstance(value, type):
-        if sys.modules.get(value.__module__) is None or not classes.is_found(value):
-            raise UnknownInput(f"class {class_text(value)} was made as the program ran")
-        return class_text(value)
-    if type(value) is FunctionType and not value.__closure__ and not vars(value):
-        return function_text(value)  # in a tag, as a name
     if isinstance(value, getattr(sys.modules.get("loopy"), "TranslationUnit", ())):
         return content_key(value)
-    if isinstance(value, sys.modules["numpy"].dtype):
-        return dtype_text(value)
     found = content(value)
     if found.structured:
         raise UnknownInput("a dtype of the graph has fields")
     return f"{found.text} {found.digest}"
-
-
-def function_text(function: FunctionType) -> str:
-    """Return the text of a function of the packages, by its place in their files."""
-    names, code = function.__globals__, function.__code__
-    module = str(names.get("__name__"))
-    loaded: Any = sys.modules.get(module)
-    is_theirs = loaded is not None and vars(loaded) is names
-    if (
-        not is_theirs
-        or module.partition(".")[0] not in GRAPHS
-        or code.co_filename != loaded.__file__
-    ):
-        raise UnknownInput(f"{module}.{function.__qualname__} is code of no package of graphs")
-    return f"{module}.{function.__qualname__} {code.co_firstlineno}"
-
-
-def dtype_text(dtype: Any) -> str:
-    """Return the text of a dtype; raise UnknownInput for one with fields, or of another package."""
-    is_own = type(dtype).__module__.partition(".")[0] == "numpy"
-    if not is_own or dtype.kind not in "biufc" or dtype.metadata:
-        raise UnknownInput(f"dtype {dtype}")
-    return str(dtype.str)
 
 
 @contextmanager
