@@ -32,6 +32,7 @@ def listing(record: Record, names: Callable[[str, int], list[str]] | None = None
         if one.digest not in numbers:
             calls.append(_call(one, numbers, names))
             numbers[one.digest] = len(calls)
+            reached |= {each.digest: [*map(list, each.parts)] for each in one.described}
             for thing, text in one.kept:
                 reached |= {
                     digest: [*map(list, parts)] for digest, parts in _reached(thing, text).items()

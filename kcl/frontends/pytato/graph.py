@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from kcl.cache.key import Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import content, content_key
@@ -26,15 +28,33 @@ _COUNTED = frozenset(
 _MAPPINGS = frozenset({"builtins", "immutabledict", "constantdict"})
 _LEFT = "non_equality_tags"  # equal graphs may differ in them
 _BUILTIN = (str, bytes, int, float, complex, tuple, frozenset, list, set, dict, type)
+_CLASS, _NUMBER = re.compile(r" [0-9a-f]{20}\b"), re.compile(r"#\d+")
+_MOST = 400  # parts in a row
 _SHORT = 24  # characters of a text that has no line
 _SEQUENCE, _SET, _MAPPING, _FIELDS, _NAMES, _OTHER = range(6)  # how a value counts
 
 
 class Graph(NamedTuple):
-    """The digest of a graph, and the data of its wrappers in the order of their nodes."""
+    """A graph by the value that leads to it, with its digest, and the data of its wrappers in the order of their nodes."""
 
+    root: Any
     digest: str
     data: list[Any]
+
+    def exact(self) -> str:
+        """Return the text of the graph in records."""
+        return f"graph with {self.digest}"
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The different nodes and values by class and fields, to explain a later miss: they have no numbers; slow."""
+        made = _Lines()
+        made.text(self.root)
+        found = dict[Part, None]()
+        for line in made.lines:
+            name, _, fields = _CLASS.sub("", line.lstrip("0123456789 ")).partition("(")
+            found[Part(name, f"({_NUMBER.sub('#', fields)}")] = None
+        return tuple(found)[:_MOST]
 
 
 class _Form(NamedTuple):
@@ -53,7 +73,7 @@ def digest(root: Any) -> Graph:
     with _collector_held():
         text = made.text(root)
     lines = "\n".join([*made.lines, text]).encode("utf-8", "surrogatepass")
-    return Graph(hashlib.sha256(lines).hexdigest(), made.data)
+    return Graph(root, hashlib.sha256(lines).hexdigest(), made.data)
 
 
 class _Lines:

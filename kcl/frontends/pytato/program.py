@@ -17,6 +17,7 @@ from kcl.base import settings
 from kcl.base.attended import uncounted
 from kcl.cache import layers
 from kcl.frontends.loopy import executor, moment, proofs, recorder, texts, unmade
+from kcl.frontends.loopy.callables.content import Content
 from kcl.frontends.loopy.plain import StandIn
 from kcl.frontends.loopy.record import CallSite, Record
 from kcl.frontends.pytato import transform
@@ -70,13 +71,14 @@ class GraphRecord(Record):
         function: str,
         carry_out: Callable[..., Any],
         units: tuple[Any, ...],
-        described: dict[str, str],
+        described: dict[str, Any],
         name: str,
     ) -> None:
         place, now = recorder.site() or CallSite(sys._getframe()), moment.now()
-        described["structures"] = str(now.structures)
-        keywords = {key: _Described(text) for key, text in described.items()}
+        described["structures"] = Content(str(now.structures), (), "")
+        keywords = {key: _Described(one.exact()) for key, one in described.items()}
         super().__init__(function, units, keywords, now, place)
+        self.described = (*described.values(),)
         self.call = carry_out
         self.name = name
         self.finds_unit = True
@@ -167,9 +169,9 @@ def _of_graph(
         return None
     graph = digest(result)
     described = {
-        "graph": graph.digest,
+        "graph": graph,
         "packages": transform.packages(),
-        "call": transform.value_text([sorted(more.items()), aim, options]),
+        "call": transform.of_value([sorted(more.items()), aim, options]),
     }
     name = str(more.get("function_name", "_pt_kernel"))
     return GraphRecord("generate_loopy", carry_out, (), described, name), graph, aim
@@ -210,7 +212,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
                 "with_transformed_translation_unit",
                 f,
                 (self.program.t_unit,),
-                {"f": transform.text(f)},
+                {"f": transform.of_function(f)},
                 before.name,
             ),
             "with_transformed_translation_unit",

@@ -11,7 +11,7 @@ from types import MethodType
 from typing import Any
 
 from kcl.frontends.loopy.callables import classes
-from kcl.frontends.loopy.callables.content import content, exact
+from kcl.frontends.loopy.callables.content import Content, content
 from kcl.generate import distributions
 
 # Attributes of array contexts that decide no unit: memos of programs, and a number for messages.
@@ -19,28 +19,29 @@ _LEFT = frozenset({"_freeze_prg_cache", "_dag_transform_cache", "mpi_base_tag"})
 _DEVICE = ("name", "vendor", "version", "driver_version", "type", "max_parameter_size")
 
 
-def packages() -> str:
-    """Return a digest of the packages that make units of graphs: their files, and what was changed in them."""
-    loaded = [sys.modules[name] for name in distributions.GRAPHS if name in sys.modules]
-    return content(tuple(loaded)).digest
+def packages() -> Content:
+    """Return what the packages count by that make units of graphs: their files, and what was changed in them."""
+    return content(
+        tuple([sys.modules[name] for name in distributions.GRAPHS if name in sys.modules])
+    )
 
 
-def text(function: Any) -> str:
-    """Return the text of a transformation; raise UnknownInput with the reason where it has none."""
+def of_function(function: Any) -> Content:
+    """Return what a transformation counts by; raise UnknownInput with the reason where no key can hold it."""
     if not isinstance(function, MethodType):
-        return exact(function)
+        return content(function)
     owner = function.__self__
     held = [
         (name, _plain(one, name))
         for name, one in classes.attributes(owner, theirs=True)
         if name not in _LEFT and not name.startswith("_pytools_")
     ]
-    return exact((function.__func__, type(owner), held))
+    return content((function.__func__, type(owner), held))
 
 
-def value_text(value: Any) -> str:
-    """Return the text of what a call gets."""
-    return exact(_plain(value))
+def of_value(value: Any) -> Content:
+    """Return what a value counts by that a call gets."""
+    return content(_plain(value))
 
 
 def _plain(value: Any, name: str = "") -> Any:

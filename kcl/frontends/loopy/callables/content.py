@@ -17,7 +17,11 @@ class Content(NamedTuple):
     text: str
     parts: tuple[Part, ...]
     digest: str
-    structured: bool  # a dtype in it is a structure
+    structured: bool = False  # a dtype in it is a structure
+
+    def exact(self) -> str:
+        """Return the text, with the digest of the code that the value leads to."""
+        return f"{self.text} with {self.digest}" if self.parts else self.text
 
 
 def content(value: Any) -> Content:
@@ -39,8 +43,7 @@ def content(value: Any) -> Content:
 
 def exact(value: Any) -> str:
     """Return the text of any value, with a digest of the code that it leads to."""
-    found = content(value)
-    return f"{found.text} with {found.digest}" if found.parts else found.text
+    return content(value).exact()
 
 
 def content_key(unit: Any) -> str:

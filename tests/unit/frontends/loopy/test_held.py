@@ -13,6 +13,7 @@ import pytest
 from harness import Child
 
 from kcl.errors import UnknownInput
+from kcl.frontends import FACED
 from kcl.frontends.loopy import baseline, held
 from kcl.frontends.loopy.callables.content import content
 from kcl.generate import distributions
@@ -133,12 +134,23 @@ class TestText:
         near, far = load()
         before = content(near.get).digest
         far.__warningregistry__ = {}
+        setattr(far, FACED, False)
         sys.modules["far.deep"] = far.deep = type(sys)("far.deep")
         held.take(["far.deep"])
         try:
             assert content(near.get).digest == before
         finally:
             del sys.modules["far.deep"]
+
+    def test_graphs(self, load: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of what a package of graphs requires, the other packages of graphs count."""
+        near, far = load()
+        for names, is_same in ((("near",), True), (("near", "far"), False)):
+            monkeypatch.setattr(distributions, "GRAPHS", names)
+            held._state().packages.clear()
+            before = content(near.get).digest
+            far.LIMIT += 1
+            assert (content(near.get).digest == before) is is_same
 
     def test_hash_seed(self, child: Child, tmp_path: pathlib.Path) -> None:
         """The order of a frozenset is in no key."""

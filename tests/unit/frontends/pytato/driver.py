@@ -3,9 +3,11 @@
 python driver.py LANGUAGE CASE [VALUE]
 """
 
+import gc
 import json
 import sys
 import warnings
+import weakref
 
 sys.path.insert(0, sys.argv[1])
 
@@ -62,6 +64,16 @@ def plain():
 
 def data():
     return launched(made(graph(data=array(value))))
+
+
+def freed():
+    data = array()
+    known = weakref.ref(data)
+    program = made(graph(data=data), arraycontext.Context(queue, 2.0).transform_loopy_program)
+    launched(program)
+    del data, program
+    gc.collect()
+    return known() is None
 
 
 def transformed():

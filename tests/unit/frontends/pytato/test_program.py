@@ -114,12 +114,38 @@ def test_an_edited_package_makes_other_units_though_a_foreign_cache_is_warm(run,
     assert run("cached", 2, keep)["calls"] == []
 
 
+def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
+    def explained():
+        return subprocess.run(
+            [sys.executable, "-m", "kcl", "explain", "launched"],
+            env={**os.environ, "KCL_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout
+
+    run("plain", 2)
+    run("plain", 3)
+    assert "graph: Scaled: (#, #, #, 2.0) -> (#, #, #, 3.0)" in explained()
+    file = run.language / "pytato" / "__init__.py"
+    file.write_text(file.read_text() + "# a comment\n")
+    file = run.language / "arraycontext" / "__init__.py"
+    file.write_text(file.read_text().replace("EXTRA = 1 ", "EXTRA = 3 "))
+    run("plain", 4)
+    assert "packages: " in explained()
+    assert "its files changed" in explained()
+
+
 def test_warnings_are_given_on_a_hit_as_without_kcl(run):
     for case, name in (("device", "driver.py"), ("warned", "__init__.py")):
         first, second = run(case), run(case)
         assert first["warnings"] == second["warnings"]
         assert [one[2] for one in first["warnings"]] == [name]
         assert second["calls"] == []
+
+
+def test_data_live_no_longer_than_the_program(run):
+    assert [run("freed")["result"] for _ in range(2)] == [True, True]
 
 
 def test_an_error_comes_where_it_comes_without_kcl(run):

@@ -25,7 +25,7 @@ def text(arraycontext, queue):
     def text(*given, **attributes):
         context = arraycontext.Context(queue, *given)
         vars(context).update(attributes)
-        return transform.text(context.transform_loopy_program)
+        return transform.of_function(context.transform_loopy_program).exact()
 
     return text
 
@@ -47,20 +47,25 @@ def test_the_namespace_of_a_context_counts_by_its_class(text):
 
 def test_a_function_of_a_package_counts_by_its_name_and_what_it_holds(arraycontext):
     parts = [functools.partial(arraycontext.scaled, factor=one) for one in (2.0, 3.0)]
-    found = [transform.text(one) for one in (arraycontext.scaled, arraycontext.warned, *parts)]
+    found = [
+        transform.of_function(one).exact()
+        for one in (arraycontext.scaled, arraycontext.warned, *parts)
+    ]
     assert len({*found}) == 4
 
 
 def test_code_of_the_program_has_no_text(text):
     with pytest.raises(UnknownInput, match="code of the program"):
-        transform.text(lambda unit: unit)
+        transform.of_function(lambda unit: unit)
     with pytest.raises(UnknownInput, match="code of the program"):
         text(2.0, callback=lambda unit: unit)
 
 
 def test_a_device_counts_by_what_distinguishes_it(queue):
     context, device = queue.context, queue.device
-    found = [transform.value_text(one) for one in (device, [device], (device,), context, queue)]
+    found = [
+        transform.of_value(one).exact() for one in (device, [device], (device,), context, queue)
+    ]
     assert len({*found}) == 5
     assert device.name in found[0]
-    assert transform.value_text(context) == transform.value_text(queue.context)
+    assert transform.of_value(context) == transform.of_value(queue.context)
