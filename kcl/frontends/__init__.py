@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kcl.base import process, settings, spans
+from kcl.base import process, settings
 from kcl.base.attended import uncounted
 from kcl.errors import RecipeError
 from kcl.generate.running import carrying, thread
@@ -147,6 +147,8 @@ class RecipeResult:
     def key(self) -> Key:
         """Run the recipe, recorded, and return the key of what it returned; raises what both raise."""
         if self._result is None or self._is_plain:
+            from kcl.base import spans
+
             before = thread.carried
             with (
                 spans.span("record", self.name, settings.GENERATOR),

@@ -182,6 +182,7 @@ SLOW = {  # what most processes do without, `import kcl` and the commands among 
 FIRST = {  # modules of a warm start that programs without the thing do not import, by module and target
     "a kernel, a recipe or the face of loopy": {
         *(("recipe", "handle"), ("sized.size", "frontends.loopy.face")),
+        ("frontends", "base.spans"),
         *(
             ("frontends.loopy.imports", of)
             for of in ("frontends.loopy.face", "frontends.loopy.recorder", "frontends.loopy.table")

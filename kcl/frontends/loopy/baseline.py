@@ -79,7 +79,7 @@ state = process.shared(State)
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Note the parts of a function of a taken module before somebody sets or deletes one."""
+    """Note the parts of a function of a taken module before code sets or deletes one."""
     if event == "object.__setattr__" or event == "object.__delattr__":
         thing, name = arguments[:2]
         if type(thing) is FunctionType and name in PARTS and _module(thing) in state().taken:

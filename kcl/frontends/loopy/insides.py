@@ -92,7 +92,7 @@ listener = Listener(
 
 
 def _absorb() -> None:
-    """Take what imports changed for their own; a value that nobody knows counts as changed before."""
+    """Take what imports changed for their own; a change that was found before stays one."""
     known, holders = _state().changes, _changed()
     for holder in holders:
         names = [name for name in holder.differing() if (holder.name, name) not in known]
@@ -158,7 +158,7 @@ def _is_object(value: Any) -> bool:
 
 
 def _counts(holder: Holder, name: Any, now: Any) -> bool:
-    """Return True if another value of a name may be a change that somebody made."""
+    """Return True if another value of a name may be a change by a program."""
     thing, before = holder.thing, holder.held.get(name, MISSING)
     kinds = type(before), type(now)
     if any(kind.__module__ == _DISK for kind in kinds):

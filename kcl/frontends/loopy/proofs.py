@@ -95,10 +95,10 @@ class Group:
 
     def write(self) -> None:
         """Publish the new proofs, together with those that other processes have published since."""
+        if not self.new:
+            return
         with _state().lock:
             new, self.new = self.new, {}
-        if not new:
-            return
         layers.generator().memory.pop(self._key.digest, None)
         merged = {
             **self._stored(),

@@ -85,10 +85,8 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
 
 
 def _group(record: Record) -> Group:
-    if record.group is not None:
-        found: Group = record.group
-        return found
-    return proofs.group(record.place.file) if thread.call is None else group(thread.call)
+    file = proofs.group(record.place.file) if thread.call is None else group(thread.call)
+    return record.group or file
 
 
 def learn(record: Record, **facts: Any) -> None:

@@ -140,15 +140,12 @@ class _Lines:
 
     def _inner(self, value: Any, form: _Form) -> str:
         """Return what the line of a value holds."""
-        how, short = form.how, self._short
-        if how == _FIELDS:
-            texts = [short(getattr(value, name)) for name in form.fields]
-        elif how == _SET:
+        if form.how == _SET:
             texts = sorted(map(self._element, value))
-        elif how == _OTHER:
+        elif form.how == _OTHER:
             texts = [_content(value)]
         else:
-            texts = [short(one) for one in self._parts(value, form)]
+            texts = [*map(self._short, self._parts(value, form))]
         return f"{form.text}({', '.join(texts)})"
 
     def _parts(self, value: Any, form: _Form) -> list[Any]:

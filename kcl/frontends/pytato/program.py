@@ -241,7 +241,7 @@ def _launching(own: Callable[..., Any]) -> Callable[..., Any]:
             names = [*recorder.make(record).default_entrypoint.arg_dict]
             recorder.learn(record, names=names)
         given = {**self.bound_arguments, **given}
-        given = {name: one for name, one in given.items() if name in names}
+        given = {name: given[name] for name in names if name in given}
         launched = self.program(queue, allocator=allocator, wait_for=wait_for, **given)
         record.group.write()  # a signal may end the process
         return launched

@@ -34,7 +34,7 @@ def of_function(function: Any) -> Content:
     held = [
         (name, _plain(one, name))
         for name, one in classes.attributes(owner, theirs=True)
-        if name not in _LEFT and not name.startswith("_pytools_")
+        if name not in _LEFT
     ]
     return content((function.__func__, type(owner), held))
 

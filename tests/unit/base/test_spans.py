@@ -1,11 +1,11 @@
 """kcl.base.spans: what took how long, as trace events in one file that is whole at any time."""
 
-import json
 import os
 import threading
 
 import pytest
 from harness import PLATFORMS
+from trace_files import whole
 
 from kcl.base import spans
 
@@ -24,19 +24,6 @@ unit.executor(context)(queue, a=a, out=cla.empty_like(a))
 """
 
 TRACED = ("-W", "ignore", "-m", "kcl", "run", "--trace")
-
-
-@pytest.fixture
-def on(tmp_path, monkeypatch):
-    """Ask for a trace; returns its path."""
-    path = tmp_path / "trace.json"
-    monkeypatch.setenv("KCL_TRACE", str(path))
-    return path
-
-
-def whole(path):
-    """Read the spans of a file as viewers do."""
-    return [event for event in json.loads(path.read_text()) if event["ph"] == "X"]
 
 
 class TestSpan:

@@ -1,25 +1,11 @@
 """kcl.base.trace_file: the file of a trace is whole at any time, whoever adds to it."""
 
-import json
 import subprocess
 import sys
 
-import pytest
+from trace_files import whole
 
 from kcl.base import spans
-
-
-@pytest.fixture
-def on(tmp_path, monkeypatch):
-    """Ask for a trace; returns its path."""
-    path = tmp_path / "trace.json"
-    monkeypatch.setenv("KCL_TRACE", str(path))
-    return path
-
-
-def whole(path):
-    """Read the spans of a file as viewers do."""
-    return [event for event in json.loads(path.read_text()) if event["ph"] == "X"]
 
 
 class TestWrite:

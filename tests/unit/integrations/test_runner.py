@@ -213,7 +213,7 @@ class TestCost:
         assert not {"click", "rich", "numpy", "pyopencl", "loopy"} & more
         assert kcls == {
             *("kcl", "kcl.__main__", "kcl.errors"),
-            *("kcl.base", "kcl.base.process", "kcl.base.settings", "kcl.base.spans"),
+            *("kcl.base", "kcl.base.process", "kcl.base.settings"),
             *("kcl.integrations", "kcl.base.attended"),
             *("kcl.integrations.runner", "kcl.frontends.loopy", "kcl.frontends.loopy.imports"),
             *("kcl.frontends", "kcl.generate", "kcl.generate.running"),

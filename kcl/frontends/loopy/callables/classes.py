@@ -38,7 +38,7 @@ NOT_IN_CLASS = frozenset(
     )
 )
 # beginnings of the names under which libraries remember results computed from the others; on any object, or on theirs
-_OF_PYTOOLS = ("_pytools_persistent_hash", "_memoize_dic")
+_OF_PYTOOLS = ("_pytools_", "_memoize_dic")
 _HASHES = ("_hash_value", "_cache_hash", "_cached_hash")
 _COMPUTED = frozenset({"_cache_manager", "_cached_written_variables"})
 _HOLDERS = frozenset(
