@@ -73,6 +73,7 @@ class Group:
         self._name = name
         self._key = Key((Part("proofs", name), *moment.shared()))
         self._as_of: object = None  # that of the rows that were read last
+        self.known: dict[str, Proof] = {}
         self.new: dict[str, Proof] = {}  # to be written
         self.has_new = False  # this process carried out calls that no earlier run proved
 
@@ -86,6 +87,7 @@ class Group:
         for digest, (keeps, said, facts) in self._stored().items():
             if digest not in proven:
                 proven[digest] = Proof(keeps, tuple([WarningFact(*one) for one in said]), facts)
+            self.known[digest] = proven[digest]
 
     def _stored(self) -> dict[str, Any]:
         found = layers.generator().look_up(self._key.digest, self._key).entry
@@ -138,7 +140,7 @@ def known(digest: str) -> Proof | None:
 def add(digest: str, proof: Proof, where: Group) -> None:
     """Note that a record was carried out without an error."""
     _unwritten()
-    _state().proven[digest] = where.new[digest] = proof
+    _state().proven[digest] = where.known[digest] = where.new[digest] = proof
     where.has_new = True
 
 

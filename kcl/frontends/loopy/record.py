@@ -64,6 +64,7 @@ class Record(StandIn):
     call: Callable[..., Any] | None = None
     group: Any = None
     finds_unit = False  # whether its code is found by the identity of the unit
+    unkept = ""  # why no proof and no code of it is kept
     described: tuple[Any, ...] = ()  # arguments that count by their text, with a digest of parts
 
     def __init__(

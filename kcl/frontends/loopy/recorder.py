@@ -76,7 +76,7 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
             if found is None:
                 record.made(_carry_out)
                 said = warned.kept(record.heard)
-                if said is not None and record.keeps_arguments is not None:
+                if said is not None and record.keeps_arguments is not None and not record.unkept:
                     proof = proofs.Proof(record.keeps_arguments, said, record.facts)
                     proofs.add(record.digest, proof, group)
             return found

@@ -106,6 +106,8 @@ class LoopyResult:
     def _identity(self, record: Record | None) -> str:
         """Return the identity of the unit, which the record's proof may have: then no unit is made."""
         now = self._moment
+        if record is not None and record.unkept:
+            raise UnknownInput(record.unkept)
         if record is None or self._entry is not None or record.moment != now:
             return self.unit().identity()
         if "unit" not in record.facts:

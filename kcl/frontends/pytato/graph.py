@@ -1,18 +1,21 @@
 """The digest of a graph of arrays: the same in every process, linear, without recursion over nodes.
 
-A node is a line: its class, and its fields, in which other values are numbers of lines. Nodes count by identity, all
-else by content. The elements of a set are sorted by their texts. Scalars count by type and value, tags and axes by class
-and values. Data count by shape, dtype and strides, and by which arrays are one object and one memory: nothing reads them.
+A node counts by identity: it is a number, in the order in which the nodes are met, and its line has its class and its
+fields. All else counts by content, a long text by its own digest. The elements of a set are sorted by their texts.
+Scalars count by type and value, tags and axes by class and values. Data count by shape, dtype and strides, and by which
+arrays are one object and one memory: nothing reads them.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kcl.cache.key import Part
@@ -28,18 +31,26 @@ _COUNTED = frozenset(
 _MAPPINGS = frozenset({"builtins", "immutabledict", "constantdict"})
 _LEFT = "non_equality_tags"  # equal graphs may differ in them
 _BUILTIN = (str, bytes, int, float, complex, tuple, frozenset, list, set, dict, type)
-_CLASS, _NUMBER = re.compile(r" [0-9a-f]{20}\b"), re.compile(r"#\d+")
+_CLASS, _REFERENCE = re.compile(r"(?:\b(?:tuple|list|set|frozenset))? [0-9a-f]{12}\b"), re.compile(r"#[0-9a-f]+")
 _MOST = 400  # parts in a row
-_SHORT = 24  # characters of a text that has no line
-_SEQUENCE, _SET, _MAPPING, _FIELDS, _NAMES, _OTHER = range(6)  # how a value counts
+_LONG = 240  # characters of a text that counts by its digest
 
 
 class Graph(NamedTuple):
-    """A graph by the value that leads to it, with its digest, and the data of its wrappers in the order of their nodes."""
+    """A graph by the value that leads to it, with its digest, and the data of its wrappers in the order of their nodes.
+
+    Graphs of one `form` differ in their `numbers` alone, which are texts of Python's and numpy's inexact numbers.
+    """
 
     root: Any
-    digest: str
+    form: str
+    numbers: list[str]
     data: list[Any]
+
+    @property
+    def digest(self) -> str:
+        """The digest of the form and of the numbers."""
+        return _hashed("\n".join([self.form, *self.numbers]))
 
     def exact(self) -> str:
         """Return the text of the graph in records."""
@@ -47,137 +58,138 @@ class Graph(NamedTuple):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The different nodes and values by class and fields, to explain a later miss: they have no numbers; slow."""
-        made = _Lines()
-        made.text(self.root)
+        """The different nodes and long values by class and fields, to explain a later miss: they have no numbers; slow."""
+        texts = _Texts(numbers_apart=False)
         found = dict[Part, None]()
-        for line in made.lines:
-            name, _, fields = _CLASS.sub("", line.lstrip("0123456789 ")).partition("(")
-            found[Part(name, f"({_NUMBER.sub('#', fields)}")] = None
+        for line in [*texts.lines(self.root), *texts.long]:
+            name, _, fields = _CLASS.sub("", line).partition("(")
+            found[Part(name, f"({_REFERENCE.sub('#', fields)}")] = None
         return tuple(found)[:_MOST]
-
-
-class _Form(NamedTuple):
-    """How the objects of a class count, by the text of the class; a node counts by identity, a wrapper has data."""
-
-    how: int
-    text: str
-    fields: tuple[str, ...] = ()
-    is_node: bool = False
-    is_wrapper: bool = False
 
 
 def digest(root: Any) -> Graph:
     """Return the digest of what a value leads to; raise UnknownInput with the reason where it has none."""
-    made = _Lines()
+    texts = _Texts()
     with _collector_held():
-        text = made.text(root)
-    lines = "\n".join([*made.lines, text]).encode("utf-8", "surrogatepass")
-    return Graph(root, hashlib.sha256(lines).hexdigest(), made.data)
+        form = _hashed("\n".join(texts.lines(root)))
+    return Graph(root, form, texts.numbers, texts.data)
 
 
-class _Lines:
-    """The lines of a graph so far, each with its number."""
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
-    def __init__(self) -> None:
-        self.lines: dict[str, str] = {}
+
+class _Form(NamedTuple):
+    """How the objects of a class count: what lists their values, for nodes and wrappers without their data."""
+
+    name: str
+    values: Callable[[Any], Iterable[Any]] | None  # None: the object has a text of its own
+    is_set: bool = False
+    is_node: bool = False
+    is_wrapper: bool = False
+
+
+class _Texts(dict[type, Callable[[Any], str]]):
+    """What writes the text of a value, by its class; a new class is added as its first value is met."""
+
+    def __init__(self, numbers_apart: bool = True) -> None:
+        super().__init__(SIMPLE)
+        self[str] = repr
+        self._numbers_apart = numbers_apart
+        for kind in (float, complex):
+            self[kind] = self._number(self[kind])
+        self.numbers: list[str] = []
         self.data: list[Any] = []
-        self._known: dict[
-            int, tuple[Any, str]
-        ] = {}  # id of a value -> itself, which keeps it, and its text
-        self._elements: dict[int, tuple[Any, str]] = {}
-        self._forms: dict[type, _Form] = {}
+        self.long: dict[str, None] = {}
+        self._nodes: list[tuple[Any, Callable[[Any], str]]] = []
+        self._names: dict[int, str] = {}  # of nodes by id
+        self._kept: dict[int, tuple[Any, str]] = {}  # by id; the value stays, so its id does
         self._places: dict[Any, int] = {}
-        self._missing: list[Any] = []  # nodes without a line that the present value leads to
+        self._sets = 0  # around the present value
 
-    def text(self, root: Any) -> str:
-        """Return the text of a value, after the lines of all that it leads to."""
-        waiting, opened = [root], set[int]()
-        while waiting:
-            value = waiting[-1]
-            if id(value) in self._known:
-                waiting.pop()
-                continue
-            form = self._form(type(value))
-            self._missing = []
-            text = self._inner(value, form)
-            if self._missing:
-                if id(value) in opened:
-                    raise UnknownInput("a node leads to itself")
-                opened.add(id(value))
-                waiting += self._missing[::-1]
-                continue
-            if form.is_wrapper:
-                text += self._of_data(value.data)
-                self.data.append(value.data)
-            own = f"{len(self.lines)} " if form.is_node else ""
-            self._known[id(value)] = value, self._line(own + text)
-        return self._known[id(root)][1]
+    def lines(self, root: Any) -> list[str]:
+        """Return the texts of a value and of all nodes that it leads to."""
+        lines = [self[type(root)](root)]
+        for node, write in self._nodes:  # grows
+            lines.append(write(node))
+        return lines
 
-    def _line(self, text: str) -> str:
-        return self.lines.setdefault(text, f"#{len(self.lines)}")
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        form = _form(kind)
+        write = self._set(form) if form.is_set else self._plain(form)
+        if issubclass(kind, sys.modules["numpy"].inexact):
+            write = self._number(write)
+        if form.is_wrapper:
+            write = self._wrapper(write)
+        self[kind] = self._node(form, write) if form.is_node else write
+        return self[kind]
 
-    def _short(self, value: Any) -> str:
-        """Return the text of a value: a short one as it is, a long one by the number of its line."""
-        kind = type(value)
-        if kind is str:
-            return repr(value)
-        writer = SIMPLE.get(kind)
-        if writer is not None:
-            return writer(value)
-        known = self._known.get(id(value))
-        if known is not None:
-            return known[1]
-        form, missing = self._forms.get(kind) or self._form(kind), len(self._missing)
-        if form.is_node:
-            self._missing.append(value)
-            return ""
-        text = self._inner(value, form)
-        if len(self._missing) == missing:
-            text = self._line(text) if len(text) > _SHORT else text
-            self._known[id(value)] = value, text
+    def _plain(self, form: _Form) -> Callable[[Any], str]:
+        name, values, kept = form.name, form.values, self._kept
+
+        def write(value: Any) -> str:
+            known = kept.get(id(value))
+            if known is not None:
+                return known[1]
+            if values is None:
+                return self._keep(value, f"{name}({_content(value)})")
+            text = f"{name}({', '.join([self[type(one)](one) for one in values(value)])})"
+            return text if len(text) < _LONG else self._keep(value, self._shortened(text))
+
+        return write
+
+    def _keep(self, value: Any, text: str) -> str:
+        self._kept[id(value)] = value, text
         return text
 
-    def _inner(self, value: Any, form: _Form) -> str:
-        """Return what the line of a value holds."""
-        if form.how == _SET:
-            texts = sorted(map(self._element, value))
-        elif form.how == _OTHER:
-            texts = [_content(value)]
-        else:
-            texts = [*map(self._short, self._parts(value, form))]
-        return f"{form.text}({', '.join(texts)})"
+    def _shortened(self, text: str) -> str:
+        self.long[text] = None
+        return f"#{_hashed(text)[:32]}"
 
-    def _parts(self, value: Any, form: _Form) -> list[Any]:
-        """List the values that the text of a value names."""
-        if form.how == _FIELDS:
-            return [getattr(value, name) for name in form.fields]
-        if form.how in (_SEQUENCE, _SET):
-            return [*value]
-        if form.how == _MAPPING:
-            return [one for pair in value.items() for one in pair]
-        held = classes.attributes(value, theirs=True) if form.how == _NAMES else ()
-        return [one for pair in held for one in pair]
+    def _number(self, write: Callable[[Any], str]) -> Callable[[Any], str]:
+        """Return what writes the place of a number among the numbers; a set has no order for them."""
 
-    def _element(self, value: Any) -> str:
-        """Return a text without numbers of lines for a value in a set, which has no order; nodes have none."""
-        if type(value) is str or type(value) in SIMPLE:
-            return self._short(value)
-        form, known = self._form(type(value)), self._elements.get(id(value))
-        if form.is_node:
-            raise UnknownInput(f"a set holds a node of class {form.text}")
-        if known is None:
-            found = [*map(self._element, self._parts(value, form))]
-            found = [_content(value)] if form.how == _OTHER else found
-            texts = sorted(found) if form.how == _SET else found
-            known = self._elements[id(value)] = value, f"{form.text}({', '.join(texts)})"
-        return known[1]
+        def place(value: Any) -> str:
+            text = write(value)
+            if self._sets or not self._numbers_apart:
+                return text
+            self.numbers.append(text)
+            return f"?{len(self.numbers) - 1}"
 
-    def _form(self, kind: type) -> _Form:
-        found = self._forms.get(kind)
-        if found is None:
-            found = self._forms[kind] = _form_of(kind)
-        return found
+        return place
+
+    def _set(self, form: _Form) -> Callable[[Any], str]:
+        empty = f"{form.name}()"
+
+        def write(value: Any) -> str:
+            if not value:
+                return empty
+            self._sets += 1
+            texts = sorted([self[type(one)](one) for one in value])
+            self._sets -= 1
+            return f"{form.name}({', '.join(texts)})"
+
+        return write
+
+    def _node(self, form: _Form, write: Callable[[Any], str]) -> Callable[[Any], str]:
+        def name(value: Any) -> str:
+            known = self._names.get(id(value))
+            if self._sets:
+                raise UnknownInput(f"a set holds a node of class {form.name}")
+            if known is None:
+                known = self._names[id(value)] = f"#{len(self._nodes)}"
+                self._nodes.append((value, write))
+            return known
+
+        return name
+
+    def _wrapper(self, fields: Callable[[Any], str]) -> Callable[[Any], str]:
+        def write(value: Any) -> str:
+            text = fields(value) + self._of_data(value.data)
+            self.data.append(value.data)
+            return text
+
+        return write
 
     def _of_data(self, data: Any) -> str:
         """Return the text of an array of data, without its content."""
@@ -194,30 +206,43 @@ class _Lines:
         return f" data {len(self.data)} {class_text(kind)} {facts} {same}"
 
 
-def _form_of(kind: type) -> _Form:
+@functools.lru_cache(maxsize=1024)
+def _form(kind: type) -> _Form:
     """Return how the objects of a class count."""
     top = str(kind.__module__).partition(".")[0]
-    text = f"{kind.__name__} {hashlib.sha256(class_text(kind).encode()).hexdigest()[:20]}"
+    name = f"{kind.__name__} {hashlib.sha256(class_text(kind).encode()).hexdigest()[:12]}"
     if kind in (tuple, list):
-        return _Form(_SEQUENCE, text)
+        return _Form(name, iter)
     if kind in (frozenset, set):
-        return _Form(_SET, text)
+        return _Form(name, iter, is_set=True)
     if top in _MAPPINGS and hasattr(kind, "keys"):
-        return _Form(_MAPPING, text)
+        return _Form(name, lambda value: _flat(value.items()))
     is_known = is_counted(kind) and classes.is_plain(kind) and not issubclass(kind, _BUILTIN)
     arrays: Any = sys.modules.get("pytato.array")
     functions: Any = sys.modules.get("pytato.function")
     nodes = () if arrays is None else (arrays.Array, arrays.AbstractResultWithNamedArrays)
     nodes += () if functions is None else (functions.FunctionDefinition,)
-    is_node, names = issubclass(kind, nodes), [*getattr(kind, "__dataclass_fields__", ())]
-    if is_node and not (is_known and names):
+    is_node, fields = issubclass(kind, nodes), [*getattr(kind, "__dataclass_fields__", ())]
+    if is_node and not (is_known and fields):
         raise UnknownInput(f"a node of class {class_text(kind)}")
-    if not (is_known and names):
-        return _Form(_NAMES if is_known else _OTHER, text)
+    if not is_known:
+        return _Form(name, None)
+    if not fields:
+        return _Form(name, lambda value: _flat(classes.attributes(value, theirs=True)))
     is_wrapper = is_node and issubclass(kind, arrays.DataWrapper)
     left = {_LEFT, "data"} if is_wrapper else {_LEFT}
-    names = [one for one in names if one not in left]
-    return _Form(_FIELDS, text, tuple(names), is_node, is_wrapper)
+    counted = [field for field in fields if field not in left]
+    # of a single name an attrgetter returns the value, not a tuple of it
+    values = (
+        attrgetter(*counted)
+        if len(counted) > 1
+        else lambda value: [getattr(value, one) for one in counted]
+    )
+    return _Form(name, values, is_node=is_node, is_wrapper=is_wrapper)
+
+
+def _flat(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    return [value for pair in pairs for value in pair]
 
 
 def is_counted(kind: type, *more: str) -> bool:

@@ -25,6 +25,8 @@ from kcl.frontends.pytato.graph import Graph, digest
 from kcl.generate.running import thread
 
 _PROGRAMS = "target.loopy.BoundPyOpenCLProgram", "target.loopy.BoundPyOpenCLExecutable"
+_MOST = 3  # graphs that differ in numbers alone
+_NUMBERS = 40  # that a proof has
 NEEDED = (
     "generate_loopy",
     f"{_PROGRAMS[0]}.bind_to_context",
@@ -82,7 +84,6 @@ class GraphRecord(Record):
         self.call = carry_out
         self.name = name
         self.finds_unit = True
-        self.group = proofs.group(f"graph {self.digest}")
 
     def kernel(self) -> str:
         """Return the name that the program gave the kernel."""
@@ -149,6 +150,7 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
         if found is None:
             return own(result, target, options, **more)
         record, graph, aim = found
+        record.facts["numbers"] = graph.numbers[:_NUMBERS]
         unit = unmade.answer(record)
         if record.keeps_arguments is None:
             return made[0]
@@ -168,13 +170,32 @@ def _of_graph(
     if not getattr(options, "no_numpy", False) or not isinstance(aim, kind):
         return None
     graph = digest(result)
-    described = {
-        "graph": graph,
+    counted = {
         "packages": transform.packages(),
         "call": transform.of_value([sorted(more.items()), aim, options]),
     }
     name = str(more.get("function_name", "_pt_kernel"))
-    return GraphRecord("generate_loopy", carry_out, (), described, name), graph, aim
+    form = [graph.form, *[one.exact() for one in counted.values()]]
+    record = GraphRecord("generate_loopy", carry_out, (), {"graph": graph, **counted}, name)
+    record.group = proofs.group(f"graph {texts.digest(form)}")
+    record.unkept = _unkept(record, graph.numbers)
+    return record, graph, aim
+
+
+def _unkept(record: GraphRecord, numbers: list[str]) -> str:
+    """Return why code of a graph is not kept: a program whose numbers change at each step would fill the cache."""
+    if proofs.find(record.digest, record.group) is not None:
+        return ""
+    facts = [proof.facts for proof in record.group.known.values()]
+    kept = [one["numbers"] for one in facts if "numbers" in one]
+    if len(kept) < _MOST:
+        return ""
+    changing = [sorted({*values}) for values in zip(*kept, strict=False) if len({*values}) > 1]
+    here = f": {', '.join(changing[0])}" if changing else ""
+    return (
+        f"only {_MOST} graphs that differ in numbers alone are kept{here}; "
+        "pass such a number as an argument of the compiled function, or in an array"
+    )
 
 
 def _record_of(program: Any) -> Any:
@@ -219,7 +240,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
         )
         if record is None:
             return own(self, f)
-        record.group = before.group
+        record.group, record.unkept = before.group, before.unkept
         unit = unmade.answer(record)
         if type(unit) is not unmade.RecordedUnit:
             unit.executor(self.cl_context)  # raises the error of pytato's

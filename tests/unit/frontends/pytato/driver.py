@@ -158,6 +158,10 @@ def twice():
     return [launched(made(graph(one))) for one in (2.0, 3.0, 2.0)]
 
 
+def steps():
+    return [launched(made(graph(float(one)))) for one in range(2, 7)]
+
+
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
     told["result"] = globals()[sys.argv[2]]()
@@ -169,4 +173,5 @@ told["warnings"] = [
 ]
 told["made"] = events.total()["made"]
 told["stats"] = kcl.stats()["generator"]
+told["report"] = " ".join(str(kcl.report()).split())
 print(json.dumps(told))

@@ -126,7 +126,7 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
 
     run("plain", 2)
     run("plain", 3)
-    assert "graph: Scaled: (#, #, #, 2.0) -> (#, #, #, 3.0)" in explained()
+    assert "graph: Scaled: ((), (Axis(())), #, 2.0) -> ((), (Axis(())), #, 3.0)" in explained()
     file = run.language / "pytato" / "__init__.py"
     file.write_text(file.read_text() + "# a comment\n")
     file = run.language / "arraycontext" / "__init__.py"
@@ -134,6 +134,15 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
     run("plain", 4)
     assert "packages: " in explained()
     assert "its files changed" in explained()
+
+
+def test_a_number_that_changes_at_each_step_fills_no_cache(run):
+    runs = [run("steps") for _ in range(3)]
+    for told in runs:
+        assert told["result"] == [out(float(one)) for one in range(2, 7)]
+    outcomes = [[one["stats"][name] for name in ("misses", "hits", "bypassed")] for one in runs]
+    assert outcomes == [[3, 0, 2], [0, 3, 2], [0, 3, 2]]
+    assert runs[2]["report"].count("numbers alone are kept: 2.0, 3.0, 4.0; pass such a number") == 1
 
 
 def test_warnings_are_given_on_a_hit_as_without_kcl(run):
