@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 _WORD = 4
+PLACE = "place of "  # begins the name of a part that only says where the thing behind it comes from
 
 
 class Part(NamedTuple):

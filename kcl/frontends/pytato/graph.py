@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,8 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from kcl.cache.key import Part
+from kcl.base import settings
+from kcl.cache.key import PLACE, Part
 from kcl.errors import UnknownInput
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import content, content_key
@@ -31,7 +33,10 @@ _COUNTED = frozenset(
 _MAPPINGS = frozenset({"builtins", "immutabledict", "constantdict"})
 _LEFT = "non_equality_tags"  # equal graphs may differ in them
 _BUILTIN = (str, bytes, int, float, complex, tuple, frozenset, list, set, dict, type)
-_CLASS, _REFERENCE = re.compile(r"(?:\b(?:tuple|list|set|frozenset))? [0-9a-f]{12}\b"), re.compile(r"#[0-9a-f]+")
+_CLASS, _REFERENCE = (
+    re.compile(r"(?:\b(?:tuple|list|set|frozenset))? [0-9a-f]{12}\b"),
+    re.compile(r"#[0-9a-f]+"),
+)
 _MOST = 400  # parts in a row
 _LONG = 240  # characters of a text that counts by its digest
 
@@ -60,10 +65,15 @@ class Graph(NamedTuple):
     def parts(self) -> tuple[Part, ...]:
         """The different nodes and long values by class and fields, to explain a later miss: they have no numbers; slow."""
         texts = _Texts(numbers_apart=False)
+        lines = [*texts.lines(self.root), *texts.long]
+        nodes = [None, *[node for node, _write in texts.nodes], *[None] * len(texts.long)]
         found = dict[Part, None]()
-        for line in [*texts.lines(self.root), *texts.long]:
+        for line, node in zip(lines, nodes, strict=True):
             name, _, fields = _CLASS.sub("", line).partition("(")
-            found[Part(name, f"({_REFERENCE.sub('#', fields)}")] = None
+            part = Part(name, f"({_REFERENCE.sub('#', fields)}")
+            found[part] = None
+            if place := _place(node):
+                found[Part(f"{PLACE}{name}{part.value}", place)] = None
         return tuple(found)[:_MOST]
 
 
@@ -73,6 +83,18 @@ def digest(root: Any) -> Graph:
     with _collector_held():
         form = _hashed("\n".join(texts.lines(root)))
     return Graph(root, form, texts.numbers, texts.data)
+
+
+def _place(node: Any) -> str:
+    """Return the line of the program that made a node, where pytato notes it; else an empty text."""
+    packages = [sys.modules[name] for name in GRAPHS if name in sys.modules]
+    theirs = tuple([f"{path}{os.sep}" for package in packages for path in package.__path__])
+    for tag in getattr(node, _LEFT, ()):
+        frames = getattr(getattr(tag, "traceback", None), "frames", ())
+        for frame in reversed(frames):
+            if not frame.filename.startswith(theirs):
+                return settings.place_of(frame.filename, frame.lineno)
+    return ""
 
 
 def _hashed(text: str) -> str:
@@ -101,7 +123,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
         self.numbers: list[str] = []
         self.data: list[Any] = []
         self.long: dict[str, None] = {}
-        self._nodes: list[tuple[Any, Callable[[Any], str]]] = []
+        self.nodes: list[tuple[Any, Callable[[Any], str]]] = []
         self._names: dict[int, str] = {}  # of nodes by id
         self._kept: dict[int, tuple[Any, str]] = {}  # by id; the value stays, so its id does
         self._places: dict[Any, int] = {}
@@ -110,7 +132,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
     def lines(self, root: Any) -> list[str]:
         """Return the texts of a value and of all nodes that it leads to."""
         lines = [self[type(root)](root)]
-        for node, write in self._nodes:  # grows
+        for node, write in self.nodes:  # grows
             lines.append(write(node))
         return lines
 
@@ -177,8 +199,8 @@ class _Texts(dict[type, Callable[[Any], str]]):
             if self._sets:
                 raise UnknownInput(f"a set holds a node of class {form.name}")
             if known is None:
-                known = self._names[id(value)] = f"#{len(self._nodes)}"
-                self._nodes.append((value, write))
+                known = self._names[id(value)] = f"#{len(self.nodes)}"
+                self.nodes.append((value, write))
             return known
 
         return name

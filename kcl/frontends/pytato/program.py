@@ -178,11 +178,11 @@ def _of_graph(
     form = [graph.form, *[one.exact() for one in counted.values()]]
     record = GraphRecord("generate_loopy", carry_out, (), {"graph": graph, **counted}, name)
     record.group = proofs.group(f"graph {texts.digest(form)}")
-    record.unkept = _unkept(record, graph.numbers)
+    record.unkept = _unkept(record)
     return record, graph, aim
 
 
-def _unkept(record: GraphRecord, numbers: list[str]) -> str:
+def _unkept(record: GraphRecord) -> str:
     """Return why code of a graph is not kept: a program whose numbers change at each step would fill the cache."""
     if proofs.find(record.digest, record.group) is not None:
         return ""

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kcl.base.text.layout import alike, cut, shortened
-from kcl.cache.key import Difference, Key, by_occurrence
+from kcl.cache.key import PLACE, Difference, Key, by_occurrence
 from kcl.cache.phrases import WIDTH, arrow, sentence, telling, value
 from kcl.frontends.loopy.table import CONSTRUCTORS
 
@@ -277,11 +277,28 @@ def _led(before: Listing, after: Listing, old: str, new: str) -> list[str]:
     pairs = zip(ours, theirs, strict=True) if len(ours) == len(theirs) else ()
     known = [(before.reached.get(one), after.reached.get(two)) for one, two in pairs]
     found = [
-        part for one, two in known if one and two for part in one.diff(two) if part.name not in told
+        part
+        for one, two in known
+        if one and two
+        for part in _apart(one, two)
+        if part.name not in told and not part.name.startswith(PLACE)
     ]
     if "python" in told:
         found = [one for one in found if telling(one.before) and telling(one.after)]
-    return [said for said in map(sentence, found) if said]
+    places = {part.name: part.value for _one, two in known if two for part in two.parts}
+    return [
+        said + (f" (made at {place})" if place else "")
+        for one in found
+        if (said := sentence(one))
+        for place in [places.get(f"{PLACE}{one.name}{one.after}")]
+    ]
+
+
+def _apart(before: Key, after: Key) -> list[Difference]:
+    """List the differences between what only one of two keys has: a part more moves no other part."""
+    both = {*before.parts} & {*after.parts}
+    one, other = [Key([part for part in key.parts if part not in both]) for key in (before, after)]
+    return one.diff(other) or before.diff(after)
 
 
 def _in_notation(listing: Listing, text: str) -> str:

@@ -8,6 +8,7 @@ import json
 import sys
 import warnings
 import weakref
+from types import SimpleNamespace
 
 sys.path.insert(0, sys.argv[1])
 
@@ -156,6 +157,19 @@ def uninstalled():
 
 def twice():
     return [launched(made(graph(one))) for one in (2.0, 3.0, 2.0)]
+
+
+def placed():
+    frames = (
+        SimpleNamespace(filename=__file__, lineno=10),
+        SimpleNamespace(filename=pt.__file__, lineno=5),
+    )
+    tag = SimpleNamespace(traceback=SimpleNamespace(frames=frames))
+    x = pt.make_placeholder("x", 4)
+    # the language hashes no fields
+    node = pt.Scaled(x, value, non_equality_tags=(tag,))
+    others = pt.Scaled(x, 7.0), *([pt.Scaled(x, 8.0)] if value > 2 else []), pt.Scaled(x, 9.0)
+    return launched(made(pt.make_dict_of_named_arrays({"out": pt.Sum((*others, node))})))
 
 
 def steps():

@@ -124,6 +124,12 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
             timeout=60,
         ).stdout
 
+    run("placed", 2)
+    run("placed", 3)
+    assert "(made at driver.py:10)" in explained()
+    assert "#, 8.0)" in explained()
+    assert "#, 7.0)" not in explained()
+    assert "#, 9.0)" not in explained()
     run("plain", 2)
     run("plain", 3)
     assert "graph: Scaled: ((), (Axis(())), #, 2.0) -> ((), (Axis(())), #, 3.0)" in explained()
