@@ -84,18 +84,20 @@ _NAMES = {
     "kcl.tuning.space": "Skip space",
     "kcl.workers.prepare": "prepare",
 }
-# What lower modules call of those above them, by the names of `kcl.base.ports`.
+# What lower modules call of those above them, by the names of `kcl.base.ports`; a launch goes on without a tool.
 PORTS = {
-    "dump": "kcl.inspect.dump",
     "executor": "kcl.frontends.loopy.executor",
-    "journal": "kcl.inspect.history.journal",
     "kernels": "kcl.handle",
+    "units": "kcl.frontends.loopy.units",
+}
+TOOLS = {
+    "dump": "kcl.inspect.dump",
+    "journal": "kcl.inspect.history.journal",
     "present": "kcl.inspect.explain.present",
     "remote": "kcl.remote.ask",
     "remote ending": "kcl.remote.ending",
     "remote notes": "kcl.remote.notes",
     "report": "kcl.inspect",
-    "units": "kcl.frontends.loopy.units",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

@@ -1,0 +1,62 @@
+"""A launch needs no tool: without the rooms of tools all is found in the second run, and nothing is said."""
+
+import json
+import shutil
+
+import pytest
+from harness import PLATFORMS, Child
+from house import PACKAGE
+
+TOOLS = ("bundle", "cli", "inspect", "remote", "tuning", "workers")
+DRIVER = """
+import json
+import sys
+
+import kcl
+
+kcl.install()
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+
+
+@kcl.kernel
+def doubled():
+    text = "kernel void doubled(global float *x) { x[get_global_id(0)] *= 2; }"
+    x = kcl.Array("x", np.float32, "(4,)", "inout")
+    return kcl.Source(text, entry="doubled", arguments=[x], global_size="(4,)")
+
+
+@kcl.kernel
+def filled(n=kcl.sizes()):
+    arguments = [lp.GlobalArg("x", np.float32, shape=n)]
+    return lp.make_kernel(f"{{[i]: 0<=i<{n}}}", "x[i] = 3", arguments, lang_version=(2018, 2))
+
+
+(platform,) = [one for one in cl.get_platforms() if one.name == PLATFORM]
+context = cl.Context(platform.get_devices())
+queue = cl.CommandQueue(context)
+_event, (x,) = filled(n=4)(queue, out_host=True)
+_event, (doubled,) = doubled()(queue, x=x)
+unit = lp.make_kernel("{[i]: 0<=i<4}", "y[i] = 2*x[i]", lang_version=(2018, 2))
+_event, (y,) = unit.executor(context)(queue, x=x)
+rooms = sorted({name.split(".")[1] for name in sys.modules if name.startswith("kcl.")})
+print(json.dumps([doubled.tolist(), y.tolist(), kcl.__file__, rooms]))
+"""
+
+
+@pytest.mark.one_platform
+def test_a_launch_needs_no_tool(tmp_path, platform_name):
+    child = Child(tmp_path)
+    shutil.copytree(PACKAGE, tmp_path / "kcl", ignore=shutil.ignore_patterns(*TOOLS, "__pycache__"))
+    for strict in ("fault", "hit,fault"):
+        run = child.run(
+            DRIVER.replace("PLATFORM", repr(PLATFORMS[platform_name])), KCL_STRICT=strict
+        )
+        assert run.returncode == 0, run.stderr
+        assert "kcl" not in run.stderr
+        doubled, y, file, rooms = json.loads(run.stdout)
+        assert doubled == [6.0] * 4
+        assert y == [12.0] * 4
+        assert file == str(tmp_path / "kcl" / "__init__.py")
+        assert not {*TOOLS} & {*rooms}
