@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from threading import get_ident
 from types import FunctionType
@@ -99,8 +100,13 @@ class Listener(Finder):
             under_way.add(id(found))
             return
         under_way.discard(id(found))
-        self._waiting[group].append(found.name)
-        if not under_way and (names := self._waiting.pop(group, None)):
+        waiting, names = self._waiting[group], list[str]()
+        waiting.append(found.name)
+        # one by one: another thread may end an import of the group now
+        with suppress(IndexError):
+            while not under_way:
+                names.append(waiting.pop(0))
+        if names:
             self._ended(names)
 
 

@@ -7,7 +7,11 @@ import importlib.util
 import pytest
 from beside import check, programs, ran
 
-PROGRAMS = programs("recorded_cases.py", warm=True)
+BYPASSED = {"a target of the user": "is code of the program, which no key holds"}
+PROGRAMS = [
+    one._replace(warm=one.title not in BYPASSED, bypass=BYPASSED.get(one.title, ""))
+    for one in programs("recorded_cases.py")
+]
 told = ran(PROGRAMS, "run")
 
 

@@ -318,6 +318,10 @@ def a_target_of_the_user(run):
     class Other(Target):
         number = 3
 
+    for kind in Target, Other:  # loopy's own caches pickle them by these names
+        kind.__qualname__ = kind.__name__
+        globals()[kind.__name__] = kind
+
     @kcl.kernel
     def aimed(kind):
         return scaled(kind.number, name="aimed", target=kind())
