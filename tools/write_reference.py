@@ -16,10 +16,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import click  # noqa: E402  (after the path)
 from schema import SCHEMA, Field, Printed  # noqa: E402
-from settings_words import WORDS  # noqa: E402
 
 from kcl import cli  # noqa: E402
 from kcl.base import settings  # noqa: E402
+from kcl.base.settings.words import WORDS  # noqa: E402
 from kcl.foreign.table import ROWS, CacheRow, CacheSwitch, placed_by  # noqa: E402
 
 REFERENCE = ROOT / "doc" / "reference"
@@ -90,7 +90,7 @@ def environment() -> str:
                 in_file,
                 words.values,
                 words.default,
-                words.effect,
+                f"{words.effect}. {words.more}".strip(),
             )
         )
     lines += [

@@ -10,6 +10,7 @@ import click
 
 from kcl import foreign
 from kcl.base import settings
+from kcl.base.settings.words import WORDS
 from kcl.base.text.tables import Column
 from kcl.cli import output
 from kcl.foreign.shell import SHELLS, lines, made
@@ -146,7 +147,7 @@ def _lines() -> list[VariableLine]:
 
 
 def _own(setting: settings.Setting) -> VariableLine:
-    value, effect = settings.variable(setting.variable), setting.effect
+    value, effect = settings.variable(setting.variable), WORDS[setting.variable].effect
     if setting.of_file:
         ignored = "; the variable counts for nothing" if value is not None else ""
         value, effect = None, f"{effect} (settings file alone{ignored})"

@@ -78,7 +78,7 @@ def is_python() -> bool:
 
 
 class Setting(NamedTuple):
-    """One setting: its variable, the parser of its text, its value without a text, and its effect in a few words.
+    """One setting: its variable, the parser of its text, and its value without a text; `words` tells its effect.
 
     The parser is the name of a function in `kcl.base.settings.parsers`, with its arguments; none stands for any text.
     """
@@ -86,7 +86,6 @@ class Setting(NamedTuple):
     variable: str
     parser: str
     default: Any
-    effect: str
     of_file: bool = (
         False  # a variable of this name is not read: only the settings file widens trust
     )
@@ -110,89 +109,27 @@ class Setting(NamedTuple):
 _NOBODY, _NONE = frozenset[int](), frozenset[str]()
 _NAMES = f"layers {','.join(LAYERS)} {','.join(SWITCHED)}"
 SETTINGS = (
-    Setting(
-        "KCL_CACHE_DIR",
-        "path",
-        None,
-        "Root of kcl's folders, instead of the platform's cache directory",
-    ),
-    Setting(
-        "KCL_DUMP",
-        "path",
-        None,
-        "Writes every stage of each kernel of the run below this directory",
-    ),
-    Setting("KCL_MAX_SIZE", "size", 2_000_000_000, "Bounds the entries on disk"),
-    Setting("KCL_NO_CACHE", _NAMES, _NONE, "Switches the named layers of kcl off, `1` all of them"),
-    Setting(
-        "KCL_PROGRESS",
-        "progress",
-        None,
-        "Counts the kernels of the run after two seconds of work for them",
-    ),
-    Setting(
-        "KCL_PROMOTE",
-        "promotion",
-        "background",
-        "Decides when a helper process completes entries (PoCL)",
-    ),
-    Setting(
-        "KCL_REMOTE",
-        "remote",
-        "",
-        "The remote whose packs warm the cache of a driver at its first miss",
-    ),
-    Setting(
-        "KCL_REMOTE_FRESH", "seconds 1h", 3600.0, "The remote is asked again after it", of_file=True
-    ),
-    Setting(
-        "KCL_REMOTE_HEADERS", "listed :", (), "Headers for a remote of http or https", of_file=True
-    ),
-    Setting("KCL_REMOTE_NAME", "", "", "Names the packs, in place of the project's name"),
-    Setting(
-        "KCL_REMOTE_TIMEOUT", "seconds 2s", 2.0, "No process waits longer for a pack", of_file=True
-    ),
-    Setting(
-        "KCL_REMOTE_UNSIGNED",
-        "listed ://",
-        (),
-        "Remotes whose packs need no signature",
-        of_file=True,
-    ),
-    Setting(
-        "KCL_REMOTE_WRITE",
-        "writing",
-        "",
-        "A process that used something new pushes it",
-        of_file=True,
-    ),
-    Setting(
-        "KCL_REPORT", "report", (_NONE, None), "Prints a report at exit, or adds one to a file"
-    ),
-    Setting("KCL_SIGNING_KEY", "", "", "The key of `kcl key new` that signs", of_file=True),
-    Setting("KCL_SITE", "folders", (), "Directories of root, which `kcl load --into` fills"),
-    Setting(
-        "KCL_SITE_OWNERS",
-        "users",
-        _NOBODY,
-        "Further users whose site directories are read",
-        of_file=True,
-    ),
-    Setting(
-        "KCL_STRICT",
-        "strict",
-        _NONE,
-        "Raises an error for what is no hit, or for a fault of the cache",
-    ),
-    Setting("KCL_TRACE", "path", None, "Adds what took how long to this file as each process ends"),
-    Setting("KCL_TRUSTED_KEYS", "listed :", (), "Beside those of `kcl key trust`", of_file=True),
-    Setting(
-        "KCL_TRUST_UID",
-        "users",
-        _NOBODY,
-        "Root runs and keeps the code of this user",
-        of_variable=True,
-    ),
+    Setting("KCL_CACHE_DIR", "path", None),
+    Setting("KCL_DUMP", "path", None),
+    Setting("KCL_MAX_SIZE", "size", 2_000_000_000),
+    Setting("KCL_NO_CACHE", _NAMES, _NONE),
+    Setting("KCL_PROGRESS", "progress", None),
+    Setting("KCL_PROMOTE", "promotion", "background"),
+    Setting("KCL_REMOTE", "remote", ""),
+    Setting("KCL_REMOTE_FRESH", "seconds 1h", 3600.0, of_file=True),
+    Setting("KCL_REMOTE_HEADERS", "listed :", (), of_file=True),
+    Setting("KCL_REMOTE_NAME", "", ""),
+    Setting("KCL_REMOTE_TIMEOUT", "seconds 2s", 2.0, of_file=True),
+    Setting("KCL_REMOTE_UNSIGNED", "listed ://", (), of_file=True),
+    Setting("KCL_REMOTE_WRITE", "writing", "", of_file=True),
+    Setting("KCL_REPORT", "report", (_NONE, None)),
+    Setting("KCL_SIGNING_KEY", "", "", of_file=True),
+    Setting("KCL_SITE", "folders", ()),
+    Setting("KCL_SITE_OWNERS", "users", _NOBODY, of_file=True),
+    Setting("KCL_STRICT", "strict", _NONE),
+    Setting("KCL_TRACE", "path", None),
+    Setting("KCL_TRUSTED_KEYS", "listed :", (), of_file=True),
+    Setting("KCL_TRUST_UID", "users", _NOBODY, of_variable=True),
 )
 
 
