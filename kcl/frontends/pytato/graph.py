@@ -67,14 +67,14 @@ class Graph(NamedTuple):
         texts = _Texts(numbers_apart=False)
         lines = [*texts.lines(self.root), *texts.long]
         nodes = [None, *[node for node, _write in texts.nodes], *[None] * len(texts.long)]
-        found = dict[Part, None]()
+        parts = dict[Part, None]()
         for line, node in zip(lines, nodes, strict=True):
             name, _, fields = _CLASS.sub("", line).partition("(")
             part = Part(name, f"({_REFERENCE.sub('#', fields)}")
-            found[part] = None
+            parts[part] = None
             if place := _place(node):
-                found[Part(f"{PLACE}{name}{part.value}", place)] = None
-        return tuple(found)[:_MOST]
+                parts[Part(f"{PLACE}{name}{part.value}", place)] = None
+        return tuple(parts)[:_MOST]
 
 
 def digest(root: Any) -> Graph:
@@ -150,12 +150,12 @@ class _Texts(dict[type, Callable[[Any], str]]):
         name, values, kept = form.name, form.values, self._kept
 
         def write(value: Any) -> str:
-            known = kept.get(id(value))
-            if known is not None:
-                return known[1]
+            before = kept.get(id(value))
+            if before is not None:
+                return before[1]
             if values is None:
                 return self._keep(value, f"{name}({_content(value)})")
-            text = f"{name}({', '.join([self[type(one)](one) for one in values(value)])})"
+            text = f"{name}({', '.join([self[type(part)](part) for part in values(value)])})"
             return text if len(text) < _LONG else self._keep(value, self._shortened(text))
 
         return write
@@ -187,7 +187,7 @@ class _Texts(dict[type, Callable[[Any], str]]):
             if not value:
                 return empty
             self._sets += 1
-            texts = sorted([self[type(one)](one) for one in value])
+            texts = sorted([self[type(element)](element) for element in value])
             self._sets -= 1
             return f"{form.name}({', '.join(texts)})"
 
@@ -195,13 +195,13 @@ class _Texts(dict[type, Callable[[Any], str]]):
 
     def _node(self, form: _Form, write: Callable[[Any], str]) -> Callable[[Any], str]:
         def name(value: Any) -> str:
-            known = self._names.get(id(value))
             if self._sets:
                 raise UnknownInput(f"a set holds a node of class {form.name}")
-            if known is None:
-                known = self._names[id(value)] = f"#{len(self.nodes)}"
+            text = self._names.get(id(value))
+            if text is None:
+                text = self._names[id(value)] = f"#{len(self.nodes)}"
                 self.nodes.append((value, write))
-            return known
+            return text
 
         return name
 
@@ -285,10 +285,10 @@ def _content(value: Any) -> str:
     """Return the text of any other value, by what an argument of loopy counts by."""
     if isinstance(value, getattr(sys.modules.get("loopy"), "TranslationUnit", ())):
         return content_key(value)
-    found = content(value)
-    if found.structured:
+    counted = content(value)
+    if counted.structured:
         raise UnknownInput("a dtype of the graph has fields")
-    return f"{found.text} {found.digest}"
+    return f"{counted.text} {counted.digest}"
 
 
 @contextmanager

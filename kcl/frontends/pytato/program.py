@@ -48,10 +48,10 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
         (caches.WriteOncePersistentDict, "fetch", _missing),
         (caches.WriteOncePersistentDict, "store", _storing),
     ]
-    found = [(holder, name, make(getattr(holder, name))) for holder, name, make in rows]
-    for _holder, _name, function in found:
+    replaced = [(holder, name, make(getattr(holder, name))) for holder, name, make in rows]
+    for _holder, _name, function in replaced:
         uncounted(function)
-    return found
+    return replaced
 
 
 class _Described(StandIn):
@@ -144,12 +144,12 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
             return made[0].program
 
         made = list[Any]()
-        found = _recorded(
+        recorded = _recorded(
             lambda: _of_graph(carry_out, result, target, options, more), "generate_loopy"
         )
-        if found is None:
+        if recorded is None:
             return own(result, target, options, **more)
-        record, graph, aim = found
+        record, graph, aim = recorded
         record.facts["numbers"] = graph.numbers[:_NUMBERS]
         unit = unmade.answer(record)
         if record.keeps_arguments is None:
@@ -201,8 +201,8 @@ def _unkept(record: GraphRecord) -> str:
 def _record_of(program: Any) -> Any:
     """Return the record of a unit, or of that of an executor; None for any other unit."""
     unit = program.t_unit if type(program) is executor.Executor else program
-    found = unmade.record_of(unit)
-    return found if isinstance(found, GraphRecord) else None
+    record = unmade.record_of(unit)
+    return record if isinstance(record, GraphRecord) else None
 
 
 def _binding(own: Callable[..., Any]) -> Callable[..., Any]:
