@@ -32,7 +32,7 @@ class _Thread(threading.local, Modes):
     carrying = False  # a library runs for kcl, or a recipe runs that is not recorded
     showing = False  # a value is shown to a person, without the text of what is not made
     asked = False  # the program, or the recipe that runs, has asked a question that only the library answers
-    missing = False  # caches of units miss
+    reads: Any = None  # what a call reads of pytools' dictionaries on disk
     carried = 0  # calls that this thread has carried out
 
 

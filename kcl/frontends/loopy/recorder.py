@@ -58,7 +58,7 @@ def begin(record: Record) -> bool:
     if proof is None:
         return False
     record.wait(proof.keeps_arguments)
-    record.facts = proof.facts
+    record.facts = {**proof.facts}
     if proof.warned:
         from kcl.frontends.loopy import warned
 
@@ -77,7 +77,7 @@ def _carried_out_unless_proven(record: Record, group: Group) -> proofs.Proof | N
                 record.made(_carry_out)
                 said = warned.kept(record.heard)
                 if said is not None and record.keeps_arguments is not None and not record.unkept:
-                    proof = proofs.Proof(record.keeps_arguments, said, record.facts)
+                    proof = proofs.Proof(record.keeps_arguments, said, {**record.facts})
                     proofs.add(record.digest, proof, group)
             return found
     finally:
@@ -93,8 +93,8 @@ def learn(record: Record, **facts: Any) -> None:
     """Note facts of a result beside its proof, if it has one."""
     record.facts.update(facts)
     proof = proofs.known(record.digest)
-    if proof is not None:
-        proofs.add(record.digest, proof, _group(record))
+    if proof is not None and not record.unkept:
+        proofs.add(record.digest, proof._replace(facts={**record.facts}), _group(record))
 
 
 def make(record: Record) -> Any:

@@ -30,7 +30,7 @@ from kcl.generate.distributions import GRAPHS
 _COUNTED = frozenset(
     {*GRAPHS, "pymbolic", "pytools"}
 )  # packages whose objects count by their fields
-_MAPPINGS = frozenset({"builtins", "immutabledict", "constantdict"})
+_MAPPINGS = frozenset({"builtins", "collections", "immutabledict", "constantdict"})
 _LEFT = "non_equality_tags"  # equal graphs may differ in them
 _BUILTIN = (str, bytes, int, float, complex, tuple, frozenset, list, set, dict, type)
 _CLASS, _REFERENCE = (
@@ -285,7 +285,7 @@ def _content(value: Any) -> str:
     """Return the text of any other value, by what an argument of loopy counts by."""
     if isinstance(value, getattr(sys.modules.get("loopy"), "TranslationUnit", ())):
         return content_key(value)
-    counted = content(value)
+    counted = content(value, called=True)
     if counted.structured:
         raise UnknownInput("a dtype of the graph has fields")
     return f"{counted.text} {counted.digest}"

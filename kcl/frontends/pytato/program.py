@@ -7,15 +7,17 @@ identity of the unit, which leads to its code. A question that only the unit ans
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcl.base import settings
 from kcl.base.attended import uncounted
 from kcl.cache import layers
+from kcl.errors import UnknownInput
 from kcl.frontends.loopy import executor, moment, proofs, recorder, texts, unmade
 from kcl.frontends.loopy.callables.content import Content
 from kcl.frontends.loopy.plain import StandIn
@@ -25,7 +27,7 @@ from kcl.frontends.pytato.graph import Graph, digest
 from kcl.generate.running import thread
 
 _PROGRAMS = "target.loopy.BoundPyOpenCLProgram", "target.loopy.BoundPyOpenCLExecutable"
-_MOST = 3  # graphs that differ in numbers alone
+_MOST = 32  # graphs that differ in numbers alone: the stages of a time step are such graphs
 _NUMBERS = 40  # that a proof has
 NEEDED = (
     "generate_loopy",
@@ -44,9 +46,11 @@ def replacements(package: Any) -> list[tuple[Any, str, Any]]:
         (program, "bind_to_context", _binding),
         (executable, "with_transformed_translation_unit", _transforming),
         (executable, "__call__", _launching),
-        (caches.PersistentDict, "fetch", _missing),
-        (caches.WriteOncePersistentDict, "fetch", _missing),
-        (caches.WriteOncePersistentDict, "store", _storing),
+        *[
+            (kind, name, make)
+            for kind in (caches.PersistentDict, caches.WriteOncePersistentDict)
+            for name, make in (("fetch", _fetching), ("store", _storing))
+        ],
     ]
     replaced = [(holder, name, make(getattr(holder, name))) for holder, name, make in rows]
     for _holder, _name, function in replaced:
@@ -73,49 +77,109 @@ class GraphRecord(Record):
         function: str,
         carry_out: Callable[..., Any],
         units: tuple[Any, ...],
-        described: dict[str, Any],
+        count: Callable[[], dict[str, Any]],
         name: str,
     ) -> None:
         place, now = recorder.site() or CallSite(sys._getframe()), moment.now()
-        described["structures"] = Content(str(now.structures), (), "")
-        keywords = {key: _Described(one.exact()) for key, one in described.items()}
+        described = count()
+        structures = Content(str(now.structures), (), "")
+        texts_ = {key: content.exact() for key, content in described.items()}
+        keywords = {key: _Described(text) for key, text in texts_.items()}
+        keywords["structures"] = _Described(structures.exact())
         super().__init__(function, units, keywords, now, place)
-        self.described = (*described.values(),)
+        self.described = (*described.values(), structures)
         self.call = carry_out
         self.name = name
         self.finds_unit = True
+        self._count, self._texts = count, texts_
+        self.unkept = next((unit.unkept for unit in self.inputs if unit.unkept), "")
 
     def kernel(self) -> str:
         """Return the name that the program gave the kernel."""
         return self.name
 
     def _carried_out(self, carry_out: Callable[..., Any]) -> Any:
-        """Call pytato, or what transforms a unit; caches of units miss, as their keys leave out the code that made them."""
-        before, thread.missing = thread.missing, True
+        """Call pytato, or what transforms a unit; nothing is kept where the key may not hold what decides the outcome.
+
+        A record that waited is carried out with what the call got. Its package may be another one by now.
+        """
+        units = texts.mapped(self.arguments, texts.real)
+        unkept = [unit.unkept for unit in self.inputs]
+        if self.waits and self._is_changed():
+            unkept.append("something that it counts by changed after the call")
+        with thread.having(reads=_Reads()):
+            made = carry_out(self, units, {})
+            unkept.append(thread.reads.reason())
+        if self.inputs and not self.waits and self._is_changed():
+            unkept.append("the transformation changes what it holds")
+        self.unkept = next(filter(None, [self.unkept, *unkept]), "")
+        return made
+
+    def _is_changed(self) -> bool:
         try:
-            return carry_out(self, texts.mapped(self.arguments, texts.real), {})
-        finally:
-            thread.missing = before
+            return {key: one.exact() for key, one in self._count().items()} != self._texts
+        except UnknownInput:
+            return True
 
 
-def _missing(own: Callable[..., Any]) -> Callable[..., Any]:
+class _Reads:
+    """What a call reads and stores in pytools' dictionaries on disk.
+
+    A unit in one misses, because its key leaves out the code that made it. Anything else decides the outcome, and no key
+    holds it.
+    """
+
+    def __init__(self) -> None:
+        self.stored: list[tuple[Any, Any, Any]] = []
+        self.missed: list[tuple[Any, Any]] = []
+        self.others = False  # whether something else was read
+
+    def reason(self) -> str:
+        """Return why the outcome of the call is not kept."""
+        stored = [(owner, key) for owner, key, _value in self.stored]
+        is_read = self.others or any(not _has(stored, *pair) for pair in self.missed)
+        return "it reads a dictionary on disk" if is_read else ""
+
+
+def _has(pairs: list[tuple[Any, Any]], owner: Any, key: Any) -> bool:
+    return any(one is owner and other == key for one, other in pairs)
+
+
+def _fetching(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def fetch(self: Any, key: Any) -> Any:
-        if thread.missing:
-            raise sys.modules["pytools.persistent_dict"].NoSuchEntryError(key)
-        return own(self, key)
+        reads: _Reads | None = thread.reads
+        if reads is None:
+            return own(self, key)
+        for owner, other, value in reads.stored[::-1]:
+            if owner is self and other == key:
+                return value
+        absent = sys.modules["pytools.persistent_dict"].NoSuchEntryError
+        try:
+            value = own(self, key)
+            if isinstance(value, sys.modules["loopy"].TranslationUnit):
+                raise absent(key)
+        except absent:
+            reads.missed.append((self, key))
+            raise
+        reads.others = True
+        return value
 
     return fetch
 
 
 def _storing(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
-    def store(self: Any, *given: Any, **more: Any) -> Any:
+    def store(self: Any, key: Any, value: Any, *more: Any, **others: Any) -> Any:
+        reads: _Reads | None = thread.reads
         try:
-            return own(self, *given, **more)
+            return own(self, key, value, *more, **others)
         except sys.modules["pytools.persistent_dict"].ReadOnlyEntryError:
-            if not thread.missing:  # else the entry that was missed is there
+            if reads is None:  # else the entry that was missed is there
                 raise
+        finally:
+            if reads is not None:
+                reads.stored.append((self, key, value))
 
     return store
 
@@ -145,13 +209,16 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
 
         made = list[Any]()
         recorded = _recorded(
-            lambda: _of_graph(carry_out, result, target, options, more), "generate_loopy"
+            lambda: _of_graph(carry_out, lambda: result, target, lambda: options, more),
+            "generate_loopy",
         )
         if recorded is None:
             return own(result, target, options, **more)
         record, graph, aim = recorded
         record.facts["numbers"] = graph.numbers[:_NUMBERS]
         unit = unmade.answer(record)
+        if record.waits:  # the program may change them before it asks
+            result, options = _copied(result), copy.copy(options)
         if record.keeps_arguments is None:
             return made[0]
         bound = {name: graph.data[place] for name, place in record.facts["bound"]}
@@ -161,37 +228,55 @@ def _generating(own: Callable[..., Any]) -> Callable[..., Any]:
     return generate_loopy
 
 
+def _copied(result: Any) -> Any:
+    """Return outputs that stay as they are: a program may change a dictionary of them."""
+    if isinstance(result, Mapping):
+        return copy.copy(result)
+    held = getattr(result, "_data", None)
+    if type(held) is dict:
+        result = copy.copy(result)
+        vars(result)["_data"] = {**held}
+    return result
+
+
 def _of_graph(
-    carry_out: Callable[[], Any], result: Any, target: Any, options: Any, more: dict[str, Any]
+    carry_out: Callable[[], Any],
+    result: Callable[[], Any],
+    target: Any,
+    options: Callable[[], Any],
+    more: dict[str, Any],
 ) -> tuple[GraphRecord, Graph, Any] | None:
     """Return the record of a call with its graph and its target; None for a call that binds no program to a context."""
     kind = sys.modules["pytato.target.loopy"].LoopyPyOpenCLTarget
-    aim = kind() if target is None else target
-    if not getattr(options, "no_numpy", False) or not isinstance(aim, kind):
+    aim: Any = kind() if target is None else target
+    if not getattr(options(), "no_numpy", False) or not isinstance(aim, kind):
         return None
-    graph = digest(result)
-    counted = {
-        "packages": transform.packages(),
-        "call": transform.of_value([sorted(more.items()), aim, options]),
-    }
+    if getattr(type(aim), "bind_program", None) is not getattr(kind, "bind_program", None):
+        return None
+
+    def count() -> dict[str, Any]:
+        call = transform.of_value([sorted(more.items()), aim, options()])
+        return {"graph": digest(result()), "packages": transform.packages(), "call": call}
+
     name = str(more.get("function_name", "_pt_kernel"))
-    form = [graph.form, *[one.exact() for one in counted.values()]]
-    record = GraphRecord("generate_loopy", carry_out, (), {"graph": graph, **counted}, name)
+    record = GraphRecord("generate_loopy", carry_out, (), count, name)
+    graph: Graph = record.described[0]
+    form = [graph.form, *[one.exact() for one in record.described[1:]]]
     record.group = proofs.group(f"graph {texts.digest(form)}")
-    record.unkept = _unkept(record)
+    record.unkept = _unkept(record, graph)
     return record, graph, aim
 
 
-def _unkept(record: GraphRecord) -> str:
+def _unkept(record: GraphRecord, graph: Graph) -> str:
     """Return why code of a graph is not kept: a program whose numbers change at each step would fill the cache."""
     if proofs.find(record.digest, record.group) is not None:
         return ""
-    facts = [proof.facts for proof in record.group.known.values()]
-    kept = [one["numbers"] for one in facts if "numbers" in one]
-    if len(kept) < _MOST:
+    facts = [proof.facts for proof in [*record.group.known.values()]]
+    kept = {tuple(one["numbers"]) for one in facts if "numbers" in one}
+    if len(kept) < _MOST or tuple(graph.numbers[:_NUMBERS]) in kept:
         return ""
     changing = [sorted({*values}) for values in zip(*kept, strict=False) if len({*values}) > 1]
-    here = f": {', '.join(changing[0])}" if changing else ""
+    here = f": {', '.join(changing[0][:3])}, ..." if changing else ""
     return (
         f"only {_MOST} graphs that differ in numbers alone are kept{here}; "
         "pass such a number as an argument of the compiled function, or in an array"
@@ -228,20 +313,23 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(own)
     def with_transformed_translation_unit(self: Any, f: Any) -> Any:
         before = _record_of(self.program)
+        as_called = f
         record = before and _recorded(
             lambda: GraphRecord(
                 "with_transformed_translation_unit",
                 f,
                 (self.program.t_unit,),
-                {"f": transform.of_function(f)},
+                lambda: {"f": transform.of_function(as_called)},
                 before.name,
             ),
             "with_transformed_translation_unit",
         )
         if record is None:
             return own(self, f)
-        record.group, record.unkept = before.group, before.unkept
+        record.group = before.group
         unit = unmade.answer(record)
+        if record.waits:
+            record.call = as_called = transform.as_of_now(f)
         if type(unit) is not unmade.RecordedUnit:
             unit.executor(self.cl_context)  # raises the error of pytato's
         return _executable(unit, self.bound_arguments, self.target, self.cl_context)

@@ -6,17 +6,35 @@ text.
 
 from __future__ import annotations
 
+import copy
 import sys
+from contextlib import suppress
 from types import MethodType
 from typing import Any
 
 from kcl.frontends.loopy.callables import classes
 from kcl.frontends.loopy.callables.content import Content, content
+from kcl.frontends.pytato.graph import is_counted
 from kcl.generate import distributions
 
-# Attributes of array contexts that decide no unit: memos of programs, and a number for messages.
-_LEFT = frozenset({"_freeze_prg_cache", "_dag_transform_cache", "mpi_base_tag"})
-_DEVICE = ("name", "vendor", "version", "driver_version", "type", "max_parameter_size")
+# Attributes of array contexts that decide no unit: memos of programs, a number for messages, measured times.
+_LEFT = frozenset(
+    {
+        *("_freeze_prg_cache", "_dag_transform_cache", "mpi_base_tag"),
+        *("_profile_events", "_profile_results"),
+    }
+)
+_DEVICE = (
+    *("name", "vendor", "version", "driver_version", "type", "max_parameter_size"),
+    *("max_compute_units", "max_work_group_size", "max_work_item_sizes", "local_mem_size"),
+    "address_bits",
+)
+_ALLOCATORS = frozenset(
+    {
+        *("DeferredAllocator", "ImmediateAllocator", "MemoryPool"),
+        *("SVMAllocator", "SVMPool"),
+    }
+)
 
 
 def packages() -> Content:
@@ -28,15 +46,34 @@ def packages() -> Content:
 
 def of_function(function: Any) -> Content:
     """Return what a transformation counts by; raise UnknownInput with the reason where no key can hold it."""
-    if not isinstance(function, MethodType):
+    if not is_of_context(function):
         return content(function)
     owner = function.__self__
     held = [
-        (name, _plain(one, name))
-        for name, one in classes.attributes(owner, theirs=True)
+        (name, _plain(value, name))
+        for name, value in classes.attributes(owner, theirs=True)
         if name not in _LEFT
     ]
-    return content((function.__func__, type(owner), held))
+    return content((function.__func__, type(owner), held), called=True)
+
+
+def is_of_context(function: Any) -> bool:
+    """Return True for a method of an array context."""
+    context = getattr(sys.modules.get("arraycontext"), "ArrayContext", ())
+    return isinstance(function, MethodType) and isinstance(function.__self__, context)
+
+
+def as_of_now(function: Any) -> Any:
+    """Return a transformation that holds what the attributes of its owner are now; itself where it has none."""
+    if not isinstance(function, MethodType) or isinstance(function.__self__, type):
+        return function
+    with suppress(Exception):  # of an owner that cannot be copied
+        owner = copy.copy(function.__self__)
+        for name, value in vars(owner).items():
+            if type(value) in (dict, list, set) and name not in _LEFT:
+                vars(owner)[name] = copy.copy(value)
+        return MethodType(function.__func__, owner)
+    return function
 
 
 def of_value(value: Any) -> Content:
@@ -59,6 +96,9 @@ def _plain(value: Any, name: str = "") -> Any:
     module = f"{kind.__module__}."
     if module.startswith("mpi4py.MPI."):
         return [kind, value.Get_rank(), value.Get_size()]
-    # allocators, foreign caches, the namespace of a context
-    is_left = module.startswith(("pyopencl.", "pytools.persistent_dict.")) or name == "np"
+    is_left = (
+        (module.startswith("pyopencl.") and kind.__name__ in _ALLOCATORS)
+        or module.startswith("pytools.persistent_dict.")
+        or (name == "np" and is_counted(kind))  # the namespace of a context
+    )
     return kind if is_left else value

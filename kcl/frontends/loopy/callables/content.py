@@ -24,9 +24,13 @@ class Content(NamedTuple):
         return f"{self.text} with {self.digest}" if self.parts else self.text
 
 
-def content(value: Any) -> Content:
-    """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it."""
+def content(value: Any, called: bool = False) -> Content:
+    """Return what a value counts by at this moment; raise UnknownInput, with the reason, if no key can hold it.
+
+    Where code of a package gets the value, which may call any method of it, it is `called`.
+    """
     encoder = Encoder()
+    encoder.called = called
     try:
         text = encoder.encode(value)
     except UnknownInput:

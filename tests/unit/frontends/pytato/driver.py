@@ -3,6 +3,7 @@
 python driver.py LANGUAGE CASE [VALUE]
 """
 
+import functools
 import gc
 import json
 import sys
@@ -25,6 +26,8 @@ import pyopencl as cl
 import pyopencl.array
 import pytato as pt
 from carried import calls
+from loopy.tools import LoopyKeyBuilder
+from pytools.persistent_dict import PersistentDict
 
 if "late" in sys.argv:
     kcl.install()
@@ -173,7 +176,69 @@ def placed():
 
 
 def steps():
-    return [launched(made(graph(float(one)))) for one in range(2, 7)]
+    return [launched(made(graph(float(one)))) for one in range(2, 2 + int(value))]
+
+
+def outputs():
+    """A program that waits, or is made, is launched after its outputs were changed."""
+    x = pt.make_placeholder("x", 4)
+    given = {"out": pt.Scaled(x, 2.0)}
+    first, second = made(pt.DictOfNamedArrays(given)), made(pt.DictOfNamedArrays(given))
+    given["out"] = pt.Scaled(x, 5.0)
+    results = [launched(second)]
+    if "ask" in sys.argv:
+        results.append(first.kernel.name)
+    return [*results, launched(first)]
+
+
+def owner():
+    scaling = arraycontext.Scaling(2.0)
+    programs = [made(graph(), one) for one in (scaling.scaled, scaling.scaled, scaling.in_list)]
+    scaling.np, scaling.factors[0] = 7.0, 7.0
+    names = [one.kernel.name for one in programs if "ask" in sys.argv]
+    return [launched(one) for one in programs], names
+
+
+def owners():
+    return [
+        launched(made(graph(), one(factor).scaled))
+        for one in (arraycontext.Scaling, lambda factor: arraycontext.Pair((factor,)))
+        for factor in (2.0, value)
+    ]
+
+
+class Choice:
+    def choose(self):
+        return 3.0
+
+
+class Tag:
+    @property
+    def factor(self):
+        return 3.0
+
+
+def method():
+    return [
+        launched(made(graph(), change))
+        for change in (
+            arraycontext.Scaling(Choice()).asking,
+            functools.partial(arraycontext.by_tag, tag=Tag()),
+        )
+    ]
+
+
+def counting():
+    scaling = arraycontext.Scaling(1.0)
+    return [launched(made(graph(), scaling.counting)) for _ in range(3)], scaling.np
+
+
+def tuned():
+    if value > 2:
+        folder = PersistentDict("tests of factors", LoopyKeyBuilder(), container_dir=sys.argv[4])
+        folder["one"] = value
+    change = functools.partial(arraycontext.tuned, folder=sys.argv[4])
+    return launched(made(graph(), change))
 
 
 with warnings.catch_warnings(record=True) as heard:

@@ -143,12 +143,53 @@ def test_a_miss_names_the_node_and_the_package_that_changed(run, tmp_path):
 
 
 def test_a_number_that_changes_at_each_step_fills_no_cache(run):
-    runs = [run("steps") for _ in range(3)]
+    runs = [run("steps", 34) for _ in range(2)]
     for told in runs:
-        assert told["result"] == [out(float(one)) for one in range(2, 7)]
+        assert told["result"] == [out(float(one)) for one in range(2, 36)]
     outcomes = [[one["stats"][name] for name in ("misses", "hits", "bypassed")] for one in runs]
-    assert outcomes == [[3, 0, 2], [0, 3, 2], [0, 3, 2]]
-    assert runs[2]["report"].count("numbers alone are kept: 2.0, 3.0, 4.0; pass such a number") == 1
+    assert outcomes == [[32, 0, 2], [0, 32, 2]]
+    assert runs[1]["report"].count("numbers alone are kept: 10.0, 11.0, 12.0, ...; pass such") == 1
+
+
+@pytest.mark.parametrize("ask", [(), ("-", "ask")])
+def test_a_program_has_what_its_call_got(run, ask):
+    for _ in range(3):
+        assert (
+            run("outputs", 2, *ask)["result"][:: len(ask) or 1]
+            == [{"out": [0.0, 2.0, 4.0, 6.0]}] * 2
+        )
+        told = run("owner", 2, *ask)["result"]
+        assert told == [[out(scale=2.0)] * 3, ["launched"] * (3 if ask else 0)]
+    for case in ("outputs", "owner"):
+        run(case, 2)  # a program that was asked is launched by the unit
+        assert run(case, 2)["calls"] == []
+
+
+def test_an_owner_counts_by_all_that_it_holds(run):
+    for factor in (3.0, 4.0, 3.0):
+        scales = (2.0, factor, 2.0, factor)
+        assert run("owners", factor)["result"] == [out(scale=one) for one in scales]
+
+
+def test_methods_of_the_program_are_no_part_of_a_key(run):
+    for _ in range(2):
+        told = run("method")
+        assert told["result"] == [out(scale=3.0)] * 2
+        assert "code of the program" in str(told["made"])
+
+
+def test_a_transformation_that_changes_its_owner_is_carried_out(run):
+    for _ in range(2):
+        told = run("counting")
+        assert told["result"] == [[out(scale=one) for one in (2.0, 3.0, 4.0)], 4.0]
+        assert told["calls"].count("scaled") == 3
+
+
+def test_a_transformation_that_reads_a_dictionary_on_disk_is_carried_out(run, tmp_path):
+    for factor, scale in ((2, 1.0), (3, 3.0), (5, 5.0), (2, 5.0)):
+        told = run("tuned", factor, tmp_path / "factors")
+        assert "scaled" in told["calls"]
+        assert told["result"] == out(scale=scale)
 
 
 def test_warnings_are_given_on_a_hit_as_without_kcl(run):

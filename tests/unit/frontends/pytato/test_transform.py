@@ -2,7 +2,6 @@
 
 import functools
 
-import numpy as np
 import pytest
 
 from kcl.errors import UnknownInput
@@ -41,8 +40,10 @@ def test_memos_of_a_context_count_nothing(text):
     assert text(2.0, **memos) == text(2.0)
 
 
-def test_the_namespace_of_a_context_counts_by_its_class(text):
-    assert text(2.0, np=np.random.default_rng(1)) == text(2.0, np=np.random.default_rng(2))
+def test_the_namespace_of_a_context_counts_by_its_class(text, arraycontext):
+    one, other = arraycontext.Scaling(1.0), arraycontext.Scaling(2.0)
+    assert text(2.0, np=one) == text(2.0, np=other)
+    assert text(2.0, np=1) != text(2.0, np=2)
 
 
 def test_a_function_of_a_package_counts_by_its_name_and_what_it_holds(arraycontext):

@@ -2,10 +2,14 @@
 
 import carried
 from loopy.tools import LoopyKeyBuilder
-from pytools.persistent_dict import WriteOncePersistentDict
+from pytools.persistent_dict import PersistentDict, WriteOncePersistentDict
 
 
-class Context:
+class ArrayContext:
+    pass
+
+
+class Context(ArrayContext):
     def __init__(self, queue, factor=1, options=None, keep=""):
         self.queue = queue
         self.factor = factor
@@ -27,6 +31,44 @@ class Context:
         if self.cache is not None:
             self.cache[t_unit] = made
         return made
+
+
+class Scaling:
+    """An owner of a transformation that is no context."""
+
+    def __init__(self, factor):
+        self.np = factor
+        self.factors = [factor]
+
+    def scaled(self, t_unit):
+        return scaled(t_unit, self.np)
+
+    def in_list(self, t_unit):
+        return scaled(t_unit, self.factors[0])
+
+    def asking(self, t_unit):
+        return scaled(t_unit, self.np.choose())
+
+    def counting(self, t_unit):
+        self.np += 1
+        return scaled(t_unit, self.np)
+
+
+class Pair(tuple):
+    def scaled(self, t_unit):
+        return scaled(t_unit, self[0])
+
+
+def tuned(t_unit, folder):
+    try:
+        factor = PersistentDict("tests of factors", LoopyKeyBuilder(), container_dir=folder)["one"]
+    except KeyError:
+        factor = 1
+    return scaled(t_unit, factor)
+
+
+def by_tag(t_unit, tag):
+    return scaled(t_unit, tag.factor)
 
 
 EXTRA = 1  # a test edits this line
