@@ -145,8 +145,8 @@ def refuse_unlike(
                 if isinstance(value, (str, type, np.dtype))
                 else getattr(value, "dtype", None)
             )
-            wanted = np.dtype(arguments[name].dtype)
-            if isinstance(dtype, np.dtype) and dtype != wanted:
+            wanted = _dtype(arguments[name].dtype)
+            if isinstance(dtype, np.dtype) and wanted not in (None, dtype):
                 raise TypeError(
                     f"kernel {kernel!r}: argument {name!r} is an array of dtype {wanted}, not {dtype}"
                 )
@@ -227,6 +227,14 @@ def unknown_dtype(dtype: object) -> str:
     return f"{dtype!r}, which numpy does not know{near}"
 
 
+def _dtype(text: str) -> np.dtype[Any] | None:
+    """Return the dtype of a text; None for that of a structure, which numpy writes and does not read."""
+    try:
+        return np.dtype(text)
+    except (TypeError, ValueError):
+        return None
+
+
 def _unknown(kernel: str, name: str, known: Iterable[str]) -> str:
     return f"kernel {kernel!r} takes no argument {name!r}{meant(name, known)}"
 
@@ -235,7 +243,8 @@ def _wrong(call: FailedCall, name: str, value: Any, argument: Any) -> str:
     """Describe how a value misfits its argument; without a known argument, or of an open dtype, any argument."""
     kind, dtype = argument.kind if argument is not None else "", None
     if argument is not None and kind in ARRAYS | _SCALARS:
-        kind, dtype = (kind, np.dtype(argument.dtype)) if argument.dtype else ("", None)
+        dtype = _dtype(argument.dtype) if argument.dtype else None
+        kind = kind if dtype is not None else ""
     if dtype is not None and kind in _SCALARS:
         number = "a whole number" if dtype.kind in "iu" else "a number"
         return (

@@ -17,7 +17,7 @@ from typing import Any
 from kcl.base import settings
 from kcl.base.attended import uncounted
 from kcl.cache import layers
-from kcl.errors import UnknownInput
+from kcl.errors import RecipeError, UnknownInput
 from kcl.frontends.loopy import executor, moment, proofs, recorder, texts, unmade
 from kcl.frontends.loopy.callables.content import Content
 from kcl.frontends.loopy.plain import StandIn
@@ -101,12 +101,16 @@ class GraphRecord(Record):
     def _carried_out(self, carry_out: Callable[..., Any]) -> Any:
         """Call pytato, or what transforms a unit; nothing is kept where the key may not hold what decides the outcome.
 
-        A record that waited is carried out with what the call got. Its package may be another one by now.
+        A record that waited is carried out with what its call got. Raises RecipeError if the program has changed since
+        what else decides the unit: another unit would give other numbers.
         """
         units = texts.mapped(self.arguments, texts.real)
         unkept = [unit.unkept for unit in self.inputs]
         if self.waits and self._is_changed():
-            unkept.append("something that it counts by changed after the call")
+            raise RecipeError(
+                f"the unit of {self.name!r} is made only now, and the program has changed since {self.place} what "
+                f"{self.function} counts by there: run with KCL_NO_CACHE=graph, or change it before that call"
+            )
         with thread.having(reads=_Reads()):
             made = carry_out(self, units, {})
             unkept.append(thread.reads.reason())
@@ -314,7 +318,7 @@ def _transforming(own: Callable[..., Any]) -> Callable[..., Any]:
     def with_transformed_translation_unit(self: Any, f: Any) -> Any:
         before = _record_of(self.program)
         as_called = f
-        record = before and _recorded(
+        record = (before if callable(f) else None) and _recorded(
             lambda: GraphRecord(
                 "with_transformed_translation_unit",
                 f,

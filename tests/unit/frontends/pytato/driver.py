@@ -228,6 +228,15 @@ def method():
     ]
 
 
+def too_late():
+    program = made(graph(), arraycontext.warned, arraycontext.by_constant)
+    arraycontext.EXTRA = 9
+    try:
+        return program.kernel.name
+    except kcl.RecipeError as error:
+        return str(error)
+
+
 def counting():
     scaling = arraycontext.Scaling(1.0)
     return [launched(made(graph(), scaling.counting)) for _ in range(3)], scaling.np

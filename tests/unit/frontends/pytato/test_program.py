@@ -165,6 +165,13 @@ def test_a_program_has_what_its_call_got(run, ask):
         assert run(case, 2)["calls"] == []
 
 
+def test_a_unit_that_cannot_be_made_as_it_was_is_an_error(run):
+    assert run("too_late")["result"] == "launched"
+    assert "the program has changed since" in run("too_late")["result"]
+    assert "KCL_NO_CACHE=graph" in run("too_late")["result"]
+    assert run("too_late", KCL_NO_CACHE="graph")["result"] == "launched"
+
+
 def test_an_owner_counts_by_all_that_it_holds(run):
     for factor in (3.0, 4.0, 3.0):
         scales = (2.0, factor, 2.0, factor)

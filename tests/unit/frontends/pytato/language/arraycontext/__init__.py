@@ -67,6 +67,10 @@ def tuned(t_unit, folder):
     return scaled(t_unit, factor)
 
 
+def by_constant(t_unit):
+    return scaled(t_unit, EXTRA)
+
+
 def by_tag(t_unit, tag):
     return scaled(t_unit, tag.factor)
 
