@@ -10,7 +10,7 @@ from kcl.errors import KclError, RecipeError
 # Calls that the invoker takes itself before its steps are written out: writing costs as much as it saves in 40 calls.
 HOT = 40
 _VARIANTS = 8
-# the front ends' classes of arguments that are arrays
+# The front ends' classes of arguments that are arrays.
 ARRAYS = frozenset({"Array", "ArrayArg", "ConstantArg"})
 
 Play = Callable[[Any, Any, dict[str, Any]], Any]
@@ -65,7 +65,8 @@ class Launcher:
         self.learn = learn
         self.open = open
         self.calls = 0
-        self.vain = 0  # the number of failed attempts to learn
+        # The number of failed attempts to learn.
+        self.vain = 0
         self.hot: Play | None = None
         self.variants: dict[tuple[Any, ...], Play | None] = {}
 
