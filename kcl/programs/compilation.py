@@ -59,7 +59,8 @@ def _built(raw: Any, options: bytes) -> Any:
     """Build once, and show no message of the compiler; pyopencl's own function words the error of what fails."""
     try:
         raw._build(options=options, devices=None)
-    except (cl.Error, AttributeError, TypeError) as error:  # or another version of pyopencl
+    except (cl.Error, AttributeError, TypeError) as error:
+        # Another version of pyopencl may lack the function, or take other arguments there.
         built = _Failed(raw, error) if isinstance(error, cl.Error) else raw
         return type(raw).build(built, options)
     return raw
@@ -81,10 +82,10 @@ class _Failed(NamedTuple):
 def text_of(entry: Entry, options: tuple[str, ...]) -> ProgramText:
     """Return the text of an entry's program, with these options."""
     about, source = entry.metadata, entry.parts["source.cl"].decode("utf-8", "surrogatepass")
-    found = ProgramText(str(about["kernel"]), source, options, tuple(about["kernels"]))
-    # a driver may have put a line before it
-    bare = found._replace(source=source.partition("\n")[2])
-    return bare if bare.source_digest == about.get("program") else found
+    text = ProgramText(str(about["kernel"]), source, options, tuple(about["kernels"]))
+    # A driver may have put a line before the source.
+    bare = text._replace(source=source.partition("\n")[2])
+    return bare if bare.source_digest == about.get("program") else text
 
 
 def refusal(error: BaseException) -> str:
@@ -94,19 +95,19 @@ def refusal(error: BaseException) -> str:
     """
     log = str(error).partition("Build on ")[2].splitlines()[2:]
     first = next((line for line in log if "error" in line), "".join(log[:1]))
-    said = re.sub(r"(\S*/\S*|^\s*\d+):(?=\d+:\d+:)", "", first).strip()
-    return f"does not compile: {said[:200]}" if said else ""
+    words = re.sub(r"(\S*/\S*|^\s*\d+):(?=\d+:\d+:)", "", first).strip()
+    return f"does not compile: {words[:200]}" if words else ""
 
 
 def logs(program: cl.Program) -> list[str]:
     """Return the compiler's log of a program, for each of its devices."""
-    found = []
+    texts = []
     for device in program.get_info(cl.program_info.DEVICES):
         try:
-            found.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
+            texts.append(str(program.get_build_info(device, cl.program_build_info.LOG) or ""))
         except cl.Error:
-            found.append("")
-    return found
+            texts.append("")
+    return texts
 
 
 def entries(
