@@ -30,6 +30,7 @@ class Finder:
     def install(self) -> None:
         """Attend to imports from now on."""
         if self not in sys.meta_path:
+            # At the head: a finder before it would answer first.
             sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
@@ -144,6 +145,7 @@ class _Loader:
 
     def exec_module(self, module: Any) -> None:
         """Let `run` run the module with its own loader."""
+        # Before the code runs, which may ask for the loader of its module.
         for owner, name in ((module.__spec__, "loader"), (module, "__loader__")):
             if getattr(owner, name, None) is self:
                 setattr(owner, name, self._kcl_own)
