@@ -199,7 +199,7 @@ def _encode_header(entry: Entry, described: list[tuple[Any, ...]]) -> bytes:
             raise TypeError(f"a key holds texts only: {part!r}")
     document = {"key": entry.key.parts, "metadata": entry.metadata, "parts": described}
     # `ensure_ascii` would write two lone surrogates and the character they encode as the same
-    # escapes.
+    # escapes. Names are sorted, so that equal entries have equal bytes.
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
