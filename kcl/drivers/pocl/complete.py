@@ -81,6 +81,7 @@ class Workshop:
             except poclbin.UnknownContainer:
                 raise
             except (ValueError, RefusedCall):
+                # The long way: without the user's bitcode, and without stubs.
                 self._cache.wipe()
                 made = self._make(job, written, before, False)
             is_current = _headers_stand(job)
@@ -126,6 +127,7 @@ class Workshop:
             has_debug_information = any(option.startswith("-g") for option in text.split())
             if short_cut and not has_debug_information and traces.are_left(blob):
                 raise ValueError("the user's bitcode names an unknown directory")
+            # The cache is emptied, so that all that is loaded now comes from the binary.
             self._cache.forget(place)
             with closing(self._device.from_binary(blob, options)) as proof:
                 proof.create_kernels(kernels)
