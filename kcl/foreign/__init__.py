@@ -66,6 +66,8 @@ class Start:
 
     def __init__(self) -> None:
         try:
+            # The system keeps the environment that the process began with: a program may have
+            # changed `os.environ` before it imported kcl.
             with process.proc("self/environ") as stream:
                 pairs = [
                     os.fsdecode(pair).partition("=") for pair in stream.read().split(b"\0") if pair
@@ -244,6 +246,8 @@ def off_by_call(name: str) -> str:
         return ""
     module, attribute, off, words = flag
     is_off = getattr(sys.modules.get(module), attribute, None) is off
+    # A miss of another thread may have switched loopy's caches off: the user's wish is that before
+    # it.
     by_kcl = module == "loopy" and any(_loopy_switch().wishes[:1])
     return words if is_off and not by_kcl else ""
 
