@@ -213,6 +213,7 @@ class _Writer:
         made = [name for name in self.recording.written if name not in self.managed]
         managed = [name for name in self.recording.written if name in self.managed]
         self(1, *(f"{name}.events.append(_kcl_evt)" for name in made))
+        # Of a queue in order the last event stands for all: it takes the place of the others.
         if managed and self.form.in_order:
             add = [f"    {name}.add_event(_kcl_evt)" for name in managed]
             self(1, "try:", "    if _kcl_w is None:")
