@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 def from_source(
     context: cl.Context,
     text: ProgramText,
-    given: str,
+    source: str,
     mark: str = "",
     holder: cl.Program | None = None,
 ) -> cl.Program:
     """Build without pyopencl's own cache of binaries, which misses some changes of headers. Shows no message.
 
-    The driver gets the source as it is `given`. `mark` is a further option, which no message shows. `holder` is the
-    user's program that the build is for: it keeps a program that does not compile, as pyopencl does, with the reason.
-    Raises pyopencl's own error where the source does not compile.
+    The driver gets `source`, which may have a line more than the text. `mark` is a further option, which no message
+    shows. `holder` is the user's program that the build is for: it keeps a program that does not compile, as pyopencl
+    does, with the reason. Raises pyopencl's own error where the source does not compile.
     """
     from pyopencl.characterize import has_src_build_cache
 
-    raw = cl._cl._Program(context, given)
+    # The class below pyopencl's wrapper: the public `build` asks pyopencl's own cache first.
+    raw = cl._cl._Program(context, source)
     program = cl.Program(raw)
     program._source = text.source
     if holder is not None:
@@ -116,12 +117,12 @@ def entries(
     text: ProgramText,
     program: cl.Program,
     look: Look,
-    said: tuple[str, ...],
+    messages: tuple[str, ...],
     **more: Any,
 ) -> tuple[list[tuple[str, Entry]], tuple[Promise, ...]]:
     """Describe a program that was built, for each slot that has no entry: (entries, promises).
 
-    `said` are the compiler's logs, `more` is further metadata. There are no entries if a header has changed since its
+    `messages` are the compiler's logs, `more` is further metadata. There are no entries if a header has changed since its
     part of the key was made: the driver read it later than kcl did.
     """
     whole: list[tuple[str, Entry]] = []
@@ -130,7 +131,7 @@ def entries(
     if not slots or not headers_stand(text.source, slots[0].options, slots[0].key):
         return [], ()
     text = text if text.kernels else text._replace(kernels=kernel_names(program))
-    lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, said, strict=False)}
+    lacking = {slot.key.digest: (slot, log) for slot, log in zip(slots, messages, strict=False)}
     for slot, log in [pair for digest, pair in lacking.items() if digest not in look.there]:
         entry = driver.entry(text, slot, log).described(**more)
         try:
